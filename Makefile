@@ -1,0 +1,240 @@
+# cowbox: one GNU Makefile. Files are found by folder; adding one needs no edit here.
+#
+#   make                      the library, release variant, in build/release
+#   make VARIANT=debug all    everything of a variant: debug release asan tsan clang fuzz
+#   make test [T=substring]   build and run the tests; T picks programs by name
+#   make check                all that CI runs; the last line is "N passed, N failed"
+#   make help                 every target
+
+VERSION := 0.1.0
+SONAME := libcowbox.so.0
+
+VARIANT ?= release
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+BINDIR ?= $(PREFIX)/bin
+JOBS ?= 2
+FUZZ_SECONDS ?= 60
+WERROR ?= -Werror
+T ?=
+
+LAYERS := base store tree box
+TEST_KINDS := unit contract model crash regress
+BUILD := build/$(VARIANT)
+
+# ---- compilers and flags ----
+
+ifneq ($(filter clang fuzz,$(VARIANT)),)
+CC := clang
+else ifeq ($(origin CC),default)
+CC := gcc
+endif
+MACHINE := $(shell uname -m)
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wundef -Wwrite-strings \
+	-Wcast-qual -Wpointer-arith -Wimplicit-fallthrough -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
+ifneq ($(findstring clang,$(CC)),)
+WARNINGS += -Wno-gnu-statement-expression
+endif
+
+HARDENING := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection \
+	$(if $(filter x86_64,$(MACHINE)),-fcf-protection)
+
+CFLAGS_release := -O2 -g $(HARDENING)
+CFLAGS_clang := $(CFLAGS_release)
+CFLAGS_debug := -O0 -g3
+CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+CFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+LDFLAGS_asan := -fsanitize=address,undefined
+LDFLAGS_tsan := -fsanitize=thread
+LDFLAGS_fuzz := -fsanitize=address,undefined
+ifeq ($(origin CFLAGS_$(VARIANT)),undefined)
+$(error VARIANT=$(VARIANT) is not one of: debug release asan tsan clang fuzz)
+endif
+
+# Objects are position independent, so that the archive, the shared library and the programs share them.
+CB_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(CFLAGS_$(VARIANT)) $(WARNINGS) $(WERROR) -fno-common -fvisibility=hidden -fPIC \
+	-fno-semantic-interposition -pthread -Isrc -Iinclude -Itests
+CB_LDFLAGS = $(LDFLAGS_$(VARIANT)) -pthread -Wl,-z,relro,-z,now
+LIBS := -lsqlite3
+
+# ---- files ----
+
+LIB_C := $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c))
+CLI_C := $(wildcard src/cli/*.c)
+HELPER_C := $(filter-out tests/harness/harness.c tests/harness/replay.c,$(wildcard tests/harness/*.c))
+TEST_C := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/*.c))
+THREAD_TEST_C := $(foreach c,$(TEST_C),$(if $(findstring concurrent,$(notdir $c))$(findstring thread,$(notdir $c)),$c))
+FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
+BENCH_C := $(wildcard bench/*.c)
+EXAMPLE_C := $(wildcard examples/*.c)
+
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
+programs = $(patsubst %.c,$(BUILD)/%,$1)
+
+LIB_A := $(BUILD)/libcowbox.a
+LIB_SO := $(BUILD)/libcowbox.so.$(VERSION)
+HELPERS_A := $(BUILD)/libhelpers.a
+CLI := $(if $(CLI_C),$(BUILD)/cowbox)
+TESTS := $(call programs,$(TEST_C))
+FUZZERS := $(call programs,$(FUZZ_C))
+BENCHES := $(call programs,$(BENCH_C))
+EXAMPLES := $(call programs,$(EXAMPLE_C))
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-4s %s\n' $1 $(2:$(CURDIR)/%=%))
+chosen = $(if $(T),$(foreach p,$1,$(if $(findstring $(T),$(notdir $p)),$p)),$1)
+
+# ---- goals ----
+
+.DEFAULT_GOAL := lib
+.DELETE_ON_ERROR:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules
+.PHONY: all lib help test test-asan test-tsan test-clang lint format fuzz fuzz-replay soak crash bench install check clean FORCE
+
+lib: $(LIB_A) $(if $(filter debug release clang,$(VARIANT)),$(LIB_SO)) ## libcowbox.a and libcowbox.so
+
+ifeq ($(VARIANT),fuzz)
+all: $(FUZZERS)
+else
+all: lib $(CLI) $(TESTS) $(FUZZERS) $(BENCHES) $(EXAMPLES) ## everything of one VARIANT
+endif
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---- compiling ----
+
+# Rewritten only when the flags change, and then everything is compiled again.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(CB_CFLAGS) $(CFLAGS) $(CB_LDFLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(CB_CFLAGS) $(CFLAGS) $(CB_LDFLAGS) $(LDFLAGS)' >$@
+
+# The same for the list of sources: a removed file must leave the archive.
+$(BUILD)/sources: FORCE
+	@mkdir -p $(@D)
+	@echo '$(LIB_C) $(HELPER_C)' | cmp -s - $@ || echo '$(LIB_C) $(HELPER_C)' >$@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CB_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(LIB_A): $(call objects,$(LIB_C)) $(BUILD)/sources
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+$(HELPERS_A): $(call objects,$(HELPER_C)) $(BUILD)/sources
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+# Only what is marked CB_API is visible in the shared library.
+$(LIB_SO): $(call objects,$(LIB_C)) $(BUILD)/sources
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(CB_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+	$(Q)ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $(BUILD)/libcowbox.so
+
+link = $(Q)mkdir -p $(@D) && $(CC) $(if $(filter fuzz,$(VARIANT)),,-pie) $(CB_LDFLAGS) $(LDFLAGS) $1 -o $@ $(filter %.o %.a,$^) $(LIBS)
+
+$(CLI): $(call objects,$(CLI_C)) $(LIB_A)
+	$(call say,LD,$@)
+	$(call link)
+
+$(TESTS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/harness.o $(HELPERS_A) $(LIB_A)
+	$(call say,LD,$@)
+	$(call link)
+
+ifeq ($(VARIANT),fuzz)
+$(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $(HELPERS_A) $(LIB_A)
+	$(call say,LD,$@)
+	$(call link,-fsanitize=fuzzer)
+else
+$(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/replay.o $(HELPERS_A) $(LIB_A)
+	$(call say,LD,$@)
+	$(call link)
+endif
+
+$(BENCHES): $(BUILD)/%: $(BUILD)/obj/%.o $(HELPERS_A) $(LIB_A)
+	$(call say,LD,$@)
+	$(call link)
+
+$(EXAMPLES): $(BUILD)/%: $(BUILD)/obj/%.o $(LIB_A)
+	$(call say,LD,$@)
+	$(call link)
+
+# Examples show the public interface, so they see nothing else.
+$(call objects,$(EXAMPLE_C)): CB_CFLAGS := $(filter-out -Isrc -Itests,$(CB_CFLAGS))
+
+-include $(patsubst %.o,%.d,$(call objects,$(LIB_C) $(CLI_C) $(HELPER_C) $(TEST_C) $(FUZZ_C) $(BENCH_C) $(EXAMPLE_C) \
+	tests/harness/harness.c tests/harness/replay.c))
+
+# ---- running ----
+
+export ASAN_OPTIONS ?= detect_leaks=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS ?= print_stacktrace=1
+export TSAN_OPTIONS ?= second_deadlock_stack=1
+
+TAP := tools/tap-total --jobs $(JOBS) --label $(VARIANT)
+# gcc's thread sanitizer cannot place its shadow under the address randomisation of newer kernels.
+STILL := $(if $(filter tsan,$(VARIANT)),$(shell setarch -R true 2>/dev/null && echo setarch -R))
+
+test: $(call chosen,$(TESTS)) ## build and run the tests (VARIANT=, T=substring of a program's name)
+	$(Q)$(STILL) $(TAP) $(call chosen,$(TESTS))
+
+test-asan: ## the tests under the address and undefined-behaviour sanitizers
+	$(Q)$(MAKE) --no-print-directory VARIANT=asan test
+
+test-tsan: ## tests named *concurrent* or *thread* under the thread sanitizer
+	$(Q)$(MAKE) --no-print-directory VARIANT=tsan test TEST_C='$(THREAD_TEST_C)'
+
+test-clang: ## everything built by clang, and the unit tests run
+	$(Q)$(MAKE) --no-print-directory VARIANT=clang all
+	$(Q)$(MAKE) --no-print-directory VARIANT=clang test TEST_C='$(wildcard tests/unit/*.c)'
+
+fuzz-replay: ## the fuzz corpora replayed under the sanitizers
+	$(Q)$(MAKE) --no-print-directory VARIANT=asan run-fuzz-replay
+
+.PHONY: run-fuzz-replay
+run-fuzz-replay: $(call chosen,$(FUZZERS))
+	$(Q)$(TAP) --label replay $(call chosen,$(FUZZERS))
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60); T=substring picks
+	$(Q)$(MAKE) --no-print-directory VARIANT=fuzz all
+	$(Q)tools/fuzz $(FUZZ_SECONDS) $(patsubst %.c,build/fuzz/%,$(call chosen,$(FUZZ_C)))
+
+soak: ## the model tests, 50 times CI's dose
+	$(Q)COWBOX_SOAK=$${COWBOX_SOAK:-50} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/model/*.c)'
+
+crash: ## the crash tests, 5000 rounds
+	$(Q)COWBOX_CRASH_ROUNDS=$${COWBOX_CRASH_ROUNDS:-5000} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/crash/*.c)'
+
+bench: ## the measurements (bench/run)
+	$(Q)$(MAKE) --no-print-directory VARIANT=release lib $(patsubst %.c,build/release/%,$(BENCH_C))
+	$(Q)if [ -x bench/run ]; then bench/run; else echo 'bench/run is not there: programs are in build/release/bench'; fi
+
+check: ## all that CI runs; the last line is "N passed, N failed"
+	$(Q)MAKE='$(MAKE)' JOBS=$(JOBS) tools/check
+
+lint: ## formatting, includes, public headers, sizes, stray words
+	$(Q)tools/lint
+
+format: ## rewrite the sources with clang-format
+	$(Q)tools/lint --fix
+
+# ---- installing ----
+
+install: lib $(CLI) ## PREFIX, LIBDIR, INCLUDEDIR, BINDIR, DESTDIR
+	install -d $(DESTDIR)$(INCLUDEDIR)/cowbox $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 644 include/cowbox/*.h $(DESTDIR)$(INCLUDEDIR)/cowbox/
+	install -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/
+	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libcowbox.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		cowbox.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/cowbox.pc
+	$(if $(CLI),install -d $(DESTDIR)$(BINDIR) && install -m 755 $(CLI) $(DESTDIR)$(BINDIR)/)
+
+clean: ## remove build/
+	rm -rf build

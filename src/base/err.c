@@ -1,0 +1,157 @@
+/* err.c: the error table's look-ups, and messages that always fit, always end and always stay on one line. */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct code_row {
+	cb_code code;
+	const char *name;
+	int error_number;
+	int exit_status;
+	const char *text;
+} code_row;
+
+static const code_row rows[] = {
+#define ROW(name, value, error_number, status, text) {CB_##name, #name, error_number, status, text},
+	CB_ERROR_TABLE(ROW)
+#undef ROW
+};
+
+/* Rows stand at index -value, which keeps a look-up at one comparison; test_base checks that the table stays so. */
+static const code_row *row_find(cb_code code)
+{
+	if ((int)code > 0 || (int)code <= -(int)ARRAY_LEN(rows)) return NULL;
+	const code_row *row = &rows[-(int)code];
+	return row->code == code ? row : NULL;
+}
+
+const char *cb_code_name(cb_code code)
+{
+	const code_row *row = row_find(code);
+	return row ? row->name : "UNKNOWN";
+}
+
+const char *cb_code_text(cb_code code)
+{
+	const code_row *row = row_find(code);
+	return row ? row->text : "unknown error";
+}
+
+int cb_code_errno(cb_code code)
+{
+	const code_row *row = row_find(code);
+	return row ? row->error_number : EIO;
+}
+
+int cb_code_exit_status(cb_code code)
+{
+	const code_row *row = row_find(code);
+	return row ? row->exit_status : 70;
+}
+
+/* Ends a text that filled `message` with "…", never in the middle of a UTF-8 character. */
+static void message_cut(char message[CB_ERROR_MESSAGE_MAX])
+{
+	static const char ellipsis[] = "\xe2\x80\xa6";
+	size_t end = CB_ERROR_MESSAGE_MAX - sizeof(ellipsis);
+	size_t back = 0;
+	while (back < 3 && ((unsigned char)message[end - back] & 0xc0) == 0x80) back++;
+	/* Four continuation bytes in a row are not UTF-8: there is no boundary to keep then. */
+	if (((unsigned char)message[end - back] & 0xc0) != 0x80) end -= back;
+	memcpy(message + end, ellipsis, sizeof(ellipsis));
+}
+
+/* File names are arbitrary bytes: a newline or an escape sequence in one must not reach a log or a terminal through a message. */
+static void message_make_one_line(char *message)
+{
+	for (char *p = message; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+}
+
+ATTR_PRINTF(2, 0) static void message_format(char message[CB_ERROR_MESSAGE_MAX], const char *format, va_list args)
+{
+	int n = vsnprintf(message, CB_ERROR_MESSAGE_MAX, format, args);
+	if (n < 0) message[0] = '\0';
+	if (n >= CB_ERROR_MESSAGE_MAX) message_cut(message);
+}
+
+/* "head: tail", cut to fit. */
+static void message_join(char out[CB_ERROR_MESSAGE_MAX], const char *head, const char *tail)
+{
+	int n = snprintf(out, CB_ERROR_MESSAGE_MAX, "%s: %s", head, tail);
+	if (n >= CB_ERROR_MESSAGE_MAX) message_cut(out);
+}
+
+/* The message is built aside and stored last, since the arguments may point into the old one. */
+static void error_store(cb_error *err, cb_code code, const char *message)
+{
+	err->code = code;
+	(void)snprintf(err->message, sizeof(err->message), "%s", message);
+	message_make_one_line(err->message);
+}
+
+cb_code cb_err_set(cb_error *err, cb_code code, const char *format, ...)
+{
+	if (!err) return code;
+	char message[CB_ERROR_MESSAGE_MAX];
+	if (format) {
+		va_list args;
+		va_start(args, format);
+		message_format(message, format, args);
+		va_end(args);
+	}
+	error_store(err, code, format ? message : cb_code_text(code));
+	return code;
+}
+
+cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...)
+{
+	if (code == CB_OK) code = err && err->code != CB_OK ? err->code : CB_INTERNAL;
+	if (!err || !format) return code;
+	char head[CB_ERROR_MESSAGE_MAX], joined[CB_ERROR_MESSAGE_MAX];
+	va_list args;
+	va_start(args, format);
+	message_format(head, format, args);
+	va_end(args);
+	/* A callee may give a code as an answer without filling err: what stands there is then about something older. */
+	message_join(joined, head, err->code == code && err->message[0] ? err->message : cb_code_text(code));
+	error_store(err, code, joined);
+	return code;
+}
+
+static cb_code code_from_errno(int error_number)
+{
+	switch (error_number) {
+	case ENOSPC:
+	case EDQUOT:
+		return CB_NOSPACE;
+	case EROFS:
+		return CB_READONLY;
+	case EACCES:
+	case EPERM:
+		return CB_DENIED;
+	case ENOMEM:
+		return CB_NOMEM;
+	default:
+		return CB_IO;
+	}
+}
+
+cb_code cb_err_errno(cb_error *err, int error_number, const char *format, ...)
+{
+	cb_code code = code_from_errno(error_number);
+	if (!err) return code;
+	char head[CB_ERROR_MESSAGE_MAX], joined[CB_ERROR_MESSAGE_MAX], text[128];
+	const char *reason = strerror_r(error_number, text, sizeof(text));
+	if (format) {
+		va_list args;
+		va_start(args, format);
+		message_format(head, format, args);
+		va_end(args);
+		message_join(joined, head, reason);
+	}
+	error_store(err, code, format ? joined : reason);
+	return code;
+}

@@ -1,0 +1,30 @@
+/* err.h: filling the caller's error object. `err` may be NULL everywhere; the code is returned for `return`. */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <cowbox/error.h>
+
+#include "base/attr.h"
+
+/* Sets code and message; returns code. A NULL format gives the code's own text. */
+cb_code cb_err_set(cb_error *err, cb_code code, const char *format, ...) ATTR_PRINTF(3, 4);
+
+/* Puts "context: " before the message that is there; returns the code that is there (never CB_OK). */
+cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...) ATTR_PRINTF(3, 4);
+
+/* From errno: ENOSPC and EDQUOT of the host become CB_NOSPACE, EROFS CB_READONLY, EACCES/EPERM CB_DENIED,
+ * ENOMEM CB_NOMEM, the rest CB_IO; strerror is appended to the message. */
+cb_code cb_err_errno(cb_error *err, int error_number, const char *format, ...) ATTR_PRINTF(3, 4);
+
+static inline cb_code cb_err_nomem(cb_error *err)
+{
+	return cb_err_set(err, CB_NOMEM, NULL);
+}
+
+#define CB_TRY(call)                                      \
+	do {                                              \
+		cb_code try_code_ = (call);               \
+		if (try_code_ != CB_OK) return try_code_; \
+	} while (0)
+
+#endif

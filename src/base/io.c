@@ -1,0 +1,97 @@
+/* io.c: whole reads and writes, and mkdir -p. */
+#include "base/io.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One call moves at most what Linux moves (2 GiB less a page), so that a count always fits ssize_t. */
+static size_t chunk(size_t size)
+{
+	const size_t max = 0x7ffff000;
+	return size < max ? size : max;
+}
+
+static cb_code check_range(size_t size, uint64_t offset, cb_error *err)
+{
+	if (size <= INT64_MAX && offset <= (uint64_t)INT64_MAX - size) return CB_OK;
+	return cb_err_set(err, CB_INVALID, "offset %llu is out of range", (unsigned long long)offset);
+}
+
+cb_code io_pread_all(int fd, void *bytes, size_t size, uint64_t offset, size_t *out_size, cb_error *err)
+{
+	CB_TRY(check_range(size, offset, err));
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = pread(fd, (char *)bytes + done, chunk(size - done), (off_t)(offset + done));
+		if (n < 0 && errno == EINTR) continue;
+		if (n < 0) return cb_err_errno(err, errno, "read %zu bytes at %llu", size, (unsigned long long)offset);
+		if (n == 0) break;
+		done += (size_t)n;
+	}
+	if (!out_size && done < size)
+		return cb_err_set(err, CB_IO, "read %zu bytes at %llu: the file ends after %zu", size, (unsigned long long)offset,
+		                  done);
+	if (out_size) *out_size = done;
+	return CB_OK;
+}
+
+cb_code io_pwrite_all(int fd, const void *bytes, size_t size, uint64_t offset, cb_error *err)
+{
+	CB_TRY(check_range(size, offset, err));
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = pwrite(fd, (const char *)bytes + done, chunk(size - done), (off_t)(offset + done));
+		if (n < 0 && errno == EINTR) continue;
+		/* A write that moves nothing and says nothing would loop for ever. */
+		if (n == 0) errno = EIO;
+		if (n <= 0) return cb_err_errno(err, errno, "write %zu bytes at %llu", size, (unsigned long long)offset);
+		done += (size_t)n;
+	}
+	return CB_OK;
+}
+
+cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = write(fd, (const char *)bytes + done, chunk(size - done));
+		if (n < 0 && errno == EINTR) continue;
+		if (n == 0) errno = EIO;
+		if (n <= 0) return cb_err_errno(err, errno, "write %zu bytes", size);
+		done += (size_t)n;
+	}
+	return CB_OK;
+}
+
+/* Another process may make the same folder at the same time: what counts is that it is there afterwards. */
+static cb_code mkdir_one(const char *path, mode_t mode, cb_error *err)
+{
+	if (mkdir(path, mode) == 0) return CB_OK;
+	int why = errno;
+	struct stat st;
+	if (stat(path, &st) == 0) {
+		if (S_ISDIR(st.st_mode)) return CB_OK;
+		return cb_err_set(err, CB_NOTDIR, "create folder '%s': a file is in the way", path);
+	}
+	if (why == ENOTDIR) return cb_err_set(err, CB_NOTDIR, "create folder '%s': a file is in the way", path);
+	return cb_err_errno(err, why, "create folder '%s'", path);
+}
+
+cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err)
+{
+	char part[PATH_MAX];
+	size_t size = strlen(path);
+	if (size == 0) return cb_err_set(err, CB_INVALID, "create folder: the path is empty");
+	if (size >= sizeof(part)) return cb_err_set(err, CB_NAMETOOLONG, "create folder: the path has %zu bytes", size);
+	memcpy(part, path, size + 1);
+	for (char *p = part + 1; *p; p++) {
+		if (*p != '/' || p[-1] == '/') continue;
+		*p = '\0';
+		CB_TRY(mkdir_one(part, mode, err));
+		*p = '/';
+	}
+	return mkdir_one(part, mode, err);
+}

@@ -1,0 +1,21 @@
+/* io.h: whole reads and writes on file descriptors. Signals and short counts are dealt with here and nowhere else. */
+#ifndef BASE_IO_H
+#define BASE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Fills `bytes` from an offset. *out_size (may be NULL) is less than size only when the file ends there; with a NULL out_size an
+ * early end is CB_IO. */
+cb_code io_pread_all(int fd, void *bytes, size_t size, uint64_t offset, size_t *out_size, cb_error *err);
+/* All or an error; after an error any part may have been written. */
+cb_code io_pwrite_all(int fd, const void *bytes, size_t size, uint64_t offset, cb_error *err);
+cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err);
+/* Makes the folder and those above it that are missing, as mkdir -p. Existing folders are left as they are. CB_NOTDIR when something
+ * else is in the way. */
+cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err);
+
+#endif

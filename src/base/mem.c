@@ -1,0 +1,57 @@
+/* mem.c: the library's allocations, with a switch that lets a test fail the n-th one. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+/* What malloc itself refuses; refused here so that sanitizers, which abort on it, see only sizes that could be. */
+#define SIZE_LIMIT ((size_t)PTRDIFF_MAX - 64)
+
+/* 0: off. 1: this allocation fails, and so do all after it. n > 1: n - 1 more may pass. */
+static _Atomic long fail_countdown;
+
+void mem_fail_after(long n)
+{
+	atomic_store(&fail_countdown, n > 0 ? n : 0);
+}
+
+static bool must_fail(void)
+{
+	long n = atomic_load_explicit(&fail_countdown, memory_order_relaxed);
+	while (n > 1)
+		if (atomic_compare_exchange_weak(&fail_countdown, &n, n - 1)) return false;
+	return n == 1;
+}
+
+void *mem_alloc(size_t size)
+{
+	if (size > SIZE_LIMIT || must_fail()) return NULL;
+	return malloc(size ? size : 1);
+}
+
+void *mem_realloc(void *old, size_t size)
+{
+	if (size > SIZE_LIMIT || must_fail()) return NULL;
+	return realloc(old, size ? size : 1);
+}
+
+void *mem_alloc_aligned(size_t size)
+{
+	if (size > SIZE_LIMIT || must_fail()) return NULL;
+	/* C wants a multiple of the alignment, which also keeps the tail of the last cache line ours. */
+	size_t rounded = (size + 63) & ~(size_t)63;
+	return aligned_alloc(64, rounded ? rounded : 64);
+}
+
+char *mem_strdup(const char *s)
+{
+	return mem_dup(s, strlen(s) + 1);
+}
+
+void *mem_dup(const void *bytes, size_t size)
+{
+	void *copy = mem_alloc(size);
+	if (copy && size) memcpy(copy, bytes, size);
+	return copy;
+}

@@ -1,0 +1,183 @@
+/*
+ * blame.c: which step wrote each line.
+ *
+ * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts are
+ * then compared oldest to newest, unchanged lines keeping their origin. Cost: the file's own versions, not the box's steps.
+ */
+#include "box/history.h"
+#include "box/text.h"
+
+typedef struct blaming {
+	cb_store *cs;
+	buf versions; /* point, newest first */
+	bool pruned;  /* older ones are gone */
+} blaming;
+
+enum { VERSIONS_MAX = 1 << 20 };
+
+typedef struct point {
+	uint64_t box, seq;
+	key entry; /* the file's place after the step */
+} point;
+
+/* The file in a state, "" when it is not there (deleted by the step) or was no file then: what follows begins anew. */
+static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **out, size_t *size, cb_error *err)
+{
+	tree_view v = state_view(g->cs, s);
+	key_parts parts;
+	inode node;
+	cb_code code = key_parse(key_span(entry_key), &parts, err);
+	if (code == CB_OK) code = inode_at(&v, parts.ino, parts.name, &node, NULL, err);
+	if (code == CB_OK && node.rec.type == CB_FILE)
+		return data_load(g->cs, NULL, &v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	*size = 0;
+	*out = mem_strdup("");
+	return *out ? CB_OK : cb_err_nomem(err);
+}
+
+/* The file as the step left it, or as it was before. */
+static cb_code version_text(blaming *g, const point *p, bool before, char **out, size_t *size, cb_error *err)
+{
+	state *after = NULL, *earlier = NULL;
+	CB_TRY(state_load(g->cs, p->box, p->seq, &after, err));
+	cb_code code = before ? state_before_gap(g->cs, after, &earlier, err) : CB_OK;
+	if (code == CB_OK) code = text_in(g, before ? earlier : after, &p->entry, out, size, err);
+	state_unref(after);
+	state_unref(earlier);
+	return code;
+}
+
+/* The trail goes on in the fork's origin. *more false: there is none. */
+static cb_code trail_to_origin(trail *t, bool *more, cb_error *err)
+{
+	store_box row;
+	*more = false;
+	cb_code code = store_box_get(t->cs->s, t->box, &row, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK || row.origin_box == 0) return code;
+	t->box = row.origin_box;
+	t->seq = row.origin_seq;
+	*more = true;
+	return CB_OK;
+}
+
+static cb_code collect_points(blaming *g, trail *t, cb_error *err)
+{
+	for (bool more = true; more;) {
+		point p = {.box = t->box, .entry = t->entry};
+		cb_code code = trail_next(t, &p.seq, err);
+		if (code == CB_STALE) {
+			g->pruned = true;
+			return CB_OK;
+		}
+		if (code != CB_OK) return code;
+		if (p.seq)
+			CB_TRY(buf_append(&g->versions, &p, sizeof(p), err));
+		else
+			CB_TRY(trail_to_origin(t, &more, err));
+	}
+	g->pruned = t->known; /* the file was there already before the oldest step that is left */
+	return CB_OK;
+}
+
+typedef struct lines {
+	char *text;
+	size_t size;
+	uint64_t *origins; /* per line: 1 + index into the points; 0: before what was pruned */
+	size_t count;
+} lines;
+
+static void lines_done(lines *l)
+{
+	free(l->text);
+	free(l->origins);
+}
+
+/* One version on: lines that stayed keep their origin. */
+static cb_code lines_advance(lines *l, char *text, size_t size, uint64_t origin, cb_error *err)
+{
+	uint64_t *origins = NULL;
+	size_t count = 0;
+	cb_code code = text_blame_step(l->origins, l->count, span_make(l->text, l->size), span_make(text, size), origin, &origins, &count, err);
+	if (code != CB_OK) {
+		free(text);
+		return code;
+	}
+	lines_done(l);
+	*l = (lines){text, size, origins, count};
+	return CB_OK;
+}
+
+static cb_code replay(blaming *g, lines *l, cb_error *err)
+{
+	const point *all = (const point *)(const void *)g->versions.bytes;
+	size_t count = g->versions.size / sizeof(point);
+	char *text = NULL;
+	size_t size = 0;
+	if (g->pruned && count) { /* lines that the pruned steps had left belong to nobody */
+		CB_TRY(version_text(g, &all[count - 1], true, &text, &size, err));
+		CB_TRY(lines_advance(l, text, size, 0, err));
+	}
+	for (size_t i = count; i > 0; i--) {
+		CB_TRY(version_text(g, &all[i - 1], false, &text, &size, err));
+		CB_TRY(lines_advance(l, text, size, i, err));
+	}
+	return CB_OK;
+}
+
+static cb_code visit_lines(blaming *g, const lines *l, cb_blame_visit visit, void *context, cb_error *err)
+{
+	AUTO_FREE size_t *starts = NULL;
+	size_t count = 0;
+	CB_TRY(text_lines(span_make(l->text, l->size), &starts, &count, err));
+	const point *all = (const point *)(const void *)g->versions.bytes;
+	store_box row = {0};
+	for (size_t i = 0; i < count; i++) {
+		size_t end = i + 1 < count ? starts[i + 1] : l->size;
+		cb_blame_line line = {.line = i + 1, .text = l->text + starts[i], .size = end - starts[i], .box = ""};
+		uint64_t origin = i < l->count ? l->origins[i] : 0;
+		if (origin) {
+			const point *p = &all[origin - 1];
+			if (row.id != p->box && store_box_get(g->cs->s, p->box, &row, NULL) != CB_OK) row = (store_box){.id = p->box};
+			line.box = row.name;
+			line.seq = p->seq;
+		}
+		cb_code code = visit(context, &line, err);
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
+	return CB_OK;
+}
+
+static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
+{
+	AUTO_SNAPSHOT snapshot now = {0};
+	snapshot_take(b, &now);
+	resolved r;
+	CB_TRY(path_find(b, &now.v, path, false, GATE_READ, &r, err));
+	if (r.node.rec.type != CB_FILE) return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
+	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
+	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), false};
+	trail t;
+	lines l = {.text = mem_strdup("")};
+	cb_code code = l.text ? trail_start(&t, b, &now.v, path, err) : cb_err_nomem(err);
+	if (code == CB_OK) code = collect_points(&g, &t, err);
+	if (code == CB_OK) code = replay(&g, &l, err);
+	if (code == CB_OK && g.versions.size == 0) { /* older than all that is left of its history */
+		lines_done(&l);
+		l = (lines){0};
+		code = data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &l.text, &l.size, err);
+	}
+	if (code == CB_OK) code = visit_lines(&g, &l, visit, context, err);
+	lines_done(&l);
+	buf_done(&g.versions);
+	return code;
+}
+
+cb_code cb_blame(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	cb_code code = b->txn && b->txn->explicit_ ? cb_err_set(err, CB_BUSY, "commit or abort the transaction first") : box_flush(b, false, err);
+	if (code == CB_OK) code = blame_run(b, path, visit, context, err);
+	return box_leave(b, code);
+}

@@ -1,0 +1,327 @@
+/*
+ * box.h: what the files of this layer share: states, transactions, handles, inodes.
+ *
+ * Reading: every read goes through a tree_view: the head state (root + overlay), plus the running transaction's delta when there is one.
+ * Writing: every change goes into a transaction's delta. A call outside a transaction makes one of its own, under the store's writer lock
+ * from the start, so it can never conflict; an explicit one collects without any lock and is applied, or merged, at commit.
+ *
+ * Locks: cb_box.lock is taken by every public call on a handle and held to its end; the store's locks are taken after it.
+ */
+#ifndef BOX_BOX_H
+#define BOX_BOX_H
+
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "box/record.h"
+#include "store/store.h"
+
+/* For qsort of numbers. */
+static inline int u64_compare(const void *a, const void *b)
+{
+	uint64_t x, y;
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+/* ---- states ---- */
+
+/* One immutable content of a box. Shared by reference count; any thread may read it. */
+typedef struct state {
+	_Atomic uint32_t refs;
+	uint64_t id;  /* never reused */
+	uint64_t box, seq;
+	uint64_t root, root_box, root_seq; /* the kept root it is built on, and the step that keeps it */
+	pmap overlay; /* changes since root */
+	uint64_t weight; /* of the steps since root */
+} state;
+
+state *state_ref(state *s);
+void state_unref(state *s);
+static inline void state_auto_(state **s)
+{
+	state_unref(*s);
+}
+#define AUTO_STATE ATTR_CLEANUP(state_auto_)
+/* The state after a step: nearest kept root plus changes. CB_NOTFOUND: no such step; CB_STALE: pruned. */
+cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
+/* The state a head row describes, reusing `known` (may be NULL) when only steps were added to it. Consumes nothing. */
+cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err);
+/* The state before a step whose predecessor was pruned: the step's own list of changes, taken back. */
+cb_code state_before_gap(cb_store *cs, const state *after, state **out, cb_error *err);
+/* Inside a write transaction: makes sure that step keeps a root, so that it can be opened without the steps before it. */
+cb_code state_keep_root(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err);
+
+struct cb_store {
+	store *s;
+	tree_nodes nodes;
+	struct gate *gate;
+};
+
+static inline void tree_cursor_auto_(tree_cursor **c)
+{
+	tree_cursor_close(*c);
+}
+#define AUTO_CURSOR ATTR_CLEANUP(tree_cursor_auto_)
+
+static inline tree_view state_view(const cb_store *cs, const state *s)
+{
+	return (tree_view){&cs->nodes, s->root, &s->overlay, NULL};
+}
+
+/* ---- transactions ---- */
+
+typedef struct local_content {
+	buf bytes;
+	uint64_t stored; /* its number once it was put into the store, else 0 */
+} local_content;
+
+typedef struct txn {
+	cb_store *cs;
+	cb_box *b;
+	state *base;
+	pmap delta;
+	counters now;              /* of the box with delta applied */
+	local_content *locals;
+	size_t local_count, local_capacity;
+	uint64_t local_bytes;      /* in memory, not yet stored */
+	uint64_t owner;            /* keeps early contents from gc */
+	uint64_t epoch;            /* of the store when it began */
+	bool explicit_;            /* cb_box_begin; otherwise one call, or the running step of open files */
+	bool in_write;             /* the store's write transaction is open, and base is the head */
+	int64_t now_ns;            /* the time all changes of one call carry */
+	int64_t last_write_ns;     /* of open files: a quiet second ends the step */
+	uint64_t quota_bytes, quota_files, quota_file_bytes;
+	char *kind, *params, *result;
+	int64_t started_ns;
+	bool record, no_merge;
+	uint64_t target, other_box, other_seq;
+} txn;
+
+cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err);
+void txn_destroy(txn *t); /* accepts NULL */
+/* Kind, parameters, result and flags from the caller; NULL: nothing. */
+cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err);
+tree_view txn_view(const txn *t);
+cb_code txn_get(const txn *t, const key *k, tree_value *out, cb_error *err);
+cb_code txn_put(txn *t, const key *k, const tree_value *v, cb_error *err);
+cb_code txn_delete(txn *t, const key *k, cb_error *err);
+/* Counters and quotas; CB_QUOTA. */
+cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err);
+/* Bytes that a record, extent or value will refer to; 1..LIMIT_CONTENT_BYTES of them. */
+cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err);
+/* Puts contents into the store early when many wait in memory. Call it where no value is half written. */
+cb_code txn_relieve(txn *t, cb_error *err);
+/* The local content that may still grow at its end, or NULL. */
+local_content *txn_content_local(txn *t, uint64_t content);
+/* Adds t to a box as its next step, inside a write transaction; t->base must be that box's head. *out is the new head. */
+cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error *err);
+/* Commits t as the box's next step. Consumes nothing. b->head becomes the new state. */
+cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error *err);
+
+/* Reads a content of the store or of t (may be NULL). */
+cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_t offset, void *to, size_t size, cb_error *err);
+
+/* ---- handles ---- */
+
+struct cb_box {
+	pthread_mutex_t lock;
+	cb_store *cs;
+	store_box row;  /* as last read; its head is not kept up to date, `head` is */
+	bool pinned;    /* one state, read-only */
+	state *head;    /* the newest known, or the pinned one */
+	uint64_t stamp; /* of head, for store_fresh */
+	txn *txn;       /* explicit, or the running step of open files; NULL: none */
+	char *who;
+	cb_file *open_files; /* a list */
+};
+
+/* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
+cb_code box_enter(cb_box *b, cb_error *err);
+cb_code box_leave(cb_box *b, cb_code code);
+/* Between enter and leave: */
+tree_view box_view(const cb_box *b);
+cb_code box_refresh(cb_box *b, cb_error *err);
+/* Commits the running step of open files, if there is one (not an explicit transaction). */
+cb_code box_flush(cb_box *b, bool sync, cb_error *err);
+/* What the handle sees now, kept while a visitor runs and perhaps changes the box. Take between enter and leave. */
+typedef struct snapshot {
+	state *base;
+	pmap delta;
+	tree_view v;
+} snapshot;
+void snapshot_take(const cb_box *b, snapshot *out);
+void snapshot_done(snapshot *s);
+#define AUTO_SNAPSHOT ATTR_CLEANUP(snapshot_done)
+
+/* Open files keep what is about to go. */
+void files_before_unlink(cb_box *b, uint64_t ino);
+
+/* A handle made from rows already read. */
+cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);
+/* "demo@7" taken apart and looked up. *out_seq is the step meant; *out_pinned tells whether one was named. */
+cb_code box_address(cb_store *cs, const char *address, store_box *out_box, uint64_t *out_seq, bool *out_pinned, cb_error *err);
+cb_code box_name_check(const char *name, bool checkpoint, cb_error *err);
+cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_box *out, cb_error *err);
+
+/* Opens the store below a cb_store: for tests that inject faults or a clock. */
+cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err);
+
+/* ---- one changing call ---- */
+
+/*
+ *   op o;
+ *   CB_TRY(op_begin(&o, box, "mkdir", path, err));
+ *   return op_end(&o, do_it(o.t, ...), NULL, err);
+ *
+ * Inside an explicit transaction a failing call leaves the transaction as it was before the call.
+ */
+typedef struct op {
+	cb_box *b;
+	txn *t;
+	bool own;
+	pmap saved;
+	counters saved_now;
+} op;
+cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
+/* As op_begin, for writes through an open file: joins or starts the handle's running step. */
+cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
+cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err);
+
+/* ---- inodes ---- */
+
+typedef struct inode {
+	record rec;
+	key where; /* the key that holds the record: D or I */
+} inode;
+
+/* CB_NOTFOUND without a message: an answer. is_link may be NULL. */
+cb_code inode_at(const tree_view *v, uint64_t parent, span name, inode *out, bool *is_link, cb_error *err);
+cb_code inode_find(const tree_view *v, uint64_t ino, inode *out, cb_error *err);
+cb_code inode_save(txn *t, const inode *node, cb_error *err);
+/* The inode's first (parent, name): name is copied into buffer (LIMIT_NAME_BYTES). CB_NOTFOUND for the root and unknown inodes. */
+cb_code inode_place(const tree_view *v, uint64_t ino, uint64_t *out_parent, uint8_t *name, size_t *out_size, cb_error *err);
+/* The absolute path by its first link; appended to out and NUL-terminated (the NUL is not counted). CB_NOTFOUND when detached. */
+cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err);
+/* A new inode of that type linked at (parent, name), which must not exist. */
+cb_code inode_create(txn *t, uint64_t parent, span name, cb_type type, uint32_t mode, inode *out, cb_error *err);
+/* Takes away one link; the last one takes the data, attributes and tags with it. */
+cb_code inode_unlink(txn *t, uint64_t parent, span name, cb_error *err);
+/* A further name; the record moves under I. */
+cb_code inode_link(txn *t, inode *node, uint64_t parent, span name, cb_error *err);
+/* One link from one free place to another. */
+cb_code inode_move(txn *t, uint64_t parent, span name, uint64_t to_parent, span to_name, cb_error *err);
+/* All X, A or T keys of an inode. */
+cb_code inode_delete_keys(txn *t, uint64_t ino, uint8_t kind, cb_error *err);
+/* Changes of the entries of a folder: its times and version. */
+cb_code inode_touch_dir(txn *t, uint64_t ino, cb_error *err);
+/* Marks a changed file: version and ctime (and mtime when the data changed). */
+void inode_changed(const txn *t, inode *node, bool data);
+/* Every key that belongs to the inode itself (X, A, T), each as (key, value). */
+typedef cb_code (*inode_key_visit)(void *context, span key_bytes, span value, cb_error *err);
+cb_code inode_keys(const tree_view *v, uint64_t ino, uint8_t kind, inode_key_visit visit, void *context, cb_error *err);
+cb_code inode_is_dir_empty(const tree_view *v, uint64_t ino, bool *out, cb_error *err);
+
+/* Recursive removal and copy; `from` is a view that does not change meanwhile. Contents are shared. */
+cb_code tree_remove(txn *t, uint64_t parent, span name, const inode *node, cb_error *err);
+cb_code tree_copy(txn *t, const tree_view *from, const inode *source, uint64_t parent, span name, cb_error *err);
+/* One inode: a new one at (parent, name), or into one that is there and empty. */
+cb_code inode_copy(txn *t, const tree_view *from, const record *source, uint64_t parent, span name, inode *made, cb_error *err);
+/* Data alone; data, mode, times and attributes. The target must be empty. */
+cb_code inode_copy_data(txn *t, const tree_view *from, const record *source, inode *made, cb_error *err);
+cb_code inode_copy_into(txn *t, const tree_view *from, const record *source, inode *made, cb_error *err);
+
+/* ---- paths ---- */
+
+typedef struct resolved {
+	uint64_t parent;  /* the folder that holds the last component; 0 for the root */
+	uint8_t name[LIMIT_NAME_BYTES + 1];
+	size_t name_size; /* 0 for the root */
+	bool exists;
+	bool is_link;     /* the entry refers to an I record */
+	bool must_be_dir; /* the path ended in '/' */
+	bool is_dot;      /* the last component was "." or ".." */
+	inode node;       /* when it exists */
+} resolved;
+
+static inline span resolved_name(const resolved *r)
+{
+	return span_make(r->name, r->name_size);
+}
+
+typedef enum gate_access { GATE_READ, GATE_WRITE, GATE_CREATE, GATE_REMOVE } gate_access;
+
+/* Resolves inside the box. follow: also a symlink in the last component. A missing last component is not an error here; a missing
+ * folder before it is CB_NOTFOUND. Passes the gate. */
+cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err);
+/* The same, and CB_NOTFOUND when it is not there. */
+cb_code path_find(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err);
+/* Makes missing folders before the last component. */
+cb_code path_make_parents(op *o, const char *path, cb_error *err);
+/* Takes "a//b/./c" to "/a/b/c" (".." and links are left to resolution); for messages and history. free() it. */
+char *path_clean(const char *path);
+
+/* ---- gate: the one place where every path operation of every surface passes, reads too ---- */
+
+typedef struct gate_request {
+	const cb_box *box;
+	gate_access access;
+	const char *path;      /* as given */
+	uint64_t parent;       /* of the last component */
+	span name;             /* "" for the root */
+	uint64_t ino;          /* 0: does not exist */
+} gate_request;
+/* CB_OK lets it pass. The hook is where policies, views, guards and providers attach. */
+typedef cb_code (*gate_hook)(void *context, const gate_request *request, cb_error *err);
+typedef struct gate {
+	gate_hook hook; /* NULL: none */
+	void *context;
+} gate;
+cb_code gate_pass(const gate *g, const gate_request *request, cb_error *err);
+/* A name that the sandbox owns at the root of every box. */
+bool gate_reserved(span name);
+
+/* ---- data of files ---- */
+
+cb_code data_read(const cb_store *cs, const txn *t, const tree_view *v, const record *r, uint64_t offset, void *to, size_t size,
+                  cb_error *err); /* within r->size; holes give zeros */
+cb_code data_write(txn *t, inode *node, uint64_t offset, const void *bytes, size_t size, cb_error *err); /* grows; does not save the inode */
+cb_code data_replace(txn *t, inode *node, const void *bytes, size_t size, cb_error *err);
+cb_code data_resize(txn *t, inode *node, uint64_t size, cb_error *err);
+cb_code data_drop(txn *t, inode *node, cb_error *err);
+/* The next offset >= offset that is data / a hole (end of file counts as a hole); data: CB_NOTFOUND past the last. */
+cb_code data_seek(const tree_view *v, const record *r, uint64_t offset, bool hole, uint64_t *out, cb_error *err);
+/* The whole file; *out: free() it, NUL-terminated. CB_TOOBIG above max. */
+cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const record *r, uint64_t max, char **out, size_t *out_size,
+                  cb_error *err);
+/* Do two files hold the same bytes? Compares references first. */
+cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
+                   cb_error *err);
+
+/* Values of attributes, metadata and keys. */
+cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err);
+cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, size_t *out_size, cb_error *err);
+
+/* ---- merge ---- */
+
+typedef struct merge_conflicts {
+	const cb_merge_options *options; /* NULL: all stay open */
+	uint64_t open;                   /* not resolved */
+	char first[256];                 /* path of the first open one */
+	buf list;                        /* "path: reason; ..." up to the message size */
+} merge_conflicts;
+/* Puts into t (whose base is ours, and whose delta is empty) what leads from base to theirs. CB_OK also with open conflicts: look at
+ * conflicts->open before using t. */
+cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,
+                     cb_error *err);
+
+/* All key changes of one step, from its list or from the two roots around it. */
+cb_code step_changes(cb_store *cs, uint64_t box, uint64_t seq, tree_diff_visit visit, void *context, cb_error *err);
+/* CB_NOTFOUND / CB_STALE (pruned) with a message; *out_state its state. */
+cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_state, cb_error *err);
+/* What history indexes: the subjects (hashes of D and I keys) of a change. */
+uint64_t step_subject(span key_bytes);
+cb_code step_index(cb_store *cs, uint64_t box, uint64_t from, uint64_t to, cb_error *err);
+
+#endif

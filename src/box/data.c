@@ -1,0 +1,442 @@
+/*
+ * data.c: the bytes of files: inline, one content, or extents.
+ *
+ * Small files are replaced whole (one content); larger ones and sparse ones are extents, so that a write costs what it writes. Contents
+ * are immutable, so overwriting a range cuts the extents around it and adds new ones; nothing is copied. Appends join a short last extent,
+ * so that a log written line by line has extents of some KiB, not of some bytes.
+ */
+#include "box/box.h"
+
+#include <assert.h>
+
+enum {
+	REWRITE_BYTES = 16 << 10, /* a file up to this size is rewritten as one content by a partial write */
+	JOIN_BYTES = 8 << 10,     /* an append joins a last extent shorter than this */
+};
+
+/* ---- extents ---- */
+
+static uint64_t extent_end(const extent *x)
+{
+	return x->offset + x->length;
+}
+
+static bool cursor_extent_key(tree_cursor *c, uint64_t ino, span *key_bytes, span *value)
+{
+	key prefix = key_prefix(KIND_EXTENT, ino);
+	return tree_cursor_get(c, key_bytes, value) && span_starts(*key_bytes, key_span(&prefix));
+}
+
+/* The extent at the cursor; *found false past the inode's last. */
+static cb_code cursor_extent(tree_cursor *c, uint64_t ino, extent *out, bool *found, cb_error *err)
+{
+	span k, value;
+	*found = cursor_extent_key(c, ino, &k, &value);
+	if (!*found) return CB_OK;
+	key_parts parts;
+	CB_TRY(key_parse(k, &parts, err));
+	return extent_decode(value, parts.offset, out, err);
+}
+
+/* Opens a cursor at the first extent that ends after `offset`. An extent is at most LIMIT_CONTENT_BYTES long, so it starts at most that
+ * much before. */
+static cb_code extents_open(const tree_view *v, uint64_t ino, uint64_t offset, tree_cursor **out, cb_error *err)
+{
+	uint64_t from = offset > LIMIT_CONTENT_BYTES ? offset - LIMIT_CONTENT_BYTES : 0;
+	key k = key_extent(ino, from);
+	CB_TRY(tree_cursor_open(v, key_span(&k), out, err));
+	for (;;) {
+		extent x;
+		bool found = false;
+		cb_code code = cursor_extent(*out, ino, &x, &found, err);
+		if (code == CB_OK && (!found || extent_end(&x) > offset)) return CB_OK;
+		if (code == CB_OK) code = tree_cursor_next(*out, err);
+		if (code != CB_OK) {
+			tree_cursor_close(*out);
+			*out = NULL;
+			return code;
+		}
+	}
+}
+
+static cb_code extents_read(const cb_store *cs, const txn *t, const tree_view *v, uint64_t ino, uint64_t offset, uint8_t *to, size_t size,
+                            cb_error *err)
+{
+	AUTO_CURSOR tree_cursor *c = NULL;
+	CB_TRY(extents_open(v, ino, offset, &c, err));
+	uint64_t end = offset + size;
+	while (offset < end) {
+		extent x;
+		bool found = false;
+		CB_TRY(cursor_extent(c, ino, &x, &found, err));
+		uint64_t next = found && x.offset < end ? x.offset : end;
+		if (next > offset) { /* a hole */
+			memset(to, 0, (size_t)(next - offset));
+			to += next - offset;
+			offset = next;
+			continue;
+		}
+		uint64_t stop = extent_end(&x) < end ? extent_end(&x) : end;
+		CB_TRY(content_read(cs, t, x.content, x.start + (offset - x.offset), to, (size_t)(stop - offset), err));
+		to += stop - offset;
+		offset = stop;
+		CB_TRY(tree_cursor_next(c, err));
+	}
+	return CB_OK;
+}
+
+static cb_code extent_put(txn *t, uint64_t ino, const extent *x, cb_error *err)
+{
+	key k = key_extent(ino, x->offset);
+	tree_value value;
+	extent_encode(x, &value);
+	return txn_put(t, &k, &value, err);
+}
+
+/* Extents that touch [from, to), copied out: a cursor must not see the map change. */
+static cb_code extents_collect(const tree_view *v, uint64_t ino, uint64_t from, uint64_t to, buf *out, cb_error *err)
+{
+	AUTO_CURSOR tree_cursor *c = NULL;
+	CB_TRY(extents_open(v, ino, from, &c, err));
+	for (;;) {
+		extent x;
+		bool found = false;
+		CB_TRY(cursor_extent(c, ino, &x, &found, err));
+		if (!found || x.offset >= to) return CB_OK;
+		CB_TRY(buf_append(out, &x, sizeof(x), err));
+		CB_TRY(tree_cursor_next(c, err));
+	}
+}
+
+/* Makes [from, to) a hole, keeping what sticks out on either side. */
+static cb_code extents_cut(txn *t, uint64_t ino, uint64_t from, uint64_t to, cb_error *err)
+{
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
+	tree_view v = txn_view(t);
+	CB_TRY(extents_collect(&v, ino, from, to, &list, err));
+	const extent *xs = (const extent *)(const void *)list.bytes;
+	for (size_t i = 0; i < list.size / sizeof(extent); i++) {
+		extent x = xs[i];
+		key k = key_extent(ino, x.offset);
+		CB_TRY(txn_delete(t, &k, err));
+		if (x.offset < from) {
+			extent left = x;
+			left.length = (uint32_t)(from - x.offset);
+			CB_TRY(extent_put(t, ino, &left, err));
+		}
+		if (extent_end(&x) > to) {
+			uint32_t skip = (uint32_t)(to - x.offset);
+			extent right = {to, x.content, x.start + skip, x.length - skip};
+			CB_TRY(extent_put(t, ino, &right, err));
+		}
+	}
+	return CB_OK;
+}
+
+/* ---- reading ---- */
+
+cb_code data_read(const cb_store *cs, const txn *t, const tree_view *v, const record *r, uint64_t offset, void *to, size_t size,
+                  cb_error *err)
+{
+	assert(offset <= r->size && size <= r->size - offset);
+	if (size == 0) return CB_OK;
+	switch (r->form) {
+	case DATA_NONE:
+		memset(to, 0, size);
+		return CB_OK;
+	case DATA_INLINE:
+		memcpy(to, r->bytes + offset, size);
+		return CB_OK;
+	case DATA_CONTENT:
+		return content_read(cs, t, r->content, r->start + offset, to, size, err);
+	case DATA_EXTENTS:
+		return extents_read(cs, t, v, r->ino, offset, to, size, err);
+	}
+	return cb_err_set(err, CB_CORRUPT, "inode %llu has data of an unknown form", (unsigned long long)r->ino);
+}
+
+cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const record *r, uint64_t max, char **out, size_t *out_size,
+                  cb_error *err)
+{
+	if (r->size > max) return cb_err_set(err, CB_TOOBIG, "%llu bytes are more than fit here", (unsigned long long)r->size);
+	char *bytes = mem_alloc_aligned((size_t)r->size + 1);
+	if (!bytes) return cb_err_nomem(err);
+	cb_code code = data_read(cs, t, v, r, 0, bytes, (size_t)r->size, err);
+	if (code != CB_OK) {
+		free(bytes);
+		return code;
+	}
+	bytes[r->size] = 0;
+	*out = bytes;
+	if (out_size) *out_size = (size_t)r->size;
+	return CB_OK;
+}
+
+cb_code data_seek(const tree_view *v, const record *r, uint64_t offset, bool hole, uint64_t *out, cb_error *err)
+{
+	if (offset >= r->size) return cb_err_set(err, CB_NOTFOUND, "offset is at or past the end");
+	if (r->form == DATA_INLINE || r->form == DATA_CONTENT) {
+		*out = hole ? r->size : offset;
+		return CB_OK;
+	}
+	if (r->form == DATA_NONE) {
+		*out = offset;
+		return hole ? CB_OK : cb_err_set(err, CB_NOTFOUND, "no data past the offset");
+	}
+	AUTO_CURSOR tree_cursor *c = NULL;
+	CB_TRY(extents_open(v, r->ino, offset, &c, err));
+	for (;;) {
+		extent x;
+		bool found = false;
+		CB_TRY(cursor_extent(c, r->ino, &x, &found, err));
+		if (!found && !hole) return cb_err_set(err, CB_NOTFOUND, "no data past the offset");
+		if (!hole || !found || x.offset > offset) {
+			*out = hole ? offset : (x.offset > offset ? x.offset : offset);
+			return CB_OK;
+		}
+		offset = extent_end(&x);
+		if (offset >= r->size) {
+			*out = r->size;
+			return CB_OK;
+		}
+		CB_TRY(tree_cursor_next(c, err));
+	}
+}
+
+/* ---- writing ---- */
+
+static cb_code set_size(txn *t, record *r, uint64_t size, cb_error *err)
+{
+	if (size > LIMIT_FILE_BYTES) return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
+	if (size > r->size && t->quota_file_bytes && size > t->quota_file_bytes)
+		return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)t->quota_file_bytes);
+	if (size != r->size) CB_TRY(txn_count(t, 0, (int64_t)(size - r->size), err));
+	r->size = size;
+	return CB_OK;
+}
+
+cb_code data_drop(txn *t, inode *node, cb_error *err)
+{
+	if (node->rec.form == DATA_EXTENTS) CB_TRY(inode_delete_keys(t, node->rec.ino, KIND_EXTENT, err));
+	node->rec.form = DATA_NONE;
+	return set_size(t, &node->rec, 0, err);
+}
+
+/* New extents of at most LIMIT_CONTENT_BYTES each. */
+static cb_code extents_add(txn *t, uint64_t ino, uint64_t offset, const uint8_t *bytes, size_t size, cb_error *err)
+{
+	while (size) {
+		size_t n = size < LIMIT_CONTENT_BYTES ? size : LIMIT_CONTENT_BYTES;
+		extent x = {.offset = offset, .length = (uint32_t)n};
+		CB_TRY(txn_content_add(t, span_make(bytes, n), &x.content, err));
+		CB_TRY(extent_put(t, ino, &x, err));
+		CB_TRY(txn_relieve(t, err));
+		offset += n;
+		bytes += n;
+		size -= n;
+	}
+	return CB_OK;
+}
+
+/* Small data of a known whole: inline or one content. */
+static cb_code set_whole(txn *t, record *r, const void *bytes, size_t size, cb_error *err)
+{
+	assert(size <= LIMIT_CONTENT_BYTES);
+	r->start = 0;
+	if (size <= LIMIT_INLINE_BYTES) {
+		r->form = size ? DATA_INLINE : DATA_NONE;
+		if (size) memcpy(r->bytes, bytes, size);
+		return CB_OK;
+	}
+	CB_TRY(txn_content_add(t, span_make(bytes, size), &r->content, err));
+	r->form = DATA_CONTENT;
+	return CB_OK;
+}
+
+cb_code data_replace(txn *t, inode *node, const void *bytes, size_t size, cb_error *err)
+{
+	record *r = &node->rec;
+	if (r->form == DATA_EXTENTS) CB_TRY(inode_delete_keys(t, r->ino, KIND_EXTENT, err));
+	r->form = DATA_NONE;
+	CB_TRY(set_size(t, r, size, err));
+	if (size <= LIMIT_CONTENT_BYTES) return set_whole(t, r, bytes, size, err);
+	r->form = DATA_EXTENTS;
+	return extents_add(t, r->ino, 0, bytes, size, err);
+}
+
+static cb_code to_extents(txn *t, record *r, cb_error *err)
+{
+	if (r->form == DATA_INLINE) {
+		size_t size = (size_t)r->size;
+		uint8_t bytes[LIMIT_INLINE_BYTES];
+		memcpy(bytes, r->bytes, size);
+		r->form = DATA_EXTENTS;
+		return extents_add(t, r->ino, 0, bytes, size, err);
+	}
+	if (r->form == DATA_CONTENT) {
+		extent x = {0, r->content, r->start, (uint32_t)r->size};
+		CB_TRY(extent_put(t, r->ino, &x, err));
+	}
+	r->form = DATA_EXTENTS;
+	return CB_OK;
+}
+
+/* A write that leaves a small file: read, change, replace. */
+static cb_code write_small(txn *t, inode *node, uint64_t offset, const void *bytes, size_t size, uint64_t end, cb_error *err)
+{
+	record *r = &node->rec;
+	uint64_t whole = end > r->size ? end : r->size;
+	AUTO_BUF buf b = BUF_INIT(REWRITE_BYTES);
+	uint8_t *p;
+	CB_TRY(buf_extend(&b, (size_t)whole, &p, err));
+	memset(p, 0, (size_t)whole);
+	tree_view v = txn_view(t);
+	CB_TRY(data_read(t->cs, t, &v, r, 0, p, (size_t)r->size, err));
+	memcpy(p + offset, bytes, size);
+	CB_TRY(set_size(t, r, whole, err));
+	return set_whole(t, r, p, (size_t)whole, err);
+}
+
+static cb_code last_extent(txn *t, const record *r, extent *out, bool *found, cb_error *err)
+{
+	*found = false;
+	if (r->size == 0) return CB_OK;
+	AUTO_CURSOR tree_cursor *c = NULL;
+	tree_view v = txn_view(t);
+	CB_TRY(extents_open(&v, r->ino, r->size - 1, &c, err));
+	return cursor_extent(c, r->ino, out, found, err);
+}
+
+/* An append to a file of extents. Joins the last extent when that is short, or grows a content of this same transaction in place. */
+static cb_code append_extent(txn *t, record *r, const uint8_t *bytes, size_t size, cb_error *err)
+{
+	extent last;
+	bool found = false;
+	uint64_t at = r->size;
+	CB_TRY(last_extent(t, r, &last, &found, err));
+	if (!found || extent_end(&last) != at) return extents_add(t, r->ino, at, bytes, size, err);
+	local_content *local = txn_content_local(t, last.content);
+	if (local && last.start + last.length == local->bytes.size && size <= LIMIT_CONTENT_BYTES - local->bytes.size) {
+		CB_TRY(buf_append(&local->bytes, bytes, size, err));
+		t->local_bytes += size;
+		last.length += (uint32_t)size;
+		return extent_put(t, r->ino, &last, err);
+	}
+	if (last.length >= JOIN_BYTES || size >= JOIN_BYTES) return extents_add(t, r->ino, at, bytes, size, err);
+	uint8_t joined[2 * JOIN_BYTES];
+	CB_TRY(content_read(t->cs, t, last.content, last.start, joined, last.length, err));
+	memcpy(joined + last.length, bytes, size);
+	return extents_add(t, r->ino, last.offset, joined, last.length + size, err);
+}
+
+cb_code data_write(txn *t, inode *node, uint64_t offset, const void *bytes, size_t size, cb_error *err)
+{
+	record *r = &node->rec;
+	if (size == 0) return CB_OK;
+	if (offset > LIMIT_FILE_BYTES || size > LIMIT_FILE_BYTES - offset)
+		return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
+	uint64_t end = offset + size;
+	if (offset == 0 && end >= r->size && size <= LIMIT_CONTENT_BYTES && r->form != DATA_EXTENTS) return data_replace(t, node, bytes, size, err);
+	if (r->form != DATA_EXTENTS && end <= REWRITE_BYTES && r->size <= REWRITE_BYTES) return write_small(t, node, offset, bytes, size, end, err);
+	if (r->form != DATA_EXTENTS) CB_TRY(to_extents(t, r, err));
+	if (offset == r->size) {
+		CB_TRY(append_extent(t, r, bytes, size, err));
+		return set_size(t, r, end, err);
+	}
+	CB_TRY(extents_cut(t, r->ino, offset, end, err));
+	CB_TRY(extents_add(t, r->ino, offset, bytes, size, err));
+	return end > r->size ? set_size(t, r, end, err) : CB_OK;
+}
+
+cb_code data_resize(txn *t, inode *node, uint64_t size, cb_error *err)
+{
+	record *r = &node->rec;
+	if (size == r->size) return CB_OK;
+	if (size == 0) return data_drop(t, node, err);
+	if (size < r->size) {
+		if (r->form == DATA_EXTENTS) CB_TRY(extents_cut(t, r->ino, size, r->size, err));
+		return set_size(t, r, size, err); /* inline and content forms are cut by the size alone */
+	}
+	if (r->form == DATA_INLINE && size <= LIMIT_INLINE_BYTES) {
+		memset(r->bytes + r->size, 0, (size_t)(size - r->size));
+		return set_size(t, r, size, err);
+	}
+	if (r->form != DATA_NONE && r->form != DATA_EXTENTS) CB_TRY(to_extents(t, r, err));
+	return set_size(t, r, size, err);
+}
+
+/* ---- comparing ---- */
+
+static bool same_reference(const tree_view *va, const record *a, const tree_view *vb, const record *b)
+{
+	if (a->form != b->form) return false;
+	if (a->form == DATA_CONTENT) return a->content == b->content && a->start == b->start;
+	(void)va;
+	(void)vb;
+	return a->form == DATA_NONE;
+}
+
+cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out, cb_error *err)
+{
+	*out = false;
+	if (a->size != b->size) return CB_OK;
+	if (same_reference(va, a, vb, b)) {
+		*out = true;
+		return CB_OK;
+	}
+	enum { BLOCK = 1 << 16 };
+	AUTO_FREE uint8_t *pa = mem_alloc_aligned(BLOCK);
+	AUTO_FREE uint8_t *pb = mem_alloc_aligned(BLOCK);
+	if (!pa || !pb) return cb_err_nomem(err);
+	for (uint64_t at = 0; at < a->size;) {
+		size_t n = a->size - at < BLOCK ? (size_t)(a->size - at) : BLOCK;
+		CB_TRY(data_read(cs, NULL, va, a, at, pa, n, err));
+		CB_TRY(data_read(cs, NULL, vb, b, at, pb, n, err));
+		if (memcmp(pa, pb, n) != 0) return CB_OK;
+		at += n;
+	}
+	*out = true;
+	return CB_OK;
+}
+
+/* ---- values ---- */
+
+cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err)
+{
+	value_ref v = {.size = size, .is_inline = size <= LIMIT_INLINE_BYTES};
+	if (v.is_inline && size) memcpy(v.bytes, bytes, size);
+	const uint8_t *p = bytes;
+	for (size_t at = 0; !v.is_inline && at < size; at += LIMIT_CONTENT_BYTES) {
+		uint64_t content = 0;
+		size_t n = size - at < LIMIT_CONTENT_BYTES ? size - at : LIMIT_CONTENT_BYTES;
+		CB_TRY(txn_content_add(t, span_make(p + at, n), &content, err));
+		if (at == 0) v.content = content;
+		assert(content == v.content + at / LIMIT_CONTENT_BYTES); /* one writer: numbers follow each other */
+	}
+	tree_value value;
+	value_encode(&v, &value);
+	return txn_put(t, k, &value, err);
+}
+
+cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, size_t *out_size, cb_error *err)
+{
+	value_ref v;
+	CB_TRY(value_decode(encoded, &v, err));
+	char *bytes = mem_alloc_aligned((size_t)v.size + 1);
+	if (!bytes) return cb_err_nomem(err);
+	cb_code code = CB_OK;
+	if (v.is_inline) memcpy(bytes, v.bytes, (size_t)v.size);
+	for (uint64_t at = 0; code == CB_OK && !v.is_inline && at < v.size; at += LIMIT_CONTENT_BYTES) {
+		uint64_t left = v.size - at;
+		size_t n = left < LIMIT_CONTENT_BYTES ? (size_t)left : LIMIT_CONTENT_BYTES;
+		code = content_read(cs, t, v.content + at / LIMIT_CONTENT_BYTES, 0, bytes + at, n, err);
+	}
+	if (code != CB_OK) {
+		free(bytes);
+		return code;
+	}
+	bytes[v.size] = 0;
+	*out = bytes;
+	if (out_size) *out_size = (size_t)v.size;
+	return CB_OK;
+}

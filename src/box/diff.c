@@ -1,0 +1,368 @@
+/*
+ * diff.c: what changed between two states, by path.
+ *
+ * The tree's difference gives keys; they lead to the inodes that changed; each is looked up on both sides and told as one change. Cost in
+ * proportion to the change, plus the depth of the paths. A folder whose own place changed is told once, not per file below it.
+ */
+#include "box/diff.h"
+
+#include <stdlib.h>
+
+typedef struct change_row {
+	cb_change c;
+	char *path, *old_path; /* owned */
+} change_row;
+
+typedef struct diffing {
+	cb_store *cs;
+	const tree_view *a, *b;
+	buf inos; /* uint64_t */
+	buf rows; /* change_row */
+} diffing;
+
+/* ---- which inodes ---- */
+
+static cb_code add_value_ino(diffing *d, span value, cb_error *err)
+{
+	if (!value.bytes) return CB_OK;
+	entry e;
+	CB_TRY(entry_decode(value, &e, err));
+	return buf_append(&d->inos, &e.rec.ino, sizeof(uint64_t), err);
+}
+
+static cb_code row_add(diffing *d, const change_row *row, cb_error *err)
+{
+	cb_code code = buf_append(&d->rows, row, sizeof(*row), err);
+	if (code != CB_OK) {
+		free(row->path);
+		free(row->old_path);
+	}
+	return code;
+}
+
+static cb_code add_kv(diffing *d, span name, bool has_old, bool has_new, cb_error *err)
+{
+	change_row row = {.c = {.kind = CB_KEYVALUE, .has_old = has_old, .has_new = has_new}};
+	row.path = mem_alloc(name.size + 1);
+	if (!row.path) return cb_err_nomem(err);
+	memcpy(row.path, name.bytes, name.size);
+	row.path[name.size] = 0;
+	return row_add(d, &row, err);
+}
+
+static cb_code gather(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	diffing *d = context;
+	key_parts parts;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	switch (parts.kind) {
+	case KIND_ENTRY:
+		CB_TRY(add_value_ino(d, old_value, err));
+		return add_value_ino(d, new_value, err);
+	case KIND_KV:
+		return add_kv(d, parts.name, old_value.bytes != NULL, new_value.bytes != NULL, err);
+	case KIND_COUNTERS:
+		return CB_OK;
+	default:
+		return buf_append(&d->inos, &parts.ino, sizeof(uint64_t), err);
+	}
+}
+
+/* ---- one inode ---- */
+
+typedef struct places {
+	buf paths; /* char *, owned */
+	inode node;
+	bool present;
+} places;
+
+static void places_done(places *p)
+{
+	char **all = (char **)(void *)p->paths.bytes;
+	for (size_t i = 0; i < p->paths.size / sizeof(char *); i++) free(all[i]);
+	buf_done(&p->paths);
+}
+
+typedef struct placing {
+	const tree_view *v;
+	places *out;
+} placing;
+
+static cb_code add_place(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)value;
+	const placing *w = context;
+	key_parts parts;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	buf path = BUF_INIT(1 << 20);
+	char *text = NULL;
+	cb_code code = inode_path(w->v, parts.parent, &path, err);
+	if (code == CB_OK && path.size > 1) code = buf_append_byte(&path, '/', err);
+	if (code == CB_OK) code = buf_append(&path, parts.name.bytes, parts.name.size, err);
+	if (code == CB_OK) code = buf_take(&path, &text, NULL, err);
+	buf_done(&path);
+	if (code != CB_OK) return code;
+	code = buf_append(&w->out->paths, &text, sizeof(text), err);
+	if (code != CB_OK) free(text);
+	return code;
+}
+
+static cb_code places_load(const tree_view *v, uint64_t ino, places *out, cb_error *err)
+{
+	*out = (places){.paths = BUF_INIT(SIZE_MAX)};
+	placing w = {v, out};
+	cb_code code = inode_find(v, ino, &out->node, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	out->present = code == CB_OK;
+	if (code == CB_OK && ino == INO_ROOT) {
+		char *root = mem_strdup("/");
+		code = root ? buf_append(&out->paths, &root, sizeof(root), err) : cb_err_nomem(err);
+	} else if (code == CB_OK) {
+		code = inode_keys(v, ino, KIND_NAME, add_place, &w, err);
+	}
+	return code;
+}
+
+static cb_code any_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)key_bytes;
+	(void)old_value;
+	(void)new_value;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED;
+}
+
+static cb_code attrs_differ(diffing *d, const record *a, const record *b, bool *out, cb_error *err)
+{
+	*out = a->mode != b->mode || (a->type != CB_DIR && (a->mtime_ns != b->mtime_ns || a->atime_ns != b->atime_ns));
+	key attrs = key_prefix(KIND_ATTR, a->ino), tags = key_prefix(KIND_TAG, a->ino);
+	if (!*out) CB_TRY(tree_diff_prefix(d->a, d->b, key_span(&attrs), any_key, out, err));
+	if (!*out) CB_TRY(tree_diff_prefix(d->a, d->b, key_span(&tags), any_key, out, err));
+	return CB_OK;
+}
+
+static cb_code data_differ(diffing *d, const record *a, const record *b, bool *out, cb_error *err)
+{
+	bool same = true;
+	if (a->type != CB_DIR) CB_TRY(data_equal(d->cs, d->a, a, d->b, b, &same, err));
+	*out = !same;
+	return CB_OK;
+}
+
+/* Takes the paths' ownership. */
+static cb_code tell(diffing *d, cb_change_kind kind, const places *a, const places *b, char *path, char *old_path, bool modified,
+                    cb_error *err)
+{
+	change_row row = {.c = {.kind = kind, .has_old = a != NULL, .has_new = b != NULL, .modified = modified}, .path = path, .old_path = old_path};
+	if (a) row.c.old_info = record_stat(&a->node.rec);
+	if (b) row.c.new_info = record_stat(&b->node.rec);
+	return row_add(d, &row, err);
+}
+
+typedef struct first_place {
+	key at;
+	bool set;
+} first_place;
+
+static cb_code take_place(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)value;
+	(void)err;
+	first_place *p = context;
+	p->set = true;
+	p->at.size = key_bytes.size;
+	memcpy(p->at.bytes, key_bytes.bytes, key_bytes.size);
+	return CB_INTERRUPTED;
+}
+
+/* Its own place, not that of a folder above. */
+static cb_code place_differs(const tree_view *va, const tree_view *vb, uint64_t ino, bool *out, cb_error *err)
+{
+	first_place a = {0}, b = {0};
+	CB_TRY(inode_keys(va, ino, KIND_NAME, take_place, &a, err));
+	CB_TRY(inode_keys(vb, ino, KIND_NAME, take_place, &b, err));
+	*out = a.set && b.set && !span_equal(key_span(&a.at), key_span(&b.at));
+	return CB_OK;
+}
+
+static bool has_path(char *const *paths, size_t n, const char *path)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(paths[i], path) == 0) return true;
+	return false;
+}
+
+/* A file with several names: names gone, names new, and the names that stayed when it changed. */
+static cb_code tell_links(diffing *d, const places *a, const places *b, bool changed, cb_change_kind kind, cb_error *err)
+{
+	char **pa = (char **)(void *)a->paths.bytes, **pb = (char **)(void *)b->paths.bytes;
+	size_t na = a->paths.size / sizeof(char *), nb = b->paths.size / sizeof(char *);
+	for (size_t i = 0; i < na; i++)
+		if (!has_path(pb, nb, pa[i])) CB_TRY(tell(d, CB_DELETED, a, NULL, mem_strdup(pa[i]), NULL, false, err));
+	for (size_t i = 0; i < nb; i++) {
+		bool stayed = has_path(pa, na, pb[i]);
+		if (!stayed) CB_TRY(tell(d, CB_ADDED, NULL, b, mem_strdup(pb[i]), NULL, false, err));
+		if (stayed && changed) CB_TRY(tell(d, kind, a, b, mem_strdup(pb[i]), NULL, kind == CB_MODIFIED, err));
+	}
+	return CB_OK;
+}
+
+/* The inode exists on both sides: same places, moved, or links added and taken away. */
+static cb_code tell_both(diffing *d, places *a, places *b, cb_error *err)
+{
+	char **pa = (char **)(void *)a->paths.bytes, **pb = (char **)(void *)b->paths.bytes;
+	size_t na = a->paths.size / sizeof(char *), nb = b->paths.size / sizeof(char *);
+	bool data = false, attrs = false;
+	CB_TRY(data_differ(d, &a->node.rec, &b->node.rec, &data, err));
+	CB_TRY(attrs_differ(d, &a->node.rec, &b->node.rec, &attrs, err));
+	cb_change_kind kind = data ? CB_MODIFIED : CB_ATTRS;
+	if (na == 1 && nb == 1) {
+		bool moved = false;
+		CB_TRY(place_differs(d->a, d->b, a->node.rec.ino, &moved, err));
+		if (moved) return tell(d, CB_RENAMED, a, b, TAKE_PTR(pb[0]), TAKE_PTR(pa[0]), data, err);
+		return data || attrs ? tell(d, kind, a, b, TAKE_PTR(pb[0]), NULL, data, err) : CB_OK;
+	}
+	return tell_links(d, a, b, data || attrs, kind, err);
+}
+
+static cb_code tell_all(diffing *d, cb_change_kind kind, places *p, cb_error *err)
+{
+	char **all = (char **)(void *)p->paths.bytes;
+	for (size_t i = 0; i < p->paths.size / sizeof(char *); i++)
+		CB_TRY(tell(d, kind, kind == CB_DELETED ? p : NULL, kind == CB_ADDED ? p : NULL, TAKE_PTR(all[i]), NULL, false, err));
+	return CB_OK;
+}
+
+static cb_code tell_inode(diffing *d, uint64_t ino, cb_error *err)
+{
+	places a = {0}, b = {0};
+	cb_code code = places_load(d->a, ino, &a, err);
+	if (code == CB_OK) code = places_load(d->b, ino, &b, err);
+	if (code == CB_OK && a.present && b.present) code = tell_both(d, &a, &b, err);
+	if (code == CB_OK && a.present && !b.present) code = tell_all(d, CB_DELETED, &a, err);
+	if (code == CB_OK && !a.present && b.present) code = tell_all(d, CB_ADDED, &b, err);
+	places_done(&a);
+	places_done(&b);
+	return code;
+}
+
+/* ---- the list ---- */
+
+static int compare_rows(const void *a, const void *b)
+{
+	const change_row *x = a, *y = b;
+	if ((x->c.kind == CB_KEYVALUE) != (y->c.kind == CB_KEYVALUE)) return x->c.kind == CB_KEYVALUE ? 1 : -1;
+	int c = strcmp(x->path, y->path);
+	return c ? c : (int)x->c.kind - (int)y->c.kind; /* 'A' before 'D' */
+}
+
+/* A name deleted and added again is a file replaced: one change. */
+static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *err)
+{
+	for (size_t i = 0; i + 1 < n; i++) {
+		change_row *added = &rows[i], *deleted = &rows[i + 1];
+		if (added->c.kind != CB_ADDED || deleted->c.kind != CB_DELETED || strcmp(added->path, deleted->path) != 0) continue;
+		inode a, b;
+		CB_TRY(inode_find(d->a, deleted->c.old_info.ino, &a, err));
+		CB_TRY(inode_find(d->b, added->c.new_info.ino, &b, err));
+		bool data = a.rec.type != b.rec.type;
+		if (!data) CB_TRY(data_differ(d, &a.rec, &b.rec, &data, err));
+		added->c.kind = data ? CB_MODIFIED : CB_ATTRS;
+		added->c.modified = data;
+		added->c.has_old = true;
+		added->c.old_info = deleted->c.old_info;
+		free(deleted->path);
+		deleted->path = NULL;
+		i++;
+	}
+	return CB_OK;
+}
+
+static bool path_within(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+	if (n == 1) return true; /* "/" */
+	return path && strncmp(path, folder, n) == 0 && (path[n] == 0 || path[n] == '/');
+}
+
+static cb_code visit_rows(const change_row *rows, size_t n, const char *within, cb_change_visit visit, void *context, cb_error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!rows[i].path) continue;
+		bool kv = rows[i].c.kind == CB_KEYVALUE;
+		if (within && (kv || (!path_within(rows[i].path, within) && !path_within(rows[i].old_path, within)))) continue;
+		cb_change c = rows[i].c;
+		c.path = rows[i].path;
+		c.old_path = rows[i].old_path;
+		cb_code code = visit(context, &c, err);
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
+	return CB_OK;
+}
+
+static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, void *context, cb_error *err)
+{
+	CB_TRY(tree_diff(d->a, d->b, gather, d, err));
+	uint64_t *inos = (uint64_t *)(void *)d->inos.bytes;
+	size_t n = d->inos.size / sizeof(uint64_t);
+	if (n) qsort(inos, n, sizeof(uint64_t), u64_compare);
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || inos[i] != inos[i - 1]) CB_TRY(tell_inode(d, inos[i], err));
+	change_row *rows = (change_row *)(void *)d->rows.bytes;
+	n = d->rows.size / sizeof(change_row);
+	for (size_t i = 0; i < n; i++)
+		if (!rows[i].path) return cb_err_nomem(err);
+	if (n) qsort(rows, n, sizeof(change_row), compare_rows);
+	CB_TRY(join_replaced(d, rows, n, err));
+	return visit_rows(rows, n, within, visit, context, err);
+}
+
+cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context, cb_error *err)
+{
+	AUTO_FREE char *within = path ? path_clean(path) : NULL;
+	if (path && !within) return cb_err_nomem(err);
+	diffing d = {.cs = cs, .a = a, .b = b, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
+	cb_code code = diff_run(&d, within, visit, context, err);
+	change_row *rows = (change_row *)(void *)d.rows.bytes;
+	for (size_t i = 0; i < d.rows.size / sizeof(change_row); i++) {
+		free(rows[i].path);
+		free(rows[i].old_path);
+	}
+	buf_done(&d.inos);
+	buf_done(&d.rows);
+	return code;
+}
+
+/* ---- public ---- */
+
+cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	if (b->txn && b->txn->local_count) return box_leave(b, cb_err_set(err, CB_BUSY, "end the transaction on '%s' before comparing", b->row.name));
+	snapshot_take(b, out);
+	return box_leave(b, CB_OK);
+}
+
+cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err)
+{
+	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
+	AUTO_SNAPSHOT snapshot a = {0};
+	AUTO_SNAPSHOT snapshot b = {0};
+	CB_TRY(snapshot_of(from, &a, err));
+	CB_TRY(snapshot_of(to, &b, err));
+	return diff_views(from->cs, &a.v, &b.v, path, visit, context, err);
+}
+
+cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)
+{
+	if (seq == 0) return cb_err_set(err, CB_INVALID, "step 0 is where the box begins: it changed nothing");
+	AUTO_STATE state *after = NULL;
+	AUTO_STATE state *before = NULL;
+	CB_TRY(state_load(box->cs, box->row.id, seq, &after, err));
+	cb_code code = state_load(box->cs, box->row.id, seq - 1, &before, err);
+	if (code == CB_STALE) code = state_before_gap(box->cs, after, &before, err);
+	if (code != CB_OK) return code;
+	tree_view a = state_view(box->cs, before), b = state_view(box->cs, after);
+	return diff_views(box->cs, &a, &b, path, visit, context, err);
+}

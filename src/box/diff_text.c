@@ -1,0 +1,145 @@
+/* diff_text.c: a difference as unified text in git's format. Names with control bytes, quotes or non-ASCII are quoted as git does. */
+#include "box/diff.h"
+#include "box/text.h"
+
+#include <stdio.h>
+
+enum { TEXT_OUT_MAX = 1 << 30 };
+
+typedef struct printing {
+	cb_store *cs;
+	const tree_view *a, *b;
+	unsigned context_lines;
+	buf *out;
+} printing;
+
+static bool needs_quotes(const char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f || *s == '"' || *s == '\\') return true;
+	return false;
+}
+
+static cb_code print_quoted_byte(buf *out, unsigned char c, cb_error *err)
+{
+	static const char plain[] = "abtnvfr";
+	if (c >= 7 && c <= 13) return buf_printf(out, err, "\\%c", plain[c - 7]);
+	if (c == '"' || c == '\\') return buf_printf(out, err, "\\%c", c);
+	if (c < 0x20 || c >= 0x7f) return buf_printf(out, err, "\\%03o", c);
+	return buf_append_byte(out, c, err);
+}
+
+/* side: "a" or "b", or "" for rename lines; path starts with '/'. */
+static cb_code print_name(buf *out, const char *side, const char *path, cb_error *err)
+{
+	if (!*side) path++;
+	if (!needs_quotes(path)) return buf_printf(out, err, "%s%s", side, path);
+	CB_TRY(buf_printf(out, err, "\"%s", side));
+	for (; *path; path++) CB_TRY(print_quoted_byte(out, (unsigned char)*path, err));
+	return buf_append_byte(out, '"', err);
+}
+
+static unsigned git_mode(const cb_stat_info *info)
+{
+	if (info->type == CB_SYMLINK) return 0120000;
+	return info->mode & 0111 ? 0100755 : 0100644;
+}
+
+static cb_code print_line_name(buf *out, const char *label, const char *side, const char *path, cb_error *err)
+{
+	CB_TRY(buf_append_str(out, label, err));
+	CB_TRY(print_name(out, side, path, err));
+	return buf_append_byte(out, '\n', err);
+}
+
+static cb_code print_header(buf *out, const cb_change *c, const char *old_path, cb_error *err)
+{
+	CB_TRY(buf_append_str(out, "diff --git ", err));
+	CB_TRY(print_name(out, "a", old_path, err));
+	CB_TRY(buf_append_byte(out, ' ', err));
+	CB_TRY(print_name(out, "b", c->path, err));
+	CB_TRY(buf_append_byte(out, '\n', err));
+	unsigned old_mode = c->has_old ? git_mode(&c->old_info) : 0, new_mode = c->has_new ? git_mode(&c->new_info) : 0;
+	if (!c->has_old) return buf_printf(out, err, "new file mode %06o\n", new_mode);
+	if (!c->has_new) return buf_printf(out, err, "deleted file mode %06o\n", old_mode);
+	if (old_mode != new_mode) CB_TRY(buf_printf(out, err, "old mode %06o\nnew mode %06o\n", old_mode, new_mode));
+	if (c->kind != CB_RENAMED) return CB_OK;
+	CB_TRY(print_line_name(out, "rename from ", "", old_path, err));
+	return print_line_name(out, "rename to ", "", c->path, err);
+}
+
+static cb_code load_side(printing *p, const tree_view *v, bool there, uint64_t ino, char **out, size_t *size, bool *binary, cb_error *err)
+{
+	inode node;
+	*size = 0;
+	if (!there) return CB_OK;
+	CB_TRY(inode_find(v, ino, &node, err));
+	if (node.rec.size > LIMIT_DIFF_TEXT_BYTES) {
+		*binary = true;
+		return CB_OK;
+	}
+	CB_TRY(data_load(p->cs, NULL, v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err));
+	*binary = *binary || text_is_binary(span_make(*out, *size));
+	return CB_OK;
+}
+
+static cb_code print_side(buf *out, const char *label, bool there, const char *side, const char *path, cb_error *err)
+{
+	CB_TRY(buf_append_str(out, label, err));
+	return there ? print_name(out, side, path, err) : buf_append_str(out, "/dev/null", err);
+}
+
+static cb_code print_content(printing *p, const cb_change *c, const char *old_path, cb_error *err)
+{
+	AUTO_FREE char *old_text = NULL, *new_text = NULL;
+	size_t old_size = 0, new_size = 0;
+	bool binary = false;
+	CB_TRY(load_side(p, p->a, c->has_old, c->old_info.ino, &old_text, &old_size, &binary, err));
+	CB_TRY(load_side(p, p->b, c->has_new, c->new_info.ino, &new_text, &new_size, &binary, err));
+	buf *out = p->out;
+	if (binary) {
+		CB_TRY(print_side(out, "Binary files ", c->has_old, "a", old_path, err));
+		CB_TRY(print_side(out, " and ", c->has_new, "b", c->path, err));
+		return buf_append_str(out, " differ\n", err);
+	}
+	if (old_size == 0 && new_size == 0) return CB_OK;
+	CB_TRY(print_side(out, "--- ", c->has_old, "a", old_path, err));
+	CB_TRY(print_side(out, "\n+++ ", c->has_new, "b", c->path, err));
+	CB_TRY(buf_append_byte(out, '\n', err));
+	return text_unified(span_make(old_text, old_size), span_make(new_text, new_size), p->context_lines, out, err);
+}
+
+static cb_code print_change(void *context, const cb_change *c, cb_error *err)
+{
+	printing *p = context;
+	bool dir = (c->has_new && c->new_info.type == CB_DIR) || (!c->has_new && c->has_old && c->old_info.type == CB_DIR);
+	if (c->kind == CB_KEYVALUE || (dir && c->kind != CB_RENAMED)) return CB_OK; /* git has no word for them; cb_diff lists them */
+	const char *old_path = c->old_path ? c->old_path : c->path;
+	bool mode_only = c->kind == CB_ATTRS && git_mode(&c->old_info) == git_mode(&c->new_info);
+	if (mode_only) return CB_OK;
+	if (c->has_old && c->has_new && c->old_info.type != c->new_info.type) { /* as git: one goes, the other comes */
+		cb_change gone = *c, came = *c;
+		gone.kind = CB_DELETED;
+		gone.has_new = false;
+		came.kind = CB_ADDED;
+		came.has_old = false;
+		CB_TRY(print_change(p, &gone, err));
+		return print_change(p, &came, err);
+	}
+	CB_TRY(print_header(p->out, c, old_path, err));
+	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
+	return content && !dir ? print_content(p, c, old_path, err) : CB_OK;
+}
+
+cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size, cb_error *err)
+{
+	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
+	AUTO_SNAPSHOT snapshot a = {0};
+	AUTO_SNAPSHOT snapshot b = {0};
+	CB_TRY(snapshot_of(from, &a, err));
+	CB_TRY(snapshot_of(to, &b, err));
+	AUTO_BUF buf text = BUF_INIT(TEXT_OUT_MAX);
+	printing p = {from->cs, &a.v, &b.v, context_lines, &text};
+	CB_TRY(diff_views(from->cs, &a.v, &b.v, path, print_change, &p, err));
+	return buf_take(&text, out, out_size, err);
+}

@@ -1,0 +1,307 @@
+/*
+ * gc.c: finding what nobody refers to. The store sweeps (src/store/gc.c); this layer knows what refers to what.
+ *
+ * Marked: every root kept by a step or a head; every content named by a value in those trees, by a step's change list (old and new values,
+ * so that any kept step can be shown and undone) or by a step's parameters and result.
+ *
+ * Beside live writers: steps cannot vanish meanwhile (prune excludes gc), and what is written meanwhile is born in the new epoch, which the
+ * sweep spares. A step written meanwhile can only refer to older things through states whose steps are still there, or after touching
+ * them (store_content_touch).
+ */
+#include "box/history.h"
+
+#include <stdlib.h>
+
+enum {
+	THIN_WEIGHT = 4096, /* key changes between kept roots of old steps: opening one replays at most so many */
+	PAGE = 256,
+};
+
+typedef struct bitmap {
+	buf words;
+} bitmap;
+
+static cb_code bitmap_set(bitmap *m, uint64_t id, bool *was, cb_error *err)
+{
+	size_t byte = (size_t)(id >> 3);
+	if (byte >= m->words.size) {
+		uint8_t *fresh;
+		size_t grow = byte + 1 - m->words.size + (m->words.size >> 1) + 4096;
+		CB_TRY(buf_extend(&m->words, grow, &fresh, err));
+		memset(fresh, 0, grow);
+	}
+	uint8_t bit = (uint8_t)(1u << (id & 7));
+	*was = (m->words.bytes[byte] & bit) != 0;
+	m->words.bytes[byte] |= bit;
+	return CB_OK;
+}
+
+static bool bitmap_get(const bitmap *m, uint64_t id)
+{
+	size_t byte = (size_t)(id >> 3);
+	return byte < m->words.size && (m->words.bytes[byte] >> (id & 7) & 1);
+}
+
+typedef struct marking {
+	cb_store *cs;
+	bitmap nodes, contents;
+	cb_error *err;
+	bool failed;
+} marking;
+
+static cb_code mark_content(void *context, uint64_t content, uint64_t min_size, cb_error *err)
+{
+	(void)min_size;
+	marking *m = context;
+	bool was;
+	return bitmap_set(&m->contents, content, &was, err);
+}
+
+static bool mark_enter(void *context, uint64_t node)
+{
+	marking *m = context;
+	bool was = false;
+	if (bitmap_set(&m->nodes, node, &was, m->err) != CB_OK) m->failed = true;
+	return !was && !m->failed;
+}
+
+static cb_code mark_entry(void *context, span key_bytes, span value, cb_error *err)
+{
+	return record_contents(key_bytes, value, mark_content, context, err);
+}
+
+static cb_code mark_root(marking *m, uint64_t root, cb_error *err)
+{
+	if (root == 0) return CB_OK;
+	tree_walk_visit visit = {mark_enter, mark_entry, m};
+	m->err = err;
+	CB_TRY(tree_walk(&m->cs->nodes, root, &visit, err));
+	return m->failed ? cb_err_nomem(err) : CB_OK;
+}
+
+static cb_code mark_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	if (old_value.bytes) CB_TRY(record_contents(key_bytes, old_value, mark_content, context, err));
+	return new_value.bytes ? record_contents(key_bytes, new_value, mark_content, context, err) : CB_OK;
+}
+
+/* Roots of a page of steps are walked after the rows were read: nothing else happens inside a walk of rows. */
+typedef struct step_page {
+	marking *m;
+	buf roots; /* uint64_t */
+	uint64_t last;
+	size_t count;
+} step_page;
+
+static cb_code mark_step(void *context, const store_step *step, cb_error *err)
+{
+	step_page *p = context;
+	bool was;
+	if (step->has_root) CB_TRY(buf_append(&p->roots, &step->root, sizeof(uint64_t), err));
+	if (step->params_content) CB_TRY(bitmap_set(&p->m->contents, step->params_content, &was, err));
+	if (step->result_content) CB_TRY(bitmap_set(&p->m->contents, step->result_content, &was, err));
+	if (step->has_changes) CB_TRY(tree_changes_decode(step->changes, mark_change, p->m, err));
+	p->last = step->seq;
+	return ++p->count == PAGE ? CB_INTERRUPTED : CB_OK;
+}
+
+static cb_code mark_steps(marking *m, uint64_t box, cb_error *err)
+{
+	AUTO_BUF buf roots = BUF_INIT(SIZE_MAX);
+	for (uint64_t from = 0;;) {
+		step_page p = {m, roots, 0, 0};
+		p.roots.size = 0;
+		cb_code code = store_step_walk(m->cs->s, box, from, INT64_MAX, true, mark_step, &p, err);
+		roots = p.roots;
+		const uint64_t *all = (const uint64_t *)(const void *)roots.bytes;
+		for (size_t i = 0; code == CB_OK && i < roots.size / sizeof(uint64_t); i++) code = mark_root(m, all[i], err);
+		if (code != CB_OK || p.count < PAGE) return code;
+		from = p.last + 1;
+	}
+}
+
+static cb_code collect_box(void *context, const store_box *row, cb_error *err)
+{
+	return buf_append(context, row, sizeof(*row), err);
+}
+
+static cb_code mark_all(marking *m, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(m->cs->s, true, collect_box, &rows, err));
+	const store_box *all = (const store_box *)(const void *)rows.bytes;
+	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
+		cb_code code = mark_steps(m, all[i].id, err);
+		if (code == CB_OK) code = mark_root(m, all[i].head.root, err);
+		if (code != CB_OK) return cb_err_wrap(err, code, "marking box '%s'", all[i].name);
+	}
+	return CB_OK;
+}
+
+static bool is_marked(void *context, bool is_node, uint64_t id)
+{
+	const marking *m = context;
+	return bitmap_get(is_node ? &m->nodes : &m->contents, id);
+}
+
+/* ---- roots that are no longer needed ---- */
+
+typedef struct thinning {
+	buf drop;        /* uint64_t: steps whose root may go */
+	uint64_t head_root_seq;
+	uint64_t weight; /* since the last root that stays */
+	uint64_t candidate; /* seq of a root that may go if the next step is no large one; 0: none */
+} thinning;
+
+/* A root may go when the change lists lead from an earlier root to it, and no large step needs it as a neighbour. */
+static cb_code thin_step(void *context, const store_step *step, cb_error *err)
+{
+	thinning *t = context;
+	bool large = step->weight > 0 && !step->has_changes;
+	if (t->candidate && !large) CB_TRY(buf_append(&t->drop, &t->candidate, sizeof(uint64_t), err));
+	t->candidate = 0;
+	t->weight += step->weight;
+	if (!step->has_root) return CB_OK;
+	bool needed = step->seq == 0 || step->gap || !step->has_changes || step->seq >= t->head_root_seq || t->weight > THIN_WEIGHT;
+	if (needed)
+		t->weight = 0;
+	else
+		t->candidate = step->seq;
+	return CB_OK;
+}
+
+static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
+{
+	/* A fork's own steps count from its origin's root: its step 0 has none, so the first own root is kept. */
+	thinning t = {.drop = BUF_INIT(SIZE_MAX), .head_root_seq = row->head.root_box == row->id ? row->head.root_seq : 0};
+	t.weight = row->origin_box ? THIN_WEIGHT : 0;
+	cb_code code = store_step_walk(cs->s, row->id, 0, row->head.seq, false, thin_step, &t, err);
+	if (code == CB_OK && t.drop.size) {
+		code = store_write_begin(cs->s, err);
+		if (code == CB_OK) {
+			const uint64_t *all = (const uint64_t *)(const void *)t.drop.bytes;
+			for (size_t i = 0; code == CB_OK && i < t.drop.size / sizeof(uint64_t); i++)
+				code = store_step_root_set(cs->s, row->id, all[i], false, 0, err);
+			if (code == CB_OK)
+				code = store_write_commit(cs->s, false, err);
+			else
+				store_write_abort(cs->s);
+		}
+	}
+	buf_done(&t.drop);
+	return code;
+}
+
+/* ---- deleted boxes ---- */
+
+static cb_code keep_needed_roots(cb_store *cs, uint64_t box, const uint64_t *needed, size_t n, cb_error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		CB_TRY(state_keep_root(cs, box, needed[i], err));
+		CB_TRY(store_step_gap_set(cs->s, box, needed[i], err));
+	}
+	return CB_OK;
+}
+
+/* Deletes all steps but the sorted needed ones. */
+static cb_code delete_others(cb_store *cs, const store_box *row, const uint64_t *needed, size_t n, cb_error *err)
+{
+	uint64_t from = 0, deleted;
+	for (size_t i = 0; i <= n; i++) {
+		uint64_t end = i < n ? needed[i] : row->head.seq + 1;
+		if (end > from) CB_TRY(store_step_delete(cs->s, row->id, from, end - 1, &deleted, err));
+		from = end + 1;
+	}
+	return CB_OK;
+}
+
+static cb_code keep_fork_origin(void *context, const store_box *fork, cb_error *err)
+{
+	return buf_append(context, &fork->origin_seq, sizeof(uint64_t), err);
+}
+
+static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_error *err)
+{
+	return buf_append(context, c, sizeof(*c), err);
+}
+
+static cb_code reap_box(cb_store *cs, const store_box *row, bool *gone, cb_error *err)
+{
+	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX), names = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_forks(cs->s, row->id, keep_fork_origin, &needed, err));
+	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
+	uint64_t *seqs = (uint64_t *)(void *)needed.bytes;
+	size_t n = needed.size / sizeof(uint64_t);
+	if (n) qsort(seqs, n, sizeof(uint64_t), u64_compare);
+	CB_TRY(keep_needed_roots(cs, row->id, seqs, n, err));
+	CB_TRY(delete_others(cs, row, seqs, n, err));
+	const store_checkpoint *all = (const store_checkpoint *)(const void *)names.bytes;
+	for (size_t i = 0; i < names.size / sizeof(store_checkpoint); i++) CB_TRY(store_checkpoint_delete(cs->s, row->id, all[i].name, err));
+	*gone = n == 0;
+	return n == 0 ? store_box_remove(cs->s, row->id, err) : CB_OK;
+}
+
+/* A deleted box goes when no fork needs it; that may free the box it was forked from. */
+static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
+{
+	for (bool progress = true; progress;) {
+		progress = false;
+		AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+		CB_TRY(store_box_list(cs->s, true, collect_box, &rows, err));
+		const store_box *all = (const store_box *)(const void *)rows.bytes;
+		for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
+			if (!all[i].deleted) continue;
+			bool gone = false;
+			CB_TRY(store_write_begin(cs->s, err));
+			cb_code code = reap_box(cs, &all[i], &gone, err);
+			if (code == CB_OK)
+				code = store_write_commit(cs->s, false, err);
+			else
+				store_write_abort(cs->s);
+			if (code != CB_OK) return code;
+			progress = progress || gone;
+			*freed += gone;
+		}
+	}
+	return CB_OK;
+}
+
+/* ---- the whole ---- */
+
+static cb_code thin_all(cb_store *cs, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
+	const store_box *all = (const store_box *)(const void *)rows.bytes;
+	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) CB_TRY(thin_box(cs, &all[i], err));
+	return CB_OK;
+}
+
+static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_error *err)
+{
+	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
+	CB_TRY(thin_all(cs, err));
+	marking m = {.cs = cs, .nodes = {BUF_INIT(SIZE_MAX)}, .contents = {BUF_INIT(SIZE_MAX)}};
+	store_gc_stats stats = {0};
+	cb_code code = mark_all(&m, err);
+	if (code == CB_OK) code = store_gc_sweep(cs->s, horizon, is_marked, &m, &stats, err);
+	buf_done(&m.nodes.words);
+	buf_done(&m.contents.words);
+	result->nodes_kept = stats.nodes_kept;
+	result->nodes_freed = stats.nodes_freed;
+	result->contents_kept = stats.contents_kept;
+	result->contents_freed = stats.contents_freed;
+	result->bytes_freed = stats.bytes_freed;
+	return code;
+}
+
+cb_code cb_store_gc(cb_store *cs, cb_gc_result *out, cb_error *err)
+{
+	uint64_t horizon = 0;
+	cb_gc_result result = {0};
+	CB_TRY(store_gc_begin(cs->s, &horizon, err));
+	cb_code code = gc_run(cs, horizon, &result, err);
+	store_gc_end(cs->s);
+	if (code == CB_OK && out) *out = result;
+	return code;
+}

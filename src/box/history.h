@@ -1,0 +1,49 @@
+/* history.h: what the history files share: steps as owned rows, and the search for those that touched a file. */
+#ifndef BOX_HISTORY_H
+#define BOX_HISTORY_H
+
+#include "box/box.h"
+
+/* Settings of this name on a box say which of its steps was last merged into the box that follows. */
+#define MERGE_POINT_PREFIX "cowbox.merged-into."
+
+/* The steps of a box that others rely on, sorted: checkpoints, fork origins, last merges. */
+cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
+
+/* A step's row with strings of its own. row.kind, row.who and the row's spans are empty: use the fields here. */
+typedef struct step_row {
+	store_step row;
+	char *kind, *who, *params, *result;
+	size_t params_size, result_size;
+	buf changes; /* when asked for */
+} step_row;
+
+cb_code step_row_load(cb_store *cs, uint64_t box, uint64_t seq, bool with_changes, step_row *out, cb_error *err);
+void step_row_done(step_row *r);
+#define AUTO_STEP_ROW ATTR_CLEANUP(step_row_done)
+/* Up to max rows from a step downwards, without changes; step_row_done() each. *out_count 0: none left. */
+cb_code step_page_load(cb_store *cs, uint64_t box, uint64_t from, step_row *rows, size_t max, size_t *out_count, cb_error *err);
+
+/* The newest step at or before max_seq that touched one of the subjects; 0: none. Step 0 is never given. */
+cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out, cb_error *err);
+
+/* A folder whose entries changed has a new record, which differs in times and version only: that is its entries' history, not its own,
+ * and nobody's to take back. */
+cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *out, cb_error *err);
+
+/* Follows one path back through the steps of a box. */
+typedef struct trail {
+	cb_store *cs;
+	uint64_t box;
+	uint64_t seq;    /* the next step to look at, downwards */
+	key entry;       /* where the file is at that time */
+	uint64_t ino;
+	bool known;      /* ino is known */
+} trail;
+/* Starts at a path of a view (which belongs to (box, seq)). CB_NOTFOUND when no folder on the way exists. */
+cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, cb_error *err);
+/* The next older step that touched the file; *out 0: none left in this box. Afterwards the trail stands before that step: renames are
+ * followed. */
+cb_code trail_next(trail *t, uint64_t *out, cb_error *err);
+
+#endif

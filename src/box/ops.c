@@ -1,0 +1,353 @@
+/*
+ * ops.c: file operations by path, each one call and one step. Results and errors follow Linux on ext4; tests/model compares them.
+ */
+#include "box/box.h"
+
+/* ---- reading ---- */
+
+cb_code cb_stat(cb_box *b, const char *path, unsigned flags, cb_stat_info *out, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	tree_view v = box_view(b);
+	resolved r;
+	cb_code code = path_find(b, &v, path, !(flags & CB_NOFOLLOW), GATE_READ, &r, err);
+	if (code == CB_OK) *out = record_stat(&r.node.rec);
+	return box_leave(b, code);
+}
+
+static cb_code find_file(cb_box *b, const tree_view *v, const char *path, gate_access access, resolved *out, cb_error *err)
+{
+	CB_TRY(path_find(b, v, path, true, access, out, err));
+	if (out->node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
+	return CB_OK;
+}
+
+cb_code cb_read_file(cb_box *b, const char *path, char **out, size_t *out_size, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	tree_view v = box_view(b);
+	resolved r;
+	cb_code code = find_file(b, &v, path, GATE_READ, &r, err);
+	if (code == CB_OK) code = data_load(b->cs, b->txn, &v, &r.node.rec, SIZE_MAX / 2, out, out_size, err);
+	return box_leave(b, code);
+}
+
+cb_code cb_read_at(cb_box *b, const char *path, uint64_t offset, void *to, size_t size, size_t *out_size, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	tree_view v = box_view(b);
+	resolved r;
+	cb_code code = find_file(b, &v, path, GATE_READ, &r, err);
+	if (code == CB_OK) {
+		uint64_t left = offset < r.node.rec.size ? r.node.rec.size - offset : 0;
+		size_t n = left < size ? (size_t)left : size;
+		if (n) code = data_read(b->cs, b->txn, &v, &r.node.rec, offset, to, n, err);
+		if (code == CB_OK) *out_size = n;
+	}
+	return box_leave(b, code);
+}
+
+cb_code cb_readlink(cb_box *b, const char *path, char **out, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	tree_view v = box_view(b);
+	resolved r;
+	cb_code code = path_find(b, &v, path, false, GATE_READ, &r, err);
+	if (code == CB_OK && r.node.rec.type != CB_SYMLINK) code = cb_err_set(err, CB_INVALID, "'%s' is not a symbolic link", path);
+	if (code == CB_OK) code = data_load(b->cs, b->txn, &v, &r.node.rec, LIMIT_SYMLINK_TARGET_BYTES, out, NULL, err);
+	return box_leave(b, code);
+}
+
+/* ---- writing ---- */
+
+static cb_code expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err)
+{
+	if (expected == CB_VERSION_ANY) return CB_OK;
+	uint64_t now = r->exists ? r->node.rec.version : CB_VERSION_ABSENT;
+	if (now == expected) return CB_OK;
+	if (!r->exists) return cb_err_set(err, CB_VERSION, "'%s' does not exist, version %llu was expected", path, (unsigned long long)expected);
+	if (expected == CB_VERSION_ABSENT) return cb_err_set(err, CB_VERSION, "'%s' exists already (version %llu)", path, (unsigned long long)now);
+	return cb_err_set(err, CB_VERSION, "'%s' has version %llu, not %llu: read it again", path, (unsigned long long)now,
+	                  (unsigned long long)expected);
+}
+
+/* The file to write to: found, or made. */
+static cb_code file_for_write(op *o, const char *path, uint32_t mode, resolved *r, cb_error *err)
+{
+	if (r->exists) {
+		if (r->node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
+		return CB_OK;
+	}
+	if (r->must_be_dir) return cb_err_set(err, CB_ISDIR, "'%s' ends in '/'", path);
+	return inode_create(o->t, r->parent, resolved_name(r), CB_FILE, mode, &r->node, err);
+}
+
+static cb_code write_file(op *o, const char *path, const void *bytes, size_t size, const cb_write_options *options, cb_error *err)
+{
+	if (options->parents) CB_TRY(path_make_parents(o, path, err));
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(path_resolve(o->b, &v, path, true, GATE_CREATE, &r, err));
+	CB_TRY(expect_version(&r, options->expected_version, path, err));
+	CB_TRY(file_for_write(o, path, options->mode ? options->mode : 0644, &r, err));
+	inode_changed(o->t, &r.node, true);
+	if (options->append)
+		CB_TRY(data_write(o->t, &r.node, r.node.rec.size, bytes, size, err));
+	else
+		CB_TRY(data_replace(o->t, &r.node, bytes, size, err));
+	return inode_save(o->t, &r.node, err);
+}
+
+cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t size, const cb_write_options *options, cb_error *err)
+{
+	static const cb_write_options defaults = {0};
+	if (!options) options = &defaults;
+	op o;
+	cb_commit_result result = {0};
+	CB_TRY(op_begin(&o, b, options->append ? "append" : "write", path, err));
+	CB_TRY(op_end(&o, write_file(&o, path, bytes, size, options, err), &result, err));
+	if (options->out_version) *options->out_version = result.state;
+	return CB_OK;
+}
+
+static cb_code do_truncate(op *o, const char *path, uint64_t size, cb_error *err)
+{
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(find_file(o->b, &v, path, GATE_WRITE, &r, err));
+	inode_changed(o->t, &r.node, true);
+	CB_TRY(data_resize(o->t, &r.node, size, err));
+	return inode_save(o->t, &r.node, err);
+}
+
+cb_code cb_truncate(cb_box *b, const char *path, uint64_t size, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "truncate", path, err));
+	return op_end(&o, do_truncate(&o, path, size, err), NULL, err);
+}
+
+static cb_code do_mkdir(op *o, const char *path, uint32_t mode, unsigned flags, cb_error *err)
+{
+	if (flags & CB_PARENTS) CB_TRY(path_make_parents(o, path, err));
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(path_resolve(o->b, &v, path, (flags & CB_PARENTS) != 0, GATE_CREATE, &r, err));
+	if (r.exists && (flags & CB_PARENTS) && r.node.rec.type == CB_DIR) return CB_OK;
+	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	inode made;
+	return inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, mode, &made, err);
+}
+
+cb_code cb_mkdir(cb_box *b, const char *path, uint32_t mode, unsigned flags, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "mkdir", path, err));
+	return op_end(&o, do_mkdir(&o, path, mode, flags, err), NULL, err);
+}
+
+static bool last_is(const char *path, const char *name)
+{
+	size_t size = strlen(path), n = strlen(name);
+	while (size && path[size - 1] == '/') size--;
+	return size >= n && memcmp(path + size - n, name, n) == 0 && (size == n || path[size - n - 1] == '/');
+}
+
+static cb_code do_rmdir(op *o, const char *path, cb_error *err)
+{
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(path_find(o->b, &v, path, false, GATE_REMOVE, &r, err));
+	if (r.node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "'%s' is not a folder", path);
+	if (r.is_dot && last_is(path, "..")) return cb_err_set(err, CB_NOTEMPTY, "'%s' is not empty", path);
+	if (r.is_dot && last_is(path, ".")) return cb_err_set(err, CB_INVALID, "'%s' cannot be removed by this name", path);
+	if (r.node.rec.ino == INO_ROOT) return cb_err_set(err, CB_BUSY, "the root of a box cannot be removed");
+	bool empty = false;
+	CB_TRY(inode_is_dir_empty(&v, r.node.rec.ino, &empty, err));
+	if (!empty) return cb_err_set(err, CB_NOTEMPTY, "'%s' is not empty", path);
+	return inode_unlink(o->t, r.parent, resolved_name(&r), err);
+}
+
+cb_code cb_rmdir(cb_box *b, const char *path, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "rmdir", path, err));
+	return op_end(&o, do_rmdir(&o, path, err), NULL, err);
+}
+
+static cb_code do_unlink(op *o, const char *path, cb_error *err)
+{
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(path_find(o->b, &v, path, false, GATE_REMOVE, &r, err));
+	if (r.node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
+	return inode_unlink(o->t, r.parent, resolved_name(&r), err);
+}
+
+cb_code cb_unlink(cb_box *b, const char *path, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "unlink", path, err));
+	return op_end(&o, do_unlink(&o, path, err), NULL, err);
+}
+
+static cb_code do_link(op *o, const char *from, const char *to, cb_error *err)
+{
+	tree_view v = txn_view(o->t);
+	resolved f, r;
+	CB_TRY(path_find(o->b, &v, from, false, GATE_READ, &f, err));
+	CB_TRY(path_resolve(o->b, &v, to, false, GATE_CREATE, &r, err));
+	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", to);
+	if (f.node.rec.type == CB_DIR) return cb_err_set(err, CB_NOPERM, "'%s' is a folder and cannot have a second link", from);
+	if (r.must_be_dir) return cb_err_set(err, CB_NOTFOUND, "'%s' ends in '/'", to);
+	if (f.node.rec.links >= LIMIT_LINKS) return cb_err_set(err, CB_MLINK, "'%s' has %d links already", from, LIMIT_LINKS);
+	return inode_link(o->t, &f.node, r.parent, resolved_name(&r), err);
+}
+
+cb_code cb_link(cb_box *b, const char *from, const char *to, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "link", to, err));
+	return op_end(&o, do_link(&o, from, to, err), NULL, err);
+}
+
+static cb_code do_symlink(op *o, const char *target, const char *path, cb_error *err)
+{
+	size_t size = strlen(target);
+	if (size == 0) return cb_err_set(err, CB_NOTFOUND, "a symbolic link needs a target");
+	if (size > LIMIT_SYMLINK_TARGET_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a link target may have %d bytes", LIMIT_SYMLINK_TARGET_BYTES);
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(path_resolve(o->b, &v, path, false, GATE_CREATE, &r, err));
+	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	if (r.must_be_dir) return cb_err_set(err, CB_NOTFOUND, "'%s' ends in '/'", path);
+	CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_SYMLINK, 0777, &r.node, err));
+	CB_TRY(data_replace(o->t, &r.node, target, size, err));
+	return inode_save(o->t, &r.node, err);
+}
+
+cb_code cb_symlink(cb_box *b, const char *target, const char *path, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "symlink", path, err));
+	return op_end(&o, do_symlink(&o, target, path, err), NULL, err);
+}
+
+static cb_code do_chmod(op *o, const char *path, uint32_t mode, unsigned flags, cb_error *err)
+{
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(path_find(o->b, &v, path, !(flags & CB_NOFOLLOW), GATE_WRITE, &r, err));
+	if (r.node.rec.type == CB_SYMLINK) return cb_err_set(err, CB_UNSUPPORTED, "a symbolic link has no mode of its own");
+	r.node.rec.mode = mode & 07777;
+	inode_changed(o->t, &r.node, false);
+	return inode_save(o->t, &r.node, err);
+}
+
+cb_code cb_chmod(cb_box *b, const char *path, uint32_t mode, unsigned flags, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "chmod", path, err));
+	return op_end(&o, do_chmod(&o, path, mode, flags, err), NULL, err);
+}
+
+static cb_code do_utimens(op *o, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err)
+{
+	tree_view v = txn_view(o->t);
+	resolved r;
+	CB_TRY(path_find(o->b, &v, path, !(flags & CB_NOFOLLOW), GATE_WRITE, &r, err));
+	inode_changed(o->t, &r.node, false);
+	if (atime_ns != CB_TIME_OMIT) r.node.rec.atime_ns = atime_ns;
+	if (mtime_ns != CB_TIME_OMIT) r.node.rec.mtime_ns = mtime_ns;
+	return inode_save(o->t, &r.node, err);
+}
+
+cb_code cb_utimens(cb_box *b, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "utimens", path, err));
+	return op_end(&o, do_utimens(&o, path, atime_ns, mtime_ns, flags, err), NULL, err);
+}
+
+/* ---- rename ---- */
+
+/* Is `ino` the folder `below` or one of its ancestors? */
+static cb_code is_ancestor(const tree_view *v, uint64_t ino, uint64_t below, bool *out, cb_error *err)
+{
+	uint8_t name[LIMIT_NAME_BYTES];
+	size_t size;
+	for (unsigned depth = 0; below != INO_ROOT; depth++) {
+		if (below == ino) break;
+		if (depth > LIMIT_TREE_DEPTH * 8) return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)below);
+		CB_TRY(inode_place(v, below, &below, name, &size, err));
+	}
+	*out = below == ino;
+	return CB_OK;
+}
+
+static cb_code refuse_cycle(const tree_view *v, const resolved *what, const resolved *into, cb_error *err)
+{
+	if (what->node.rec.type != CB_DIR) return CB_OK;
+	bool inside = false;
+	CB_TRY(is_ancestor(v, what->node.rec.ino, into->parent, &inside, err));
+	return inside ? cb_err_set(err, CB_INVALID, "a folder cannot be moved into itself") : CB_OK;
+}
+
+static cb_code rename_exchange(op *o, const tree_view *v, const resolved *f, const resolved *r, cb_error *err)
+{
+	if (!r->exists) return cb_err_set(err, CB_NOTFOUND, "there is nothing to exchange with");
+	CB_TRY(refuse_cycle(v, f, r, err));
+	CB_TRY(refuse_cycle(v, r, f, err));
+	if (f->node.rec.ino == r->node.rec.ino) return CB_OK;
+	/* By way of a name that no path can hold: it contains a slash. */
+	span aside = span_str("/");
+	CB_TRY(inode_move(o->t, f->parent, resolved_name(f), f->parent, aside, err));
+	CB_TRY(inode_move(o->t, r->parent, resolved_name(r), f->parent, resolved_name(f), err));
+	return inode_move(o->t, f->parent, aside, r->parent, resolved_name(r), err);
+}
+
+static cb_code rename_check_target(const tree_view *v, const resolved *f, const resolved *r, cb_error *err)
+{
+	bool from_dir = f->node.rec.type == CB_DIR, to_dir = r->node.rec.type == CB_DIR;
+	if (from_dir && !to_dir) return cb_err_set(err, CB_NOTDIR, "a folder cannot replace a file");
+	if (!from_dir && to_dir) return cb_err_set(err, CB_ISDIR, "a file cannot replace a folder");
+	if (!to_dir) return CB_OK;
+	bool empty = false;
+	CB_TRY(inode_is_dir_empty(v, r->node.rec.ino, &empty, err));
+	return empty ? CB_OK : cb_err_set(err, CB_NOTEMPTY, "the target folder is not empty");
+}
+
+static cb_code rename_resolved(op *o, const tree_view *v, const resolved *f, const resolved *r, unsigned flags, cb_error *err)
+{
+	if (f->is_dot || (r->exists && r->is_dot)) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be renamed");
+	if (r->exists && (flags & CB_NOREPLACE)) return cb_err_set(err, CB_EXISTS, "the target exists already");
+	if (flags & CB_EXCHANGE) return rename_exchange(o, v, f, r, err);
+	CB_TRY(refuse_cycle(v, f, r, err));
+	if (!r->exists && r->must_be_dir && f->node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "the target ends in '/'");
+	if (r->exists) {
+		if (f->node.rec.ino == r->node.rec.ino) return CB_OK; /* two links of one file: POSIX says nothing happens */
+		/* Into an ancestor of the source: that ancestor is never empty. */
+		CB_TRY(rename_check_target(v, f, r, err));
+		CB_TRY(inode_unlink(o->t, r->parent, resolved_name(r), err));
+	}
+	return inode_move(o->t, f->parent, resolved_name(f), r->parent, resolved_name(r), err);
+}
+
+static cb_code do_rename(op *o, const char *from, const char *to, unsigned flags, cb_error *err)
+{
+	if ((flags & CB_NOREPLACE) && (flags & CB_EXCHANGE)) return cb_err_set(err, CB_INVALID, "no-replace and exchange exclude each other");
+	if (flags & CB_PARENTS) CB_TRY(path_make_parents(o, to, err));
+	tree_view v = txn_view(o->t);
+	resolved f, r;
+	CB_TRY(path_find(o->b, &v, from, false, GATE_REMOVE, &f, err));
+	CB_TRY(path_resolve(o->b, &v, to, false, GATE_CREATE, &r, err));
+	cb_code code = rename_resolved(o, &v, &f, &r, flags, err);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "renaming '%s' to '%s'", from, to);
+}
+
+cb_code cb_rename(cb_box *b, const char *from, const char *to, unsigned flags, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, b, "rename", from, err));
+	return op_end(&o, do_rename(&o, from, to, flags, err), NULL, err);
+}

@@ -1,0 +1,215 @@
+/*
+ * path.c: resolution inside a box.
+ *
+ * Adversary: a box full of hostile names and links. Resolution starts at the root inode and only ever moves along entries of the map, so
+ * there is nothing outside to reach; ".." pops a stack of the folders passed and stays at the root; symlinks are spliced in, at most
+ * LIMIT_SYMLINK_DEPTH of them, and the text still to be resolved is bounded.
+ */
+#include "box/box.h"
+
+#include <assert.h>
+
+enum { PENDING_MAX = LIMIT_PATH_BYTES * 4 }; /* a path with symlinks spliced in */
+
+typedef struct walk {
+	cb_box *b;
+	const tree_view *v;
+	uint64_t stack[LIMIT_TREE_DEPTH]; /* inodes of the folders from the root to here */
+	size_t depth;
+	unsigned links;
+	buf pending; /* what is still to be resolved, read from `at` on */
+	size_t at;
+} walk;
+
+static cb_code name_check(span name, cb_error *err)
+{
+	if (name.size > LIMIT_NAME_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a name is longer than %d bytes", LIMIT_NAME_BYTES);
+	return CB_OK;
+}
+
+/* The next component; false at the end. *last: nothing but slashes follows. */
+static bool next_component(walk *w, span *out, bool *last, bool *slash)
+{
+	const uint8_t *p = w->pending.bytes;
+	size_t n = w->pending.size, i = w->at;
+	while (i < n && p[i] == '/') i++;
+	if (i == n) return false;
+	size_t start = i;
+	while (i < n && p[i] != '/') i++;
+	*out = span_make(p + start, i - start);
+	size_t after = i;
+	while (after < n && p[after] == '/') after++;
+	*last = after == n;
+	*slash = after > i;
+	w->at = i;
+	return true;
+}
+
+static cb_code splice_link(walk *w, const record *r, cb_error *err)
+{
+	if (++w->links > LIMIT_SYMLINK_DEPTH) return cb_err_set(err, CB_LOOP, "more than %d symbolic links", LIMIT_SYMLINK_DEPTH);
+	char *target = NULL;
+	size_t size = 0;
+	CB_TRY(data_load(w->b->cs, w->b->txn, w->v, r, LIMIT_SYMLINK_TARGET_BYTES, &target, &size, err));
+	buf next = BUF_INIT(PENDING_MAX);
+	cb_code code = buf_append(&next, target, size, err);
+	if (code == CB_OK) code = buf_append(&next, w->pending.bytes + w->at, w->pending.size - w->at, err);
+	if (code == CB_OK && size && target[0] == '/') w->depth = 1;
+	free(target);
+	if (code == CB_LIMIT) code = cb_err_set(err, CB_NAMETOOLONG, "symbolic links make the path too long");
+	if (code != CB_OK) {
+		buf_done(&next);
+		return code;
+	}
+	buf_done(&w->pending);
+	w->pending = next;
+	w->at = 0;
+	return CB_OK;
+}
+
+static cb_code push_dir(walk *w, uint64_t ino, cb_error *err)
+{
+	if (w->depth == LIMIT_TREE_DEPTH) return cb_err_set(err, CB_NAMETOOLONG, "folders are nested deeper than %d", LIMIT_TREE_DEPTH);
+	w->stack[w->depth++] = ino;
+	return CB_OK;
+}
+
+static void set_root(resolved *out)
+{
+	out->parent = 0;
+	out->name_size = 0;
+}
+
+/* The folder on top of the stack as the result: "/", ".", ".." and what they end in. */
+static cb_code result_is_top(walk *w, resolved *out, cb_error *err)
+{
+	out->exists = true;
+	out->is_link = false;
+	out->is_dot = true;
+	set_root(out);
+	uint64_t ino = w->stack[w->depth - 1];
+	CB_TRY(inode_find(w->v, ino, &out->node, err));
+	if (ino == INO_ROOT) return CB_OK;
+	return inode_place(w->v, ino, &out->parent, out->name, &out->name_size, err);
+}
+
+static cb_code result_is(walk *w, span name, resolved *out)
+{
+	out->parent = w->stack[w->depth - 1];
+	memcpy(out->name, name.bytes, name.size);
+	out->name_size = name.size;
+	out->is_dot = false;
+	return CB_OK;
+}
+
+/* One component. *done: *out is the result. */
+static cb_code step_into(walk *w, span name, bool last, bool slash, bool follow, resolved *out, bool *done, cb_error *err)
+{
+	if (span_equal(name, span_str(".")) || span_equal(name, span_str(".."))) {
+		if (name.size == 2 && w->depth > 1) w->depth--;
+		*done = last;
+		return last ? result_is_top(w, out, err) : CB_OK;
+	}
+	CB_TRY(name_check(name, err));
+	cb_code code = inode_at(w->v, w->stack[w->depth - 1], name, &out->node, &out->is_link, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	out->exists = code == CB_OK;
+	if (last) out->must_be_dir = out->must_be_dir || slash;
+	if (!out->exists) {
+		*done = true;
+		return last ? result_is(w, name, out) : CB_NOTFOUND;
+	}
+	const record *r = &out->node.rec;
+	if (r->type == CB_SYMLINK && (!last || follow || slash)) return splice_link(w, r, err);
+	if (last) {
+		*done = true;
+		if (slash && r->type != CB_DIR) return cb_err_set(err, CB_NOTDIR, NULL);
+		return result_is(w, name, out);
+	}
+	if (r->type != CB_DIR) return cb_err_set(err, CB_NOTDIR, NULL);
+	return push_dir(w, r->ino, err);
+}
+
+static cb_code walk_run(walk *w, bool follow, resolved *out, cb_error *err)
+{
+	span name;
+	bool last, slash, done = false;
+	out->must_be_dir = false;
+	while (!done) {
+		if (!next_component(w, &name, &last, &slash)) return result_is_top(w, out, err);
+		CB_TRY(step_into(w, name, last, slash, follow, out, &done, err));
+	}
+	return CB_OK;
+}
+
+static cb_code path_error(const char *path, cb_code code, cb_error *err)
+{
+	if (code == CB_NOTFOUND) return cb_err_set(err, code, "no such file or folder: '%s'", path);
+	if (code == CB_NOTDIR) return cb_err_set(err, code, "not a folder on the way: '%s'", path);
+	return cb_err_wrap(err, code, "'%s'", path);
+}
+
+cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err)
+{
+	size_t size = path ? strlen(path) : 0;
+	if (size == 0) return cb_err_set(err, CB_NOTFOUND, "an empty path names nothing");
+	if (size >= LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
+	walk w;
+	w.b = b;
+	w.v = v;
+	w.stack[0] = INO_ROOT;
+	w.depth = 1;
+	w.links = 0;
+	w.pending = BUF_INIT(PENDING_MAX);
+	w.at = 0;
+	cb_code code = buf_append(&w.pending, path, size, err);
+	if (code == CB_OK) code = walk_run(&w, follow, out, err);
+	buf_done(&w.pending);
+	if (code != CB_OK) return path_error(path, code, err);
+	gate_request request = {b, access, path, out->parent, resolved_name(out), out->exists ? out->node.rec.ino : 0};
+	return gate_pass(b->cs->gate, &request, err);
+}
+
+cb_code path_find(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err)
+{
+	CB_TRY(path_resolve(b, v, path, follow, access, out, err));
+	return out->exists ? CB_OK : path_error(path, CB_NOTFOUND, err);
+}
+
+cb_code path_make_parents(op *o, const char *path, cb_error *err)
+{
+	size_t size = strlen(path);
+	if (size >= LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
+	while (size && path[size - 1] == '/') size--;
+	char part[LIMIT_PATH_BYTES];
+	for (size_t i = 1; i < size; i++) {
+		if (path[i] != '/' || path[i - 1] == '/') continue;
+		memcpy(part, path, i);
+		part[i] = 0;
+		tree_view v = txn_view(o->t);
+		resolved r;
+		CB_TRY(path_resolve(o->b, &v, part, true, GATE_CREATE, &r, err));
+		inode made;
+		if (!r.exists) CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, 0755, &made, err));
+	}
+	return CB_OK;
+}
+
+char *path_clean(const char *path)
+{
+	size_t size = strlen(path), n = 0;
+	char *out = mem_alloc(size + 2);
+	if (!out) return NULL;
+	for (size_t i = 0; i < size;) {
+		while (i < size && path[i] == '/') i++;
+		size_t start = i;
+		while (i < size && path[i] != '/') i++;
+		if (i == start || (i - start == 1 && path[start] == '.')) continue;
+		out[n++] = '/';
+		memcpy(out + n, path + start, i - start);
+		n += i - start;
+	}
+	if (n == 0) out[n++] = '/';
+	out[n] = 0;
+	return out;
+}

@@ -1,0 +1,157 @@
+/*
+ * prune.c: dropping old steps.
+ *
+ * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, and steps last merged into another box.
+ * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
+ * went. Whatever moment the process dies at, every step that is left can be opened.
+ */
+#include "box/history.h"
+
+#include <stdlib.h>
+
+enum { BATCH = 2000 }; /* steps deleted under one hold of the writer lock */
+
+
+static cb_code keep_seq(buf *seqs, uint64_t seq, cb_error *err)
+{
+	return buf_append(seqs, &seq, sizeof(seq), err);
+}
+
+static cb_code keep_checkpoint(void *context, const store_checkpoint *c, cb_error *err)
+{
+	return keep_seq(context, c->seq, err);
+}
+
+static cb_code keep_origin(void *context, const store_box *fork, cb_error *err)
+{
+	return keep_seq(context, fork->origin_seq, err);
+}
+
+static cb_code keep_merge_point(void *context, const char *name, const char *value, cb_error *err)
+{
+	size_t n = strlen(MERGE_POINT_PREFIX);
+	if (strncmp(name, MERGE_POINT_PREFIX, n) != 0) return CB_OK;
+	return keep_seq(context, strtoull(value, NULL, 10), err);
+}
+
+cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
+{
+	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, seqs, err));
+	CB_TRY(store_box_forks(cs->s, box, keep_origin, seqs, err));
+	CB_TRY(store_setting_list(cs->s, box, keep_merge_point, seqs, err));
+	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
+	return CB_OK;
+}
+
+typedef struct age_search {
+	int64_t before_ns;
+	uint64_t first_young;
+} age_search;
+
+static cb_code find_young(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	age_search *a = context;
+	if (step->ended_ns < a->before_ns) return CB_OK;
+	a->first_young = step->seq;
+	return CB_INTERRUPTED;
+}
+
+/* Steps below *out may go. */
+static cb_code prune_limit(cb_box *b, const cb_prune_options *options, uint64_t *out, cb_error *err)
+{
+	uint64_t steps = options && options->keep_steps ? options->keep_steps : b->row.keep_steps;
+	int64_t age = options && options->keep_ns ? options->keep_ns : b->row.keep_ns;
+	uint64_t head = b->head->seq;
+	*out = 0;
+	if (!steps && !age) return CB_OK; /* everything is kept */
+	uint64_t by_count = !steps ? head : steps > head ? 0 : head - steps + 1;
+	uint64_t by_age = head;
+	if (age) {
+		age_search a = {clock_now(store_clock(b->cs->s)) - age, head};
+		CB_TRY(store_step_walk(b->cs->s, b->row.id, 1, head, false, find_young, &a, err));
+		by_age = a.first_young;
+	}
+	*out = by_count < by_age ? by_count : by_age;
+	return CB_OK;
+}
+
+static cb_code write_ended(cb_store *cs, cb_code code, cb_error *err)
+{
+	if (code == CB_OK) return store_write_commit(cs->s, false, err);
+	store_write_abort(cs->s);
+	return code;
+}
+
+static cb_code mark_gap(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
+{
+	CB_TRY(state_keep_root(cs, box, seq, err));
+	return store_step_gap_set(cs->s, box, seq, err);
+}
+
+typedef struct first_step {
+	uint64_t seq;
+} first_step;
+
+static cb_code take_first(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	((first_step *)context)->seq = step->seq;
+	return CB_INTERRUPTED;
+}
+
+static bool is_keeper(const buf *seqs, uint64_t seq)
+{
+	return seqs->size && bsearch(&seq, seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare) != NULL;
+}
+
+/* Under the writer lock: drops the uppermost batch of steps below *limit that nobody relies on, and lowers *limit to it. The keepers are
+ * read anew each time: somebody may have forked from, or named, a step since. */
+static cb_code prune_batch(cb_store *cs, uint64_t box, uint64_t *limit, uint64_t *pruned, cb_error *err)
+{
+	AUTO_BUF buf keep = BUF_INIT(SIZE_MAX);
+	uint64_t high = *limit - 1, state_id, deleted = 0;
+	CB_TRY(history_keepers(cs, box, &keep, err));
+	while (high > 0 && is_keeper(&keep, high)) high--;
+	uint64_t low = high;
+	while (low > 1 && high - low + 1 < BATCH && !is_keeper(&keep, low - 1)) low--;
+	*limit = low;
+	if (high == 0) return CB_OK;
+	cb_code code = step_exists(cs, box, high + 1, &state_id, err);
+	if (code == CB_OK) code = mark_gap(cs, box, high + 1, err);
+	if (code != CB_OK && code != CB_STALE) return code; /* stale: the batch above took it, and marked what follows */
+	CB_TRY(store_step_delete(cs->s, box, low, high, &deleted, err));
+	*pruned += deleted;
+	return CB_OK;
+}
+
+static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t *pruned, cb_error *err)
+{
+	uint64_t limit = 0;
+	CB_TRY(prune_limit(b, options, &limit, err));
+	while (limit > 1) {
+		/* What went in an earlier prune is not looked at again. */
+		first_step newest = {0};
+		CB_TRY(store_step_walk(b->cs->s, b->row.id, limit - 1, 1, false, take_first, &newest, err));
+		if (!newest.seq) return CB_OK;
+		limit = newest.seq + 1;
+		CB_TRY(store_write_begin(b->cs->s, err));
+		CB_TRY(write_ended(b->cs, prune_batch(b->cs, b->row.id, &limit, pruned, err), err));
+	}
+	return CB_OK;
+}
+
+cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err)
+{
+	uint64_t pruned = 0;
+	CB_TRY(box_enter(b, err));
+	cb_code code = b->pinned ? cb_err_set(err, CB_READONLY, "prune the box, not one state of it") : box_flush(b, false, err);
+	/* Rows must not vanish while a gc marks from them. */
+	if (code == CB_OK) code = store_gc_lock(b->cs->s, err);
+	if (code == CB_OK) {
+		code = prune_locked(b, options, &pruned, err);
+		store_gc_unlock(b->cs->s);
+	}
+	if (code == CB_OK && out_pruned) *out_pruned = pruned;
+	return box_leave(b, code);
+}

@@ -1,0 +1,243 @@
+/*
+ * step.c: steps as rows: finding them, their key changes, the index of what they touched.
+ *
+ * The index has a row (box, subject, seq) for each D or I key that a step changed, where subject is a hash of the key: so the history of
+ * one file is found without reading the steps of others. Rows are written in batches at key frames; the few steps since are scanned.
+ */
+#include "base/hash.h"
+#include "box/history.h"
+
+static cb_code take_state(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	*(uint64_t *)context = step->state;
+	return CB_OK;
+}
+
+cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_state, cb_error *err)
+{
+	cb_code code = store_step_get(cs->s, box, seq, take_state, out_state, err);
+	if (code != CB_NOTFOUND) return code;
+	store_head head;
+	CB_TRY(store_head_get(cs->s, box, &head, err));
+	if (seq <= head.seq) return cb_err_set(err, CB_STALE, "step %llu was pruned", (unsigned long long)seq);
+	return cb_err_set(err, CB_NOTFOUND, "there is no step %llu (the newest is %llu)", (unsigned long long)seq, (unsigned long long)head.seq);
+}
+
+/* ---- owned copies ---- */
+
+static cb_code field_load(cb_store *cs, span in_row, uint64_t content, char **out, size_t *out_size, cb_error *err)
+{
+	blob *bytes = NULL;
+	if (content) {
+		CB_TRY(store_content_get(cs->s, content, &bytes, err));
+		in_row = span_make(bytes->bytes, bytes->size);
+	}
+	char *copy = mem_alloc(in_row.size + 1);
+	if (copy) {
+		if (in_row.size) memcpy(copy, in_row.bytes, in_row.size);
+		copy[in_row.size] = 0;
+		*out = copy;
+		*out_size = in_row.size;
+	}
+	blob_unref(bytes);
+	return copy ? CB_OK : cb_err_nomem(err);
+}
+
+void step_row_done(step_row *r)
+{
+	free(r->kind);
+	free(r->who);
+	free(r->params);
+	free(r->result);
+	buf_done(&r->changes);
+	*r = (step_row){0};
+}
+
+typedef struct row_copy {
+	step_row *out;
+	bool with_changes;
+} row_copy;
+
+/* Copies a lent row; fields in contents are fetched later, outside the walk. */
+static cb_code row_copy_visit(void *context, const store_step *step, cb_error *err)
+{
+	const row_copy *c = context;
+	step_row *r = c->out;
+	*r = (step_row){.row = *step, .changes = BUF_INIT(SIZE_MAX)};
+	r->row.kind = r->row.who = NULL;
+	r->row.params = r->row.result = r->row.changes = (span){0};
+	r->kind = mem_strdup(step->kind);
+	r->who = mem_strdup(step->who);
+	bool copied = r->kind && r->who;
+	if (copied && !step->params_content) copied = (r->params = mem_dup(step->params.bytes, step->params.size)) != NULL;
+	if (copied && !step->result_content) copied = (r->result = mem_dup(step->result.bytes, step->result.size)) != NULL;
+	r->params_size = step->params.size;
+	r->result_size = step->result.size;
+	cb_code code = copied ? CB_OK : cb_err_nomem(err);
+	if (code == CB_OK && c->with_changes) code = buf_append(&r->changes, step->changes.bytes, step->changes.size, err);
+	if (code != CB_OK) step_row_done(r);
+	return code;
+}
+
+static cb_code row_fields(cb_store *cs, step_row *r, cb_error *err)
+{
+	if (r->row.params_content) CB_TRY(field_load(cs, (span){0}, r->row.params_content, &r->params, &r->params_size, err));
+	if (r->row.result_content) CB_TRY(field_load(cs, (span){0}, r->row.result_content, &r->result, &r->result_size, err));
+	return CB_OK;
+}
+
+cb_code step_row_load(cb_store *cs, uint64_t box, uint64_t seq, bool with_changes, step_row *out, cb_error *err)
+{
+	*out = (step_row){0};
+	row_copy c = {out, with_changes};
+	uint64_t state_id = 0;
+	cb_code code = store_step_get(cs->s, box, seq, row_copy_visit, &c, err);
+	if (code == CB_NOTFOUND) return step_exists(cs, box, seq, &state_id, err);
+	if (code == CB_OK) code = row_fields(cs, out, err);
+	if (code != CB_OK) step_row_done(out);
+	return code;
+}
+
+typedef struct page {
+	step_row *rows;
+	size_t count, max;
+} page;
+
+static cb_code page_visit(void *context, const store_step *step, cb_error *err)
+{
+	page *p = context;
+	row_copy c = {&p->rows[p->count], false};
+	CB_TRY(row_copy_visit(&c, step, err));
+	return ++p->count == p->max ? CB_INTERRUPTED : CB_OK;
+}
+
+cb_code step_page_load(cb_store *cs, uint64_t box, uint64_t from, step_row *rows, size_t max, size_t *out_count, cb_error *err)
+{
+	page p = {rows, 0, max};
+	cb_code code = store_step_walk(cs->s, box, from, 0, false, page_visit, &p, err);
+	for (size_t i = 0; code == CB_OK && i < p.count; i++) code = row_fields(cs, &rows[i], err);
+	if (code != CB_OK)
+		for (size_t i = 0; i < p.count; i++) step_row_done(&rows[i]);
+	else
+		*out_count = p.count;
+	return code;
+}
+
+/* ---- changes ---- */
+
+cb_code step_changes(cb_store *cs, uint64_t box, uint64_t seq, tree_diff_visit visit, void *context, cb_error *err)
+{
+	AUTO_STEP_ROW step_row r = {0};
+	CB_TRY(step_row_load(cs, box, seq, true, &r, err));
+	if (r.row.has_changes) {
+		cb_code code = tree_changes_decode(buf_span(&r.changes), visit, context, err);
+		return code == CB_INTERRUPTED ? CB_OK : code;
+	}
+	if (r.row.weight == 0) return CB_OK;
+	AUTO_STATE state *before = NULL;
+	AUTO_STATE state *after = NULL;
+	cb_code code = state_load(cs, box, seq - 1, &before, err);
+	if (code == CB_STALE) return cb_err_set(err, CB_STALE, "what step %llu changed cannot be told: the step before it was pruned",
+	                                        (unsigned long long)seq);
+	if (code != CB_OK) return code;
+	CB_TRY(state_load(cs, box, seq, &after, err));
+	tree_view a = state_view(cs, before), b = state_view(cs, after);
+	return tree_diff(&a, &b, visit, context, err);
+}
+
+/* ---- the index ---- */
+
+uint64_t step_subject(span key_bytes)
+{
+	if (key_bytes.size == 0 || (key_bytes.bytes[0] != KIND_ENTRY && key_bytes.bytes[0] != KIND_INODE)) return 0;
+	uint64_t h = hash64(key_bytes.bytes, key_bytes.size) >> 1; /* SQLite's integers are signed */
+	return h ? h : 1;
+}
+
+cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *out, cb_error *err)
+{
+	*out = false;
+	if (key_bytes.bytes[0] != KIND_ENTRY || !old_value.bytes || !new_value.bytes) return CB_OK;
+	entry a, b;
+	CB_TRY(entry_decode(old_value, &a, err));
+	CB_TRY(entry_decode(new_value, &b, err));
+	*out = !a.is_link && !b.is_link && a.rec.type == CB_DIR && b.rec.type == CB_DIR && a.rec.ino == b.rec.ino && a.rec.mode == b.rec.mode;
+	return CB_OK;
+}
+
+typedef struct indexing {
+	cb_store *cs;
+	uint64_t box, seq;
+} indexing;
+
+static cb_code index_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	const indexing *x = context;
+	uint64_t subject = step_subject(key_bytes);
+	bool touch = false;
+	if (!subject) return CB_OK;
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	return touch ? CB_OK : store_touch_put(x->cs->s, x->box, subject, x->seq, err);
+}
+
+cb_code step_index(cb_store *cs, uint64_t box, uint64_t from, uint64_t to, cb_error *err)
+{
+	for (uint64_t seq = from; seq <= to; seq++) {
+		indexing x = {cs, box, seq};
+		cb_code code = step_changes(cs, box, seq, index_key, &x, err);
+		if (code != CB_OK && code != CB_STALE) return code; /* a pruned step has no history to find */
+	}
+	return CB_OK;
+}
+
+typedef struct subject_search {
+	const uint64_t *subjects;
+	size_t count;
+	bool found;
+} subject_search;
+
+static cb_code match_subject(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	subject_search *s = context;
+	uint64_t subject = step_subject(key_bytes);
+	bool touch = false;
+	for (size_t i = 0; subject && i < s->count; i++) {
+		if (s->subjects[i] != subject) continue;
+		CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+		if (touch) continue;
+		s->found = true;
+		return CB_INTERRUPTED;
+	}
+	return CB_OK;
+}
+
+static cb_code take_first(void *context, uint64_t seq, cb_error *err)
+{
+	(void)err;
+	*(uint64_t *)context = seq;
+	return CB_INTERRUPTED;
+}
+
+cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out, cb_error *err)
+{
+	uint64_t indexed = 0;
+	*out = 0;
+	CB_TRY(store_touch_last(cs->s, box, &indexed, err));
+	for (; max_seq > indexed; max_seq--) {
+		subject_search s = {subjects, count, false};
+		cb_code code = step_changes(cs, box, max_seq, match_subject, &s, err);
+		if (code == CB_STALE) continue;
+		if (code != CB_OK) return code;
+		if (s.found) {
+			*out = max_seq;
+			return CB_OK;
+		}
+	}
+	for (size_t i = 0; i < count; i++) {
+		uint64_t seq = 0;
+		CB_TRY(store_touch_walk(cs->s, box, subjects[i], max_seq, take_first, &seq, err));
+		if (seq > *out) *out = seq;
+	}
+	return CB_OK;
+}

@@ -1,0 +1,612 @@
+/*
+ * txn.c: changes collected over a base state, and their commit as one step.
+ *
+ * Life: create (base = the head as known), put/delete into the delta, commit. At commit, under the writer lock: if the head is still the
+ * base, the delta becomes a step; if it moved, the delta is merged onto it (merge.c), or kept as a fork when it cannot be.
+ *
+ * Sealing turns a delta into a step: contents get their numbers, changed records the new state's id as version, keys that ended as
+ * they began are dropped. The delta itself is left alone, so a failed or aborted commit can be tried again.
+ */
+#include "box/box.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum {
+	KEYFRAME_WEIGHT = 256,   /* key changes after which a root is kept: a cold open replays at most these; measured in bench/core */
+	LARGE_STEP_KEYS = 4096,  /* a step of more keys keeps roots on both sides instead of a change list */
+	EARLY_BYTES = 8 << 20,   /* contents waiting in memory before they are put into the store early */
+	FIELD_IN_ROW_BYTES = 1000,
+};
+
+#define CHANGES_MAX_BYTES ((size_t)LARGE_STEP_KEYS * (TREE_KEY_MAX + 2 * TREE_VALUE_MAX + 32))
+
+/* ---- life ---- */
+
+static cb_code txn_load_counters(txn *t, cb_error *err)
+{
+	tree_view v = state_view(t->cs, t->base);
+	key k = key_counters();
+	tree_value value;
+	cb_code code = tree_get(&v, key_span(&k), &value, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK) return code;
+	return counters_decode(span_make(value.bytes, value.size), &t->now, err);
+}
+
+static cb_code copy_field(char **field, const char *text, cb_error *err)
+{
+	if (text && strlen(text) > LIMIT_STEP_FIELD_BYTES)
+		return cb_err_set(err, CB_LIMIT, "a step keeps at most %d bytes of parameters or result", LIMIT_STEP_FIELD_BYTES);
+	char *copy = mem_strdup(text ? text : "");
+	if (!copy) return cb_err_nomem(err);
+	free(*field);
+	*field = copy;
+	return CB_OK;
+}
+
+cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)
+{
+	if (!info) return CB_OK;
+	if (info->kind) CB_TRY(copy_field(&t->kind, info->kind, err));
+	if (info->params) CB_TRY(copy_field(&t->params, info->params, err));
+	if (info->result) CB_TRY(copy_field(&t->result, info->result, err));
+	if (info->started_ns) t->started_ns = info->started_ns;
+	t->record = t->record || info->record;
+	t->no_merge = t->no_merge || info->no_merge;
+	return CB_OK;
+}
+
+static void auto_txn_destroy(txn **t)
+{
+	txn_destroy(*t);
+}
+
+cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err)
+{
+	ATTR_CLEANUP(auto_txn_destroy) txn *t = mem_alloc(sizeof(*t));
+	if (!t) return cb_err_nomem(err);
+	*t = (txn){.cs = b->cs, .b = b, .base = state_ref(b->head)};
+	t->now_ns = t->started_ns = clock_now(store_clock(b->cs->s));
+	t->quota_bytes = b->row.quota_bytes;
+	t->quota_files = b->row.quota_files;
+	t->quota_file_bytes = b->row.quota_file_bytes;
+	CB_TRY(copy_field(&t->kind, kind, err));
+	CB_TRY(copy_field(&t->params, params, err));
+	CB_TRY(copy_field(&t->result, "", err));
+	CB_TRY(txn_load_counters(t, err));
+	*out = TAKE_PTR(t);
+	return CB_OK;
+}
+
+void txn_destroy(txn *t)
+{
+	if (!t) return;
+	if (t->in_write) store_write_abort(t->cs->s);
+	store_owner_end(t->cs->s, t->owner);
+	for (size_t i = 0; i < t->local_count; i++) buf_done(&t->locals[i].bytes);
+	free(t->locals);
+	pmap_done(&t->delta);
+	state_unref(t->base);
+	free(t->kind);
+	free(t->params);
+	free(t->result);
+	free(t);
+}
+
+tree_view txn_view(const txn *t)
+{
+	return (tree_view){&t->cs->nodes, t->base->root, &t->base->overlay, &t->delta};
+}
+
+cb_code txn_get(const txn *t, const key *k, tree_value *out, cb_error *err)
+{
+	tree_view v = txn_view(t);
+	return tree_get(&v, key_span(k), out, err);
+}
+
+cb_code txn_put(txn *t, const key *k, const tree_value *v, cb_error *err)
+{
+	assert(v->size <= TREE_VALUE_MAX && k->size <= TREE_KEY_MAX);
+	return pmap_put(&t->delta, key_span(k), span_make(v->bytes, v->size), err);
+}
+
+cb_code txn_delete(txn *t, const key *k, cb_error *err)
+{
+	return pmap_put_tombstone(&t->delta, key_span(k), err);
+}
+
+cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err)
+{
+	counters next = {t->now.files + (uint64_t)files, t->now.bytes + (uint64_t)bytes};
+	if ((int64_t)next.files < 0 || (int64_t)next.bytes < 0)
+		return cb_err_set(err, CB_CORRUPT, "the counters of the box would fall below zero: run fsck");
+	if (files > 0 && t->quota_files && next.files > t->quota_files)
+		return cb_err_set(err, CB_QUOTA, "the box may hold %llu files", (unsigned long long)t->quota_files);
+	if (bytes > 0 && t->quota_bytes && next.bytes > t->quota_bytes)
+		return cb_err_set(err, CB_QUOTA, "the box may hold %llu bytes", (unsigned long long)t->quota_bytes);
+	t->now = next;
+	key k = key_counters();
+	tree_value v;
+	counters_encode(&next, &v);
+	return txn_put(t, &k, &v, err);
+}
+
+/* ---- contents ---- */
+
+static cb_code local_add(txn *t, span bytes, uint64_t *out, cb_error *err)
+{
+	if (t->local_count == t->local_capacity) {
+		size_t capacity = t->local_capacity ? t->local_capacity * 2 : 16;
+		local_content *more = mem_realloc(t->locals, capacity * sizeof(*more));
+		if (!more) return cb_err_nomem(err);
+		t->locals = more;
+		t->local_capacity = capacity;
+	}
+	local_content *l = &t->locals[t->local_count];
+	*l = (local_content){.bytes = BUF_INIT(LIMIT_CONTENT_BYTES)};
+	CB_TRY(buf_append(&l->bytes, bytes.bytes, bytes.size, err));
+	*out = CONTENT_LOCAL | t->local_count++;
+	t->local_bytes += bytes.size;
+	return CB_OK;
+}
+
+cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err)
+{
+	assert(bytes.size >= 1 && bytes.size <= LIMIT_CONTENT_BYTES);
+	if (t->in_write) return store_content_put(t->cs->s, bytes, out, err);
+	return local_add(t, bytes, out, err);
+}
+
+local_content *txn_content_local(txn *t, uint64_t content)
+{
+	if (!(content & CONTENT_LOCAL)) return NULL;
+	local_content *l = &t->locals[content & ~CONTENT_LOCAL];
+	return l->stored ? NULL : l;
+}
+
+/* Inside a write transaction: gives every waiting content its number. Numbers from `first` on must be taken back when it aborts. */
+static cb_code locals_put(txn *t, cb_error *err)
+{
+	for (size_t i = 0; i < t->local_count; i++) {
+		local_content *l = &t->locals[i];
+		if (l->stored) continue;
+		CB_TRY(store_content_put(t->cs->s, buf_span(&l->bytes), &l->stored, err));
+	}
+	return CB_OK;
+}
+
+/* bytes in memory mean that the number was taken in a transaction not yet known to be committed. */
+static void locals_settle(txn *t, bool committed)
+{
+	for (size_t i = 0; i < t->local_count; i++) {
+		local_content *l = &t->locals[i];
+		if (!l->stored || !l->bytes.bytes) continue;
+		if (committed)
+			buf_done(&l->bytes);
+		else
+			l->stored = 0;
+	}
+	if (committed) t->local_bytes = 0;
+}
+
+cb_code txn_relieve(txn *t, cb_error *err)
+{
+	if (t->in_write || t->local_bytes < EARLY_BYTES) return CB_OK;
+	store *s = t->cs->s;
+	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
+	CB_TRY(store_write_begin(s, err));
+	cb_code code = locals_put(t, err);
+	if (code == CB_OK)
+		code = store_write_commit(s, false, err);
+	else
+		store_write_abort(s);
+	locals_settle(t, code == CB_OK);
+	return code;
+}
+
+cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_t offset, void *to, size_t size, cb_error *err)
+{
+	if (!(content & CONTENT_LOCAL)) return store_content_read(cs->s, content, offset, to, size, err);
+	uint64_t index = content & ~CONTENT_LOCAL;
+	if (!t || index >= t->local_count) return cb_err_set(err, CB_CORRUPT, "a record refers to an unknown content");
+	const local_content *l = &t->locals[index];
+	if (!l->bytes.bytes) return store_content_read(cs->s, l->stored, offset, to, size, err);
+	if (offset > l->bytes.size || size > l->bytes.size - offset) return cb_err_set(err, CB_INTERNAL, "read past a local content");
+	memcpy(to, l->bytes.bytes + offset, size);
+	return CB_OK;
+}
+
+/* ---- sealing ---- */
+
+typedef struct seal {
+	txn *t;
+	uint64_t state;  /* version for what changed; 0 leaves it open */
+	pmap delta;      /* what is left */
+	buf changes;     /* its list; unused when large */
+	bool large;
+	key previous;
+	size_t count;
+} seal;
+
+static uint64_t seal_content(const txn *t, uint64_t content)
+{
+	if (!(content & CONTENT_LOCAL)) return content;
+	return t->locals[content & ~CONTENT_LOCAL].stored;
+}
+
+static void seal_record(const seal *s, record *r)
+{
+	if (r->version == 0) r->version = s->state;
+	if (r->form == DATA_CONTENT) r->content = seal_content(s->t, r->content);
+}
+
+/* The value as it will be stored. */
+static cb_code seal_value(const seal *s, span key_bytes, span value, tree_value *out, cb_error *err)
+{
+	switch (key_bytes.bytes[0]) {
+	case KIND_ENTRY: {
+		entry e;
+		CB_TRY(entry_decode(value, &e, err));
+		if (!e.is_link) seal_record(s, &e.rec);
+		entry_encode(&e, out);
+		return CB_OK;
+	}
+	case KIND_INODE: {
+		record r;
+		CB_TRY(record_decode(value, &r, err));
+		seal_record(s, &r);
+		record_encode(&r, out);
+		return CB_OK;
+	}
+	case KIND_EXTENT: {
+		extent x;
+		CB_TRY(extent_decode(value, 0, &x, err));
+		x.content = seal_content(s->t, x.content);
+		extent_encode(&x, out);
+		return CB_OK;
+	}
+	case KIND_ATTR:
+	case KIND_KV:
+	case KIND_TAG:
+		if (value.size == 17) {
+			value_ref v;
+			CB_TRY(value_decode(value, &v, err));
+			if (!v.is_inline) v.content = seal_content(s->t, v.content);
+			value_encode(&v, out);
+			return CB_OK;
+		}
+		break;
+	default:
+		break;
+	}
+	memcpy(out->bytes, value.bytes, value.size);
+	out->size = value.size;
+	return CB_OK;
+}
+
+static cb_code seal_keep(seal *s, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	s->count++;
+	if (!s->large) {
+		CB_TRY(tree_changes_append(&s->changes, key_span(&s->previous), key_bytes, old_value, new_value, err));
+		memcpy(s->previous.bytes, key_bytes.bytes, key_bytes.size);
+		s->previous.size = key_bytes.size;
+	}
+	if (!new_value.bytes) return pmap_put_tombstone(&s->delta, key_bytes, err);
+	return pmap_put(&s->delta, key_bytes, new_value, err);
+}
+
+static cb_code seal_key(seal *s, const tree_view *base, span key_bytes, span value, bool tombstone, cb_error *err)
+{
+	tree_value old_value, new_value;
+	cb_code found = tree_get(base, key_bytes, &old_value, err);
+	if (found != CB_OK && found != CB_NOTFOUND) return found;
+	span before = found == CB_OK ? span_make(old_value.bytes, old_value.size) : (span){0};
+	if (tombstone) return before.bytes ? seal_keep(s, key_bytes, before, (span){0}, err) : CB_OK;
+	CB_TRY(seal_value(s, key_bytes, value, &new_value, err));
+	span after = span_make(new_value.bytes, new_value.size);
+	if (before.bytes && span_equal(before, after)) return CB_OK;
+	return seal_keep(s, key_bytes, before, after, err);
+}
+
+/* On failure the caller still calls seal_done. */
+static cb_code seal_run(seal *s, txn *t, uint64_t state_id, cb_error *err)
+{
+	*s = (seal){.t = t, .state = state_id, .changes = BUF_INIT(CHANGES_MAX_BYTES), .large = pmap_count(&t->delta) > LARGE_STEP_KEYS};
+	tree_view base = state_view(t->cs, t->base);
+	pmap_cursor c;
+	span key_bytes, value;
+	bool tombstone;
+	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c))
+		CB_TRY(seal_key(s, &base, key_bytes, value, tombstone, err));
+	return CB_OK;
+}
+
+static void seal_done(seal *s)
+{
+	pmap_done(&s->delta);
+	buf_done(&s->changes);
+}
+
+/* ---- appending a step ---- */
+
+static cb_code state_with(const state *head, const seal *s, state **out, cb_error *err)
+{
+	state *n = mem_alloc(sizeof(*n));
+	if (!n) return cb_err_nomem(err);
+	*n = (state){.id = head->id,
+	             .box = head->box,
+	             .seq = head->seq,
+	             .root = head->root,
+	             .root_box = head->root_box,
+	             .root_seq = head->root_seq,
+	             .weight = head->weight + s->count};
+	atomic_init(&n->refs, 1);
+	n->overlay = pmap_ref(&head->overlay);
+	*out = n;
+	if (s->large) return CB_OK; /* its overlay goes into a root at once */
+	pmap_cursor c;
+	span key_bytes, value;
+	bool tombstone;
+	for (pmap_seek(&c, &s->delta, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c)) {
+		if (tombstone)
+			CB_TRY(pmap_put_tombstone(&n->overlay, key_bytes, err));
+		else
+			CB_TRY(pmap_put(&n->overlay, key_bytes, value, err));
+	}
+	return CB_OK;
+}
+
+/* Writes the tree of n and makes it n's root. A large step first gives its predecessor a root, for the difference between the two is its
+ * list of changes. */
+static cb_code state_make_root(cb_store *cs, uint64_t box, state *n, const seal *s, cb_error *err)
+{
+	if (s->large) {
+		uint64_t before = 0;
+		CB_TRY(tree_apply(&cs->nodes, n->root, &n->overlay, &before, err));
+		if (n->root_box != box || n->root_seq != n->seq - 1)
+			CB_TRY(store_step_root_set(cs->s, box, n->seq - 1, true, before, err));
+		CB_TRY(tree_apply(&cs->nodes, before, &s->delta, &n->root, err));
+	} else {
+		CB_TRY(tree_apply(&cs->nodes, n->root, &n->overlay, &n->root, err));
+	}
+	pmap_done(&n->overlay);
+	n->weight = 0;
+	n->root_box = box;
+	n->root_seq = n->seq;
+	return CB_OK;
+}
+
+/* A long field goes to a content. */
+static cb_code field_put(cb_store *cs, const char *text, span *in_row, uint64_t *content, cb_error *err)
+{
+	*in_row = span_str(text);
+	if (in_row->size <= FIELD_IN_ROW_BYTES) return CB_OK;
+	CB_TRY(store_content_put(cs->s, *in_row, content, err));
+	*in_row = (span){0};
+	return CB_OK;
+}
+
+static cb_code step_put(txn *t, uint64_t box, const char *who, const state *n, const seal *s, bool has_root, cb_error *err)
+{
+	store_step step = {
+		.box = box,
+		.seq = n->seq,
+		.state = n->id,
+		.kind = t->kind,
+		.who = who,
+		.started_ns = t->started_ns,
+		.ended_ns = clock_now(store_clock(t->cs->s)),
+		.target = t->target,
+		.other_box = t->other_box,
+		.other_seq = t->other_seq,
+		.has_root = has_root,
+		.root = has_root ? n->root : 0,
+		.has_changes = s->count > 0 && !s->large,
+		.changes = buf_span(&s->changes),
+		.weight = s->count,
+	};
+	CB_TRY(field_put(t->cs, t->params, &step.params, &step.params_content, err));
+	CB_TRY(field_put(t->cs, t->result, &step.result, &step.result_content, err));
+	return store_step_put(t->cs->s, &step, err);
+}
+
+/* Steps are indexed by what they touched in batches: at key frames. */
+static cb_code index_steps(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
+{
+	uint64_t last = 0;
+	CB_TRY(store_touch_last(cs->s, box, &last, err));
+	if (last >= seq) return CB_OK;
+	CB_TRY(step_index(cs, box, last + 1, seq, err));
+	return store_touch_last_set(cs->s, box, seq, err);
+}
+
+static cb_code append_sealed(txn *t, uint64_t box, const char *who, const seal *s, uint64_t id, state **out, cb_error *err)
+{
+	state *n = NULL;
+	cb_code code = state_with(t->base, s, &n, err);
+	*out = n; /* handed over also on failure: the caller drops it */
+	if (code != CB_OK) return code;
+	n->box = box;
+	n->seq = t->base->box == box ? t->base->seq + 1 : 1;
+	if (s->count) n->id = id;
+	bool keyframe = s->large || n->weight > KEYFRAME_WEIGHT;
+	if (keyframe) CB_TRY(state_make_root(t->cs, box, n, s, err));
+	CB_TRY(step_put(t, box, who, n, s, keyframe, err));
+	if (keyframe) CB_TRY(index_steps(t->cs, box, n->seq, err));
+	store_head head = {n->seq, n->id, n->root, n->root_box, n->root_seq, n->weight};
+	return store_head_set(t->cs->s, box, &head, err);
+}
+
+static cb_code visit_borrowed(void *context, uint64_t content, uint64_t min_size, cb_error *err)
+{
+	(void)min_size;
+	cb_store *cs = context;
+	return store_content_touch(cs->s, &content, 1, err);
+}
+
+/* A gc has begun since t's base was read: what t borrows from older states may be on its list. */
+static cb_code protect_borrowed(txn *t, const seal *s, cb_error *err)
+{
+	uint64_t epoch = 0;
+	CB_TRY(store_epoch(t->cs->s, &epoch, err));
+	if (epoch == t->epoch) return CB_OK;
+	pmap_cursor c;
+	span key_bytes, value;
+	bool tombstone;
+	for (pmap_seek(&c, &s->delta, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c))
+		if (!tombstone) CB_TRY(record_contents(key_bytes, value, visit_borrowed, t->cs, err));
+	return CB_OK;
+}
+
+static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, state **out, cb_error *err)
+{
+	uint64_t id = 0;
+	CB_TRY(locals_put(t, err));
+	CB_TRY(store_take(t->cs->s, STORE_NEXT_STATE, 1, &id, err));
+	CB_TRY(seal_run(s, t, id, err));
+	if (s->count == 0 && !t->record) return CB_OK;
+	if (!t->in_write) CB_TRY(protect_borrowed(t, s, err));
+	return append_sealed(t, box, who, s, id, out, err);
+}
+
+cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error *err)
+{
+	seal s;
+	*out = NULL;
+	cb_code code = append_with(t, box, who, &s, out, err);
+	seal_done(&s);
+	if (code != CB_OK) {
+		state_unref(*out);
+		*out = NULL;
+	}
+	return code;
+}
+
+/* ---- commit ---- */
+
+/* The delta with contents numbered but versions open, as the other side of a merge. */
+static cb_code delta_for_merge(txn *t, pmap *out, cb_error *err)
+{
+	CB_TRY(locals_put(t, err));
+	seal s;
+	cb_code code = seal_run(&s, t, 0, err);
+	if (code == CB_OK) *out = pmap_ref(&s.delta);
+	seal_done(&s);
+	return code;
+}
+
+static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *conflicts, cb_error *err)
+{
+	pmap delta = PMAP_EMPTY;
+	cb_code code = delta_for_merge(t, &delta, err);
+	if (code == CB_OK) {
+		tree_view base = state_view(b->cs, t->base);
+		tree_view ours = state_view(b->cs, b->head);
+		tree_view theirs = {&b->cs->nodes, t->base->root, &t->base->overlay, &delta};
+		code = merge_states(merged, &base, &ours, &theirs, conflicts, err);
+	}
+	pmap_done(&delta);
+	return code;
+}
+
+static cb_code conflict_message(const merge_conflicts *c, cb_commit_result *out, cb_error *err)
+{
+	if (out) {
+		out->conflicts = c->open;
+		memcpy(out->conflict_path, c->first, sizeof(out->conflict_path));
+	}
+	return cb_err_set(err, CB_CONFLICT, "%.*s", (int)c->list.size, (const char *)c->list.bytes);
+}
+
+/* Under the writer lock, with b->head current. */
+static cb_code commit_current(cb_box *b, txn *t, state **out_head, cb_commit_result *out, cb_error *err)
+{
+	if (t->base->id == b->head->id) {
+		if (t->base != b->head) { /* records were added; nothing changed */
+			state_unref(t->base);
+			t->base = state_ref(b->head);
+		}
+		return txn_append(t, b->row.id, b->who, out_head, err);
+	}
+	if (t->no_merge) return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
+	                                   (unsigned long long)b->head->seq);
+	ATTR_CLEANUP(auto_txn_destroy) txn *merged = NULL;
+	CB_TRY(txn_create(b, t->kind, t->params, &merged, err));
+	CB_TRY(copy_field(&merged->result, t->result, err));
+	merged->started_ns = t->started_ns;
+	merged->record = t->record;
+	merged->epoch = t->epoch;
+	merged->quota_bytes = t->quota_bytes;
+	merge_conflicts conflicts = {.list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
+	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);
+	if (code == CB_OK && conflicts.open) code = conflict_message(&conflicts, out, err);
+	buf_done(&conflicts.list);
+	if (code != CB_OK) return code;
+	if (out) out->merged = true;
+	return txn_append(merged, b->row.id, b->who, out_head, err);
+}
+
+/* Keeps what could not be merged: a fork of the base with the delta as its first step. */
+static cb_code keep_as_fork(cb_box *b, txn *t, char *name, cb_error *err)
+{
+	store *s = b->cs->s;
+	CB_TRY(store_write_begin(s, err));
+	store_box row = {0};
+	uint64_t number = 0;
+	state *head = NULL;
+	cb_code code = store_take(s, STORE_NEXT_STATE, 1, &number, err);
+	if (code == CB_OK) {
+		(void)snprintf(name, CB_NAME_MAX + 1, "%.40s-conflict-%llu", b->row.name, (unsigned long long)number);
+		code = box_insert(b->cs, name, t->base, &row, err);
+	}
+	if (code == CB_OK) code = txn_append(t, row.id, b->who, &head, err);
+	if (code == CB_OK)
+		code = store_write_commit(s, false, err);
+	else
+		store_write_abort(s);
+	state_unref(head);
+	return code;
+}
+
+static cb_code commit_conflict(cb_box *b, txn *t, cb_commit_result *out, cb_error *err)
+{
+	char name[CB_NAME_MAX + 1] = "";
+	cb_error first = err ? *err : (cb_error){0};
+	cb_error second = {0};
+	if (keep_as_fork(b, t, name, &second) != CB_OK)
+		return cb_err_set(err, CB_CONFLICT, "conflict in %s; the result could not be kept as a fork (%s)", first.message, second.message);
+	if (out) memcpy(out->fork, name, sizeof(out->fork));
+	return cb_err_set(err, CB_CONFLICT, "conflict in %s; the result is kept as box '%s'", first.message, name);
+}
+
+cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error *err)
+{
+	store *s = b->cs->s;
+	state *head = NULL;
+	uint64_t stamp = 0;
+	bool was_in_write = t->in_write;
+	if (!was_in_write) CB_TRY(store_write_begin(s, err));
+	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
+	if (code == CB_OK) code = commit_current(b, t, &head, out, err);
+	if (code == CB_OK) stamp = store_stamp_after(s, b->row.id);
+	if (code == CB_OK)
+		code = store_write_commit(s, sync, err);
+	else
+		store_write_abort(s);
+	t->in_write = false;
+	locals_settle(t, code == CB_OK);
+	if (code == CB_OK && head) {
+		state_unref(b->head);
+		b->head = state_ref(head);
+		b->stamp = stamp;
+		if (out) {
+			out->seq = head->seq;
+			out->state = head->id;
+		}
+	}
+	state_unref(head);
+	if (code == CB_CONFLICT && !was_in_write) code = commit_conflict(b, t, out, err);
+	return code;
+}

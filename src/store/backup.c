@@ -1,0 +1,248 @@
+/*
+ * backup.c: a copy of a live store, and giving space back.
+ *
+ * Both hold the gc lock: then rows of contents are neither removed nor moved, so every segment named in a snapshot stays, and since segments
+ * are only ever appended to, they can be copied after the snapshot beside writers.
+ */
+#include "store/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+/* ---- lists of segments ---- */
+
+typedef struct segment_note {
+	uint64_t segment, rows, bytes;
+} segment_note;
+
+static cb_code note_segment(void *context, uint64_t segment, uint64_t rows, uint64_t bytes, cb_error *err)
+{
+	segment_note n = {segment, rows, bytes};
+	return buf_append(context, &n, sizeof n, err);
+}
+
+static cb_code list_segments(store *s, buf *out, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	return s->engine->ops->segment_list(s->engine, note_segment, out, err);
+}
+
+static segment_note note_at(const buf *list, size_t i)
+{
+	segment_note n;
+	memcpy(&n, list->bytes + i * sizeof n, sizeof n);
+	return n;
+}
+
+/* ---- backup ---- */
+
+static cb_code flush_folder(const char *path, cb_error *err)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd) != 0) return cb_err_errno(err, errno, "flushing '%s'", path);
+	return CB_OK;
+}
+
+static cb_code copy_database(store *s, const char *to, cb_error *err)
+{
+	char file[LIMIT_PATH_BYTES + 32];
+	(void)snprintf(file, sizeof file, "%s/cowbox.db", to);
+	STORE_ENTER(s, err);
+	return s->engine->ops->backup(s->engine, file, err);
+}
+
+static cb_code copy_segments(store *s, const char *to, cb_error *err)
+{
+	char folder[LIMIT_PATH_BYTES + 32];
+	(void)snprintf(folder, sizeof folder, "%s/seg", to);
+	if (mkdir(folder, 0700) != 0) return cb_err_errno(err, errno, "making '%s'", folder);
+	if (!s->segments) return CB_OK;
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX / 2);
+	CB_TRY(list_segments(s, &list, err));
+	for (size_t i = 0; i < list.size / sizeof(segment_note); i++) CB_TRY(segment_copy(s->segments, note_at(&list, i).segment, folder, err));
+	return flush_folder(folder, err);
+}
+
+static cb_code backup_into(store *s, const char *to, cb_error *err)
+{
+	CB_TRY(copy_database(s, to, err));
+	CB_TRY(copy_segments(s, to, err));
+	return flush_folder(to, err);
+}
+
+cb_code store_backup(store *s, const char *to_path, cb_error *err)
+{
+	if (strlen(to_path) + 64 > LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "the backup's path is too long");
+	if (store_in_write(s)) return cb_err_set(err, CB_INVALID, "a transaction is open");
+	CB_TRY(store_gc_lock(s, err));
+	cb_code code = CB_OK;
+	if (mkdir(to_path, 0700) != 0) {
+		code = errno == EEXIST ? cb_err_set(err, CB_EXISTS, "'%s' exists already", to_path) : cb_err_errno(err, errno, "making '%s'", to_path);
+	} else {
+		(void)chmod(to_path, 0700);
+		code = backup_into(s, to_path, err);
+		if (code != CB_OK) { /* half a copy must not look like a store */
+			char file[LIMIT_PATH_BYTES + 32];
+			(void)snprintf(file, sizeof file, "%s/cowbox.db", to_path);
+			(void)unlink(file);
+		}
+	}
+	store_gc_unlock(s);
+	return code;
+}
+
+/* ---- vacuum ---- */
+
+typedef struct move {
+	engine_row row;
+	uint64_t segment, offset; /* the new place */
+} move;
+
+typedef struct moving {
+	store *s;
+	buf moves;
+	uint8_t *room;
+} moving;
+
+static cb_code note_row(void *context, const engine_row *row, cb_error *err)
+{
+	move m = {.row = *row};
+	return buf_append(&((moving *)context)->moves, &m, sizeof m, err);
+}
+
+static size_t move_count(const moving *v)
+{
+	return v->moves.size / sizeof(move);
+}
+
+static move *move_at(const moving *v, size_t i)
+{
+	return (move *)(void *)(v->moves.bytes + i * sizeof(move));
+}
+
+static cb_code take_number(store *s, void *context, cb_error *err)
+{
+	return store_take(s, STORE_NEXT_SEGMENT, 1, context, err);
+}
+
+/* Copied as it is, right or wrong: the sum travels with the row, so damage stays visible. */
+static cb_code copy_one(moving *v, move *m, cb_error *err)
+{
+	CB_TRY(segment_read(v->s->segments, m->row.segment, m->row.offset, v->room, m->row.size, err));
+	uint64_t fresh = 0;
+	for (;;) {
+		bool need_number = false;
+		CB_TRY(segment_append(v->s->segments, span_make(v->room, m->row.size), fresh, &need_number, &m->segment, &m->offset, err));
+		if (!need_number) return CB_OK;
+		CB_TRY(store_in_transaction(v->s, false, take_number, &fresh, err));
+	}
+}
+
+static cb_code move_body(store *s, void *context, cb_error *err)
+{
+	const moving *v = context;
+	for (size_t i = 0; i < move_count(v); i++) {
+		const move *m = move_at(v, i);
+		CB_TRY(s->engine->ops->content_move(s->engine, m->row.id, m->segment, m->offset, err));
+	}
+	return CB_OK;
+}
+
+static cb_code list_rows(moving *v, uint64_t segment, cb_error *err)
+{
+	STORE_ENTER(v->s, err);
+	v->moves.size = 0;
+	return v->s->engine->ops->segment_rows(v->s->engine, segment, note_row, v, err);
+}
+
+/* With the claim of `segment`. */
+static cb_code move_rows(moving *v, uint64_t segment, cb_error *err)
+{
+	store *s = v->s;
+	CB_TRY(list_rows(v, segment, err));
+	uint64_t failures = segment_failures(s->segments);
+	cb_code code = CB_OK;
+	size_t copied = 0;
+	for (; code == CB_OK && copied < move_count(v); copied += code == CB_OK) code = copy_one(v, move_at(v, copied), err);
+	if (code == CB_OK) code = segment_flush(s->segments, err);
+	if (code == CB_OK && segment_failures(s->segments) != failures) code = cb_err_set(err, CB_IO, "flushing a segment failed");
+	if (code == CB_OK) code = store_in_transaction(s, true, move_body, v, err);
+	for (size_t i = 0; i < copied; i++) segment_unpin(s->segments, move_at(v, i)->segment);
+	if (code != CB_OK) return code;
+	if (s->live.map) (void)atomic_fetch_add(&s->live.map->sweeps, 1);
+	return segment_remove(s->segments, segment, err);
+}
+
+typedef struct file_look {
+	const buf *in_use;
+	buf sparse; /* numbers of segments that are mostly dead */
+} file_look;
+
+static cb_code look_at_file(void *context, uint64_t segment, uint64_t bytes, cb_error *err)
+{
+	file_look *l = context;
+	uint64_t live_bytes = 0;
+	for (size_t i = 0; i < l->in_use->size / sizeof(segment_note); i++) {
+		segment_note n = note_at(l->in_use, i);
+		if (n.segment == segment) live_bytes = n.bytes;
+	}
+	return live_bytes < bytes / 2 ? buf_append(&l->sparse, &segment, sizeof segment, err) : CB_OK;
+}
+
+static cb_code compact(store *s, const file_look *l, moving *v, cb_error *err)
+{
+	for (size_t at = 0; at < l->sparse.size; at += sizeof(uint64_t)) {
+		uint64_t segment;
+		memcpy(&segment, l->sparse.bytes + at, sizeof segment);
+		AUTO_FD int claim = -1;
+		if (segment_claim(s->segments, segment, &claim, NULL) != CB_OK) continue;
+		CB_TRY(move_rows(v, segment, err));
+	}
+	return CB_OK;
+}
+
+static cb_code compact_segments(store *s, cb_error *err)
+{
+	if (!s->segments) return CB_OK;
+	segment_retire(s->segments); /* ours may be mostly dead too */
+	AUTO_BUF buf in_use = BUF_INIT(SIZE_MAX / 2);
+	CB_TRY(list_segments(s, &in_use, err));
+	file_look l = {&in_use, BUF_INIT(SIZE_MAX / 2)};
+	moving v = {.s = s, .moves = BUF_INIT(SIZE_MAX / 2), .room = mem_alloc_aligned(LIMIT_CONTENT_BYTES)};
+	cb_code code = v.room ? segment_files(s->segments, look_at_file, &l, err) : cb_err_nomem(err);
+	if (code == CB_OK) code = compact(s, &l, &v, err);
+	free(v.room);
+	buf_done(&v.moves);
+	buf_done(&l.sparse);
+	return code;
+}
+
+static cb_code vacuum_database(store *s, cb_error *err)
+{
+	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
+	cb_code code = lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err);
+	if (code == CB_OK) {
+		code = store_enter(s, err);
+		if (code == CB_OK) {
+			code = s->engine->ops->vacuum(s->engine, err);
+			store_leave(s);
+		}
+		lock_writer_release(s->lock_fd, &s->live);
+	}
+	lock_turn_release(&s->turn);
+	return code;
+}
+
+cb_code store_vacuum(store *s, cb_error *err)
+{
+	if (store_in_write(s)) return cb_err_set(err, CB_INVALID, "a transaction is open");
+	CB_TRY(store_gc_lock(s, err));
+	cb_code code = compact_segments(s, err);
+	if (code == CB_OK) code = vacuum_database(s, err);
+	store_gc_unlock(s);
+	return code;
+}

@@ -1,0 +1,291 @@
+/*
+ * gc.c: owners, and sweeping what nobody refers to.
+ *
+ * What is born at or after the horizon is spared. The horizon is the epoch this gc began, or older: that of the oldest living owner, whose
+ * contents may not be referred to by any row yet. Freed ranges of segments are given back only after the deletion of their rows is flushed:
+ * a power cut may bring an unflushed row back, and it must find its bytes.
+ */
+#include "store/internal.h"
+
+#include <sched.h>
+
+#include "base/buf.h"
+
+/* ---- owners ---- */
+
+static cb_code owner_reserve(store *s, cb_error *err)
+{
+	if (s->owner_count < s->owner_capacity) return CB_OK;
+	size_t n = s->owner_capacity ? s->owner_capacity * 2 : 8;
+	uint64_t *wider = mem_realloc(s->owners, n * sizeof *wider);
+	if (!wider) return cb_err_nomem(err);
+	s->owners = wider;
+	s->owner_capacity = n;
+	return CB_OK;
+}
+
+static cb_code owner_body(store *s, void *context, cb_error *err)
+{
+	uint64_t *owner = context, epoch = 0;
+	CB_TRY(store_epoch(s, &epoch, err));
+	CB_TRY(s->engine->ops->owner_insert(s->engine, epoch, owner, err));
+	return s->owner_fd >= 0 ? lock_byte_try(s->owner_fd, LOCK_OWNERS + *owner, err) : CB_OK;
+}
+
+cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err)
+{
+	uint64_t owner = 0;
+	cb_code code = store_in_transaction(s, false, owner_body, &owner, err);
+	if (code == CB_OK) {
+		(void)pthread_mutex_lock(&s->owners_mutex);
+		code = owner_reserve(s, err);
+		if (code == CB_OK) s->owners[s->owner_count++] = owner;
+		(void)pthread_mutex_unlock(&s->owners_mutex);
+	}
+	if (code == CB_OK) *out_owner = owner;
+	else if (owner && s->owner_fd >= 0) lock_byte_release(s->owner_fd, LOCK_OWNERS + owner); /* the row is a dead owner's now */
+	return code;
+}
+
+/* False: not begun by this handle in this process (an owner of the parent stays the parent's). */
+static bool owner_forget(store *s, uint64_t owner)
+{
+	bool found = false;
+	(void)pthread_mutex_lock(&s->owners_mutex);
+	for (size_t i = 0; i < s->owner_count && !found; i++) {
+		if (s->owners[i] != owner) continue;
+		s->owners[i] = s->owners[--s->owner_count];
+		found = true;
+	}
+	(void)pthread_mutex_unlock(&s->owners_mutex);
+	return found;
+}
+
+static cb_code owner_end_body(store *s, void *context, cb_error *err)
+{
+	return s->engine->ops->owner_delete(s->engine, *(const uint64_t *)context, err);
+}
+
+void store_owner_end(store *s, uint64_t owner)
+{
+	if (owner == 0 || !fork_is_current(s) || !owner_forget(s, owner)) return;
+	/* A row that stays behind is found by the next gc, since its lock is free. */
+	if (store_in_write(s)) (void)store_wrote(s, owner_end_body(s, &owner, NULL));
+	else (void)store_in_transaction(s, false, owner_end_body, &owner, NULL);
+	if (s->owner_fd >= 0) lock_byte_release(s->owner_fd, LOCK_OWNERS + owner);
+}
+
+/* ---- begin and end ---- */
+
+cb_code store_gc_lock(store *s, cb_error *err)
+{
+	if (s->read_only) return cb_err_set(err, CB_READONLY, "the store was opened read-only");
+	STORE_ENTER(s, err);
+	if (s->gc_running) return cb_err_set(err, CB_BUSY, "a gc, vacuum or backup of this store is running");
+	if (s->lock_fd >= 0 && lock_byte_try(s->lock_fd, LOCK_GC, NULL) != CB_OK)
+		return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
+	s->gc_running = true;
+	return CB_OK;
+}
+
+void store_gc_unlock(store *s)
+{
+	if (store_enter(s, NULL) != CB_OK) return;
+	if (s->gc_running && s->lock_fd >= 0) lock_byte_release(s->lock_fd, LOCK_GC);
+	s->gc_running = false;
+	store_leave(s);
+}
+
+typedef struct owner_look {
+	store *s;
+	uint64_t horizon;
+	buf dead;
+} owner_look;
+
+static cb_code owner_visit(void *context, uint64_t owner, uint64_t epoch, cb_error *err)
+{
+	owner_look *l = context;
+	int fd = l->s->lock_fd; /* not owner_fd: that one would find its own locks free */
+	if (fd >= 0 && lock_byte_try(fd, LOCK_OWNERS + owner, NULL) == CB_OK) {
+		lock_byte_release(fd, LOCK_OWNERS + owner);
+		return buf_append(&l->dead, &owner, sizeof owner, err);
+	}
+	if (epoch < l->horizon) l->horizon = epoch;
+	return CB_OK;
+}
+
+static cb_code begin_body(store *s, void *context, cb_error *err)
+{
+	owner_look *l = context;
+	engine *e = s->engine;
+	uint64_t last = 0;
+	CB_TRY(store_take(s, STORE_EPOCH, 1, &last, err));
+	l->horizon = last + 1;
+	CB_TRY(e->ops->owner_list(e, owner_visit, l, err));
+	for (size_t i = 0; i < l->dead.size / sizeof(uint64_t); i++) {
+		uint64_t owner;
+		memcpy(&owner, l->dead.bytes + i * sizeof owner, sizeof owner);
+		CB_TRY(e->ops->owner_delete(e, owner, err));
+	}
+	return CB_OK;
+}
+
+cb_code store_gc_begin(store *s, uint64_t *out_horizon, cb_error *err)
+{
+	CB_TRY(store_gc_lock(s, err));
+	owner_look l = {.s = s, .dead = BUF_INIT(SIZE_MAX / 2)};
+	cb_code code = store_in_transaction(s, false, begin_body, &l, err);
+	s->gc_owners_dead = l.dead.size / sizeof(uint64_t);
+	buf_done(&l.dead);
+	if (code != CB_OK) {
+		store_gc_unlock(s);
+		return code;
+	}
+	*out_horizon = l.horizon;
+	return CB_OK;
+}
+
+void store_gc_end(store *s)
+{
+	store_gc_unlock(s);
+}
+
+/* ---- sweep ---- */
+
+typedef struct swept_range {
+	uint64_t segment, offset, size;
+} swept_range;
+
+typedef struct sweep {
+	store *s;
+	uint64_t horizon;
+	store_gc_marked is_marked;
+	void *context;
+	store_gc_stats *stats;
+	bool is_node;
+	uint64_t last_id, seen;
+	engine_row doomed[ENGINE_BATCH_ROWS];
+	size_t doomed_count;
+	buf ranges; /* of swept_range */
+} sweep;
+
+static cb_code look_visit(void *context, const engine_row *row, cb_error *err)
+{
+	(void)err;
+	sweep *w = context;
+	w->last_id = row->id;
+	w->seen++;
+	if (row->birth >= w->horizon || w->is_marked(w->context, w->is_node, row->id)) {
+		if (w->is_node) w->stats->nodes_kept++;
+		else w->stats->contents_kept++;
+	} else {
+		w->doomed[w->doomed_count++] = *row;
+	}
+	return CB_OK;
+}
+
+static cb_code sweep_one(sweep *w, const engine_row *row, cb_error *err)
+{
+	store_gc_stats *st = w->stats;
+	cb_code code = w->s->engine->ops->row_delete(w->s->engine, w->is_node, row->id, w->horizon, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	bool spared = code == CB_NOTFOUND;
+	if (w->is_node) *(spared ? &st->nodes_kept : &st->nodes_freed) += 1;
+	else *(spared ? &st->contents_kept : &st->contents_freed) += 1;
+	if (spared) return CB_OK;
+	st->bytes_freed += row->size;
+	if (row->segment == 0) return CB_OK;
+	swept_range r = {row->segment, row->offset, row->size};
+	return buf_append(&w->ranges, &r, sizeof r, err);
+}
+
+static cb_code sweep_body(store *s, void *context, cb_error *err)
+{
+	(void)s;
+	sweep *w = context;
+	for (size_t i = 0; i < w->doomed_count; i++) CB_TRY(sweep_one(w, &w->doomed[i], err));
+	return CB_OK;
+}
+
+static cb_code look_batch(sweep *w, cb_error *err)
+{
+	STORE_ENTER(w->s, err);
+	w->doomed_count = 0;
+	w->seen = 0;
+	engine *e = w->s->engine;
+	return e->ops->row_walk(e, w->is_node, w->last_id, ENGINE_BATCH_ROWS, false, look_visit, w, err);
+}
+
+static cb_code sweep_table(sweep *w, bool is_node, cb_error *err)
+{
+	w->is_node = is_node;
+	w->last_id = 0;
+	do {
+		CB_TRY(look_batch(w, err));
+		if (w->doomed_count) CB_TRY(store_in_transaction(w->s, false, sweep_body, w, err));
+		(void)sched_yield();
+	} while (w->seen == ENGINE_BATCH_ROWS);
+	return CB_OK;
+}
+
+/* ---- segments ---- */
+
+static cb_code has_row(void *context, const engine_row *row, cb_error *err)
+{
+	(void)row;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED;
+}
+
+static cb_code segment_in_use(store *s, uint64_t segment, bool *out, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	*out = false;
+	return s->engine->ops->segment_rows(s->engine, segment, has_row, out, err);
+}
+
+static cb_code segment_look(void *context, uint64_t segment, uint64_t bytes, cb_error *err)
+{
+	sweep *w = context;
+	AUTO_FD int claim = -1;
+	if (segment_claim(w->s->segments, segment, &claim, NULL) != CB_OK) return CB_OK;
+	/* Asked only now: before the claim somebody could still have added a row. */
+	bool used = true;
+	CB_TRY(segment_in_use(w->s, segment, &used, err));
+	if (used) return CB_OK;
+	CB_TRY(segment_remove(w->s->segments, segment, err));
+	w->stats->segments_freed++;
+	(void)bytes;
+	return CB_OK;
+}
+
+static cb_code give_back(sweep *w, cb_error *err)
+{
+	store *s = w->s;
+	if (!s->segments) return CB_OK;
+	CB_TRY(store_sync(s, err));
+	if (s->live.map) (void)atomic_fetch_add(&s->live.map->sweeps, 1);
+	CB_TRY(segment_files(s->segments, segment_look, w, err));
+	for (size_t at = 0; at < w->ranges.size; at += sizeof(swept_range)) {
+		swept_range r;
+		memcpy(&r, w->ranges.bytes + at, sizeof r);
+		segment_punch(s->segments, r.segment, r.offset, r.size);
+	}
+	return CB_OK;
+}
+
+cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, void *context, store_gc_stats *out, cb_error *err)
+{
+	store_gc_stats stats = {.owners_dead = s->gc_owners_dead};
+	AUTO_FREE sweep *w = mem_alloc(sizeof *w);
+	if (!w) return cb_err_nomem(err);
+	*w = (sweep){.s = s, .horizon = horizon, .is_marked = is_marked, .context = context, .stats = &stats, .ranges = BUF_INIT(SIZE_MAX / 2)};
+	cb_code code = s->gc_running ? CB_OK : cb_err_set(err, CB_INVALID, "no gc was begun");
+	if (code == CB_OK) code = sweep_table(w, true, err);
+	if (code == CB_OK) code = sweep_table(w, false, err);
+	if (code == CB_OK) code = give_back(w, err);
+	buf_done(&w->ranges);
+	if (code == CB_OK && out) *out = stats;
+	return code;
+}

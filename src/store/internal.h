@@ -1,0 +1,123 @@
+/*
+ * internal.h: the store handle, for the files of this folder.
+ *
+ * Locks, in the order in which they are taken: `turn` (threads that want to write), the writer byte (processes), `mutex` (the connection).
+ * A write transaction holds all three from begin to end. A read holds `mutex` only, and may take it again (holder and depth), but a thread
+ * that holds it may not begin to write: it would wait for a writer that waits for it.
+ */
+#ifndef STORE_INTERNAL_H
+#define STORE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/cache.h"
+#include "store/engine.h"
+#include "store/live.h"
+#include "store/lock.h"
+#include "store/segment.h"
+
+typedef struct pending_blob {
+	blob *value;
+	bool is_node;
+} pending_blob;
+
+/* A write transaction. */
+typedef struct store_txn {
+	bool active;
+	cb_code failed; /* a write failed half-way: only abort is left */
+	bool counters_known, counters_changed;
+	uint64_t counters[STORE_COUNTERS];
+	uint64_t first_node, first_content; /* numbers from here on are this transaction's and may come back after an abort */
+	pending_blob *pending;              /* enter the cache at commit */
+	size_t pending_count, pending_capacity, pending_bytes;
+	uint64_t *pins; /* segments appended to */
+	size_t pin_count, pin_capacity;
+	uint64_t segment_failures; /* as they were at the first append */
+	uint64_t touched[LIVE_SLOTS / 64];
+} store_txn;
+
+struct store {
+	char *path; /* absolute; NULL: memory */
+	bool read_only, immutable;
+	store_durability durability;
+	size_t cache_bytes;
+	const clock_source *clock;
+	store_fault_plan *faults;
+	int64_t lock_timeout_ms;
+
+	_Atomic unsigned generation; /* of forks */
+	bool fork_broken;    /* the process forked inside a transaction of this handle: it is of no use here */
+	unsigned forked_depth; /* reads begun by the parent whose ends are still to come */
+	store *next_open;    /* all handles of the process, for the fork handlers */
+
+	engine *engine;
+	live live;
+	int lock_fd;  /* writer, queue, gc, open */
+	int owner_fd; /* owners: apart, so that this handle's gc sees its own owners as others do */
+	segments *segments; /* NULL: in memory */
+	cache *cache;
+	uint64_t epoch_at_open;
+	_Atomic bool poisoned; /* a flush failed */
+	bool unflushed;        /* commits since the last flush */
+	bool gc_running;
+	uint64_t gc_owners_dead;
+
+	lock_turn turn;
+	pthread_mutex_t mutex;
+	_Atomic uintptr_t holder; /* the thread that has the mutex; 0: none */
+	unsigned depth;
+	unsigned read_depth;
+	bool read_open;
+	store_txn txn;
+
+	pthread_mutex_t ino_mutex;
+	uint64_t ino_next, ino_end; /* a reserved block */
+
+	pthread_mutex_t owners_mutex;
+	uint64_t *owners; /* begun by this handle in this process */
+	size_t owner_count, owner_capacity;
+};
+
+/* Reopens after a fork, then takes the connection. */
+cb_code store_enter(store *s, cb_error *err);
+void store_leave(store *s);
+static inline void store_leave_(store *const *s)
+{
+	if (*s) store_leave(*s);
+}
+/* Enters for the rest of the scope. */
+#define STORE_ENTER(s, err)                 \
+	CB_TRY(store_enter((s), (err)));    \
+	ATTR_CLEANUP(store_leave_) ATTR_UNUSED store *const entered_ = (s)
+
+/* CB_INVALID outside a write transaction of the calling thread; the earlier failure after a failed write. */
+cb_code store_need_write(store *s, cb_error *err);
+/* Passes code on; a failure that leaves the transaction half-done is remembered. */
+cb_code store_wrote(store *s, cb_code code);
+cb_code store_counters_need(store *s, cb_error *err);
+void store_poison(store *s);
+uintptr_t store_thread(void);
+
+/* fork.c */
+cb_code fork_register(store *s, cb_error *err);
+void fork_unregister(store *s);
+bool fork_is_current(const store *s);
+cb_code fork_reattach(store *s, cb_error *err);
+bool fork_is_broken_path(const char *path);
+
+/* open.c: everything bound to this process, opened or let go. */
+cb_code store_attach(store *s, bool create, cb_error *err);
+void store_detach(store *s);
+
+/* Own small transaction around f when none is open. */
+typedef cb_code (*store_body)(store *s, void *context, cb_error *err);
+cb_code store_in_transaction(store *s, bool sync, store_body body, void *context, cb_error *err);
+
+void store_txn_clear(store *s, bool committed);
+
+/* The gc lock, which also keeps vacuum and backup apart: CB_BUSY. */
+cb_code store_gc_lock(store *s, cb_error *err);
+void store_gc_unlock(store *s);
+
+#endif

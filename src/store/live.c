@@ -1,0 +1,111 @@
+/* live.c: mapping the shared counters; see live.h. */
+#include "store/live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/buf.h"
+
+static const uint64_t live_magic = 0x31304c57434f4257u;
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters shared by processes need lock-free atomics");
+
+static bool is_sound(const live_map *m)
+{
+	return m->magic == live_magic && m->size == sizeof *m;
+}
+
+/* Stamps start at the time so that those remembered from an earlier file never match; 0 is never a stamp. */
+static void fill(live_map *m)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	uint64_t start = ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) & ~(uint64_t)1;
+	for (size_t i = 0; i < LIVE_SLOTS; i++) atomic_init(&m->slot[i], start);
+	m->size = sizeof *m;
+	m->magic = live_magic;
+}
+
+static int open_sized(const char *file, bool read_only)
+{
+	int fd = open(file, (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0) return -1;
+	struct stat st;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		if (st.st_size == (off_t)sizeof(live_map)) return fd;
+		/* Only ever longer: shortening it would kill whoever has it mapped. */
+		if (!read_only && fchmod(fd, 0600) == 0 && posix_fallocate(fd, 0, (off_t)sizeof(live_map)) == 0) return fd;
+	}
+	(void)close(fd);
+	return -1;
+}
+
+cb_code live_open(live *l, const char *file, bool read_only, cb_error *err)
+{
+	(void)err;
+	*l = (live){NULL, !read_only, true};
+	AUTO_FD int fd = open_sized(file, read_only);
+	if (fd < 0) return CB_OK;
+	void *p = mmap(NULL, sizeof(live_map), PROT_READ | (read_only ? 0 : PROT_WRITE), MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) return CB_OK;
+	live_map *m = p;
+	if (!is_sound(m)) {
+		if (read_only) {
+			(void)munmap(p, sizeof *m);
+			return CB_OK;
+		}
+		fill(m);
+	}
+	l->map = m;
+	return CB_OK;
+}
+
+cb_code live_open_memory(live *l, cb_error *err)
+{
+	*l = (live){mem_alloc_aligned(sizeof(live_map)), true, false};
+	if (!l->map) return cb_err_nomem(err);
+	memset(l->map, 0, sizeof *l->map);
+	fill(l->map);
+	return CB_OK;
+}
+
+void live_close(live *l)
+{
+	if (l->map && l->shared) (void)munmap(l->map, sizeof *l->map);
+	if (l->map && !l->shared) free(l->map);
+	l->map = NULL;
+}
+
+void live_settle(live *l)
+{
+	live_map *m = l->map;
+	if (!m || atomic_load(&m->writing) == 0) return;
+	for (size_t i = 0; i < LIVE_SLOTS; i++) {
+		uint64_t v = atomic_load(&m->slot[i]);
+		if (v & 1) atomic_store(&m->slot[i], v + 1);
+	}
+	atomic_store(&m->writing, 0);
+}
+
+void live_wait(live *l, _Atomic uint32_t *word, uint32_t seen, int64_t timeout_us)
+{
+	struct timespec t = {timeout_us / 1000000, (timeout_us % 1000000) * 1000};
+	if (l->map && l->writable) {
+		(void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
+	} else {
+		(void)nanosleep(&t, NULL);
+	}
+}
+
+void live_wake(live *l, _Atomic uint32_t *word, int count)
+{
+	if (!l->map || !l->writable) return;
+	(void)atomic_fetch_add(word, 1);
+	(void)syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}

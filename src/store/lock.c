@@ -1,0 +1,188 @@
+/* lock.c: see lock.h. */
+#include "store/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	SPIN_TRIES = 4,         /* a commit takes about 20 us: yielding a few times often saves a sleep */
+	WAIT_SLICE_US = 2000,   /* a holder that is killed wakes nobody: look again after this */
+};
+
+struct lock_waiter {
+	pthread_cond_t granted_cond;
+	bool granted;
+	lock_waiter *next;
+};
+
+int64_t lock_now_us(void)
+{
+	struct timespec t;
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* ---- bytes ---- */
+
+static int byte_set(int fd, uint64_t byte, short type)
+{
+	struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+	for (;;) {
+		if (fcntl(fd, F_OFD_SETLK, &l) == 0) return 0;
+		if (errno != EINTR) return errno;
+	}
+}
+
+static bool is_held_by_other(int error)
+{
+	return error == EAGAIN || error == EACCES;
+}
+
+cb_code lock_byte_try(int fd, uint64_t byte, cb_error *err)
+{
+	int error = byte_set(fd, byte, F_WRLCK);
+	if (error == 0) return CB_OK;
+	if (is_held_by_other(error)) return cb_err_set(err, CB_BUSY, "another process holds the lock");
+	return cb_err_errno(err, error, "locking the store");
+}
+
+void lock_byte_release(int fd, uint64_t byte)
+{
+	(void)byte_set(fd, byte, F_UNLCK);
+}
+
+/* Waits on one byte; `word` (may be NULL) is woken when it is released by a living process. */
+static cb_code byte_wait_until(int fd, uint64_t byte, live *l, _Atomic uint32_t *word, int64_t deadline_us, cb_error *err)
+{
+	for (unsigned tries = 0;; tries++) {
+		uint32_t seen = word ? atomic_load(word) : 0;
+		int error = byte_set(fd, byte, F_WRLCK);
+		if (error == 0) return CB_OK;
+		if (!is_held_by_other(error)) return cb_err_errno(err, error, "locking the store");
+		int64_t left = deadline_us - lock_now_us();
+		if (left <= 0) return cb_err_set(err, CB_BUSY, "another process keeps the store's writer lock");
+		if (tries < SPIN_TRIES) {
+			(void)sched_yield();
+		} else if (word) {
+			live_wait(l, word, seen, left < WAIT_SLICE_US ? left : WAIT_SLICE_US);
+		} else {
+			struct timespec t = {0, tries < 32 ? 50000 : 1000000};
+			(void)nanosleep(&t, NULL);
+		}
+	}
+}
+
+cb_code lock_byte_wait(int fd, uint64_t byte, int64_t timeout_ms, cb_error *err)
+{
+	return byte_wait_until(fd, byte, NULL, NULL, lock_now_us() + timeout_ms * 1000, err);
+}
+
+/* ---- threads ---- */
+
+cb_code lock_turn_init(lock_turn *t, cb_error *err)
+{
+	*t = (lock_turn){.held = false};
+	int error = pthread_mutex_init(&t->mutex, NULL);
+	return error ? cb_err_errno(err, error, "making a mutex") : CB_OK;
+}
+
+void lock_turn_done(lock_turn *t)
+{
+	(void)pthread_mutex_destroy(&t->mutex);
+}
+
+static void turn_unlink(lock_turn *t, const lock_waiter *w)
+{
+	lock_waiter *before = NULL;
+	for (lock_waiter *at = t->first; at; before = at, at = at->next) {
+		if (at != w) continue;
+		if (before) before->next = at->next;
+		else t->first = at->next;
+		if (t->last == at) t->last = before;
+		return;
+	}
+}
+
+static bool turn_wait(lock_turn *t, lock_waiter *w, int64_t timeout_ms)
+{
+	struct timespec until;
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
+	int64_t ns = until.tv_nsec + (timeout_ms % 1000) * 1000000;
+	until.tv_sec += timeout_ms / 1000 + ns / 1000000000;
+	until.tv_nsec = ns % 1000000000;
+	if (t->last) t->last->next = w;
+	else t->first = w;
+	t->last = w;
+	int error = 0;
+	while (!w->granted && error == 0) error = pthread_cond_clockwait(&w->granted_cond, &t->mutex, CLOCK_MONOTONIC, &until);
+	if (!w->granted) turn_unlink(t, w);
+	return w->granted;
+}
+
+cb_code lock_turn_take(lock_turn *t, int64_t timeout_ms, cb_error *err)
+{
+	(void)pthread_mutex_lock(&t->mutex);
+	bool got = true;
+	if (!t->held && !t->first) {
+		t->held = true;
+	} else {
+		lock_waiter w = {.granted = false};
+		(void)pthread_cond_init(&w.granted_cond, NULL);
+		got = turn_wait(t, &w, timeout_ms);
+		(void)pthread_cond_destroy(&w.granted_cond);
+	}
+	(void)pthread_mutex_unlock(&t->mutex);
+	return got ? CB_OK : cb_err_set(err, CB_BUSY, "another thread keeps the store's writer lock");
+}
+
+void lock_turn_release(lock_turn *t)
+{
+	(void)pthread_mutex_lock(&t->mutex);
+	lock_waiter *w = t->first;
+	if (w) { /* handed over: nobody can slip in between */
+		t->first = w->next;
+		if (!t->first) t->last = NULL;
+		w->granted = true;
+		(void)pthread_cond_signal(&w->granted_cond);
+	} else {
+		t->held = false;
+	}
+	(void)pthread_mutex_unlock(&t->mutex);
+}
+
+/* ---- processes ---- */
+
+static cb_code queue_through(int fd, live *l, int64_t deadline_us, cb_error *err)
+{
+	live_map *m = l->map;
+	CB_TRY(byte_wait_until(fd, LOCK_QUEUE, l, m ? &m->queue : NULL, deadline_us, err));
+	cb_code code = byte_wait_until(fd, LOCK_WRITER, l, m ? &m->released : NULL, deadline_us, err);
+	lock_byte_release(fd, LOCK_QUEUE);
+	if (m) live_wake(l, &m->queue, 1);
+	return code;
+}
+
+cb_code lock_writer_take(int fd, live *l, int64_t timeout_ms, cb_error *err)
+{
+	if (fd < 0) return CB_OK;
+	live_map *m = l->map;
+	if (!m || atomic_load(&m->waiters) == 0) {
+		int error = byte_set(fd, LOCK_WRITER, F_WRLCK);
+		if (error == 0) return CB_OK;
+		if (!is_held_by_other(error)) return cb_err_errno(err, error, "locking the store");
+	}
+	if (m) (void)atomic_fetch_add(&m->waiters, 1);
+	cb_code code = queue_through(fd, l, lock_now_us() + timeout_ms * 1000, err);
+	if (m) (void)atomic_fetch_sub(&m->waiters, 1);
+	return code;
+}
+
+void lock_writer_release(int fd, live *l)
+{
+	if (fd < 0) return;
+	lock_byte_release(fd, LOCK_WRITER);
+	if (l->map && atomic_load(&l->map->waiters) != 0) live_wake(l, &l->map->released, 1);
+}

@@ -1,0 +1,384 @@
+/* open.c: opening and closing a store: its folder, its files, its identity. */
+#include "store/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+enum {
+	DEFAULT_CACHE_BYTES = 64 << 20,
+	DEFAULT_LOCK_TIMEOUT_MS = 60000,
+	ID_TEXT_BYTES = 2 * SEGMENT_ID_BYTES + 1,
+	BOOT_TEXT_BYTES = 64,
+	/* More numbers than could be handed out between two flushes of the log: one huge import, at most. */
+	BOOT_SKIP = 1 << 20,
+};
+
+static const char database_name[] = "cowbox.db";
+
+static void path_in(const store *s, const char *name, char *out, size_t size)
+{
+	(void)snprintf(out, size, "%s/%s", s->path, name);
+}
+
+/* ---- the folder ---- */
+
+static bool is_ours(const char *name)
+{
+	static const char *const names[] = {".", "..", "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "cowbox.db-journal", "locks", "live", "seg"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(name, names[i]) == 0) return true;
+	}
+	return false;
+}
+
+static bool has_strangers(const char *path)
+{
+	DIR *d = opendir(path);
+	if (!d) return false;
+	bool found = false;
+	for (const struct dirent *e; !found && (e = readdir(d));) found = !is_ours(e->d_name);
+	(void)closedir(d);
+	return found;
+}
+
+/* Whoever can write the folder can replace the store; whoever can read it reads every box. */
+static cb_code check_folder(const char *path, cb_error *err)
+{
+	struct stat st;
+	if (stat(path, &st) != 0) return cb_err_errno(err, errno, "store '%s'", path);
+	if (!S_ISDIR(st.st_mode)) return cb_err_set(err, CB_FOREIGN, "'%s' is not a folder, so not a cowbox store", path);
+	if (st.st_uid != geteuid())
+		return cb_err_set(err, CB_DENIED, "store '%s' belongs to user %u, you are %u: open it as its owner", path, (unsigned)st.st_uid,
+		                  (unsigned)geteuid());
+	if (st.st_mode & 077)
+		return cb_err_set(err, CB_DENIED, "store '%s' is open to others (mode %03o): chmod 700 it", path, (unsigned)(st.st_mode & 0777));
+	return CB_OK;
+}
+
+static cb_code make_folder(const char *path, bool create, cb_error *err)
+{
+	struct stat st;
+	if (stat(path, &st) == 0) return CB_OK;
+	if (errno != ENOENT) return cb_err_errno(err, errno, "store '%s'", path);
+	if (!create) return cb_err_set(err, CB_NOTFOUND, "no store at '%s'", path);
+	if (mkdir(path, 0700) != 0 && errno != EEXIST) return cb_err_errno(err, errno, "making store '%s'", path);
+	if (chmod(path, 0700) != 0) return cb_err_errno(err, errno, "making store '%s'", path);
+	return CB_OK;
+}
+
+static cb_code check_database(const store *s, bool create, cb_error *err)
+{
+	char file[LIMIT_PATH_BYTES];
+	path_in(s, database_name, file, sizeof file);
+	struct stat st;
+	if (lstat(file, &st) == 0) {
+		if (S_ISREG(st.st_mode)) return CB_OK;
+		return cb_err_set(err, CB_FOREIGN, "'%s' is not a file, so not a cowbox database", file);
+	}
+	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s'", file);
+	if (has_strangers(s->path))
+		return cb_err_set(err, CB_FOREIGN, "'%s' is a folder of something else, not a cowbox store: choose another", s->path);
+	if (!create) return cb_err_set(err, CB_NOTFOUND, "no store at '%s'", s->path);
+	return CB_OK;
+}
+
+static int open_locks(const store *s)
+{
+	char file[LIMIT_PATH_BYTES];
+	path_in(s, "locks", file, sizeof file);
+	int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0) (void)fchmod(fd, 0600);
+	return fd;
+}
+
+/* ---- identity ---- */
+
+static cb_code random_id(char out[ID_TEXT_BYTES], cb_error *err)
+{
+	uint8_t bytes[SEGMENT_ID_BYTES];
+	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return cb_err_errno(err, errno, "reading random bytes");
+	for (size_t i = 0; i < sizeof bytes; i++) (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+	return CB_OK;
+}
+
+static bool id_parse(const char *text, uint8_t out[SEGMENT_ID_BYTES])
+{
+	if (strlen(text) != 2 * SEGMENT_ID_BYTES) return false;
+	for (size_t i = 0; i < SEGMENT_ID_BYTES; i++) {
+		unsigned byte = 0;
+		if (sscanf(text + 2 * i, "%2x", &byte) != 1) return false;
+		out[i] = (uint8_t)byte;
+	}
+	return true;
+}
+
+static void boot_id(char out[BOOT_TEXT_BYTES])
+{
+	out[0] = 0;
+	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, out, BOOT_TEXT_BYTES - 1) : 0;
+	if (n < 0) n = 0;
+	out[n] = 0;
+	out[strcspn(out, "\n")] = 0;
+}
+
+/* One value of table meta; "" when it is not there. */
+static cb_code meta_or_empty(store *s, const char *key, char *out, size_t size, cb_error *err)
+{
+	cb_code code = s->engine->ops->meta_get(s->engine, key, out, size, err);
+	if (code == CB_NOTFOUND) out[0] = 0;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* Inside a write transaction of the engine. */
+static cb_code identity_write(store *s, const char *boot, bool skip, cb_error *err)
+{
+	engine *e = s->engine;
+	char id[ID_TEXT_BYTES], created[32];
+	CB_TRY(meta_or_empty(s, "store_id", id, sizeof id, err));
+	if (!id[0]) {
+		CB_TRY(random_id(id, err));
+		CB_TRY(e->ops->meta_set(e, "store_id", id, err));
+		(void)snprintf(created, sizeof created, "%" PRId64, clock_now(s->clock));
+		CB_TRY(e->ops->meta_set(e, "created_ns", created, err));
+	}
+	if (skip) {
+		uint64_t counters[STORE_COUNTERS];
+		CB_TRY(e->ops->counters_get(e, counters, err));
+		for (int i = 0; i < STORE_EPOCH; i++) counters[i] += BOOT_SKIP;
+		CB_TRY(e->ops->counters_set(e, counters, err));
+	}
+	return e->ops->meta_set(e, "boot_id", boot, err);
+}
+
+/*
+ * After a boot, commits of the last seconds before a power cut may be gone although others saw their numbers (a work folder stamped with
+ * a state, a client's cache). The first to open the store skips a range, so that no number ever means two things.
+ */
+static cb_code identity_settle(store *s, cb_error *err)
+{
+	engine *e = s->engine;
+	char id[ID_TEXT_BYTES], known[BOOT_TEXT_BYTES], boot[BOOT_TEXT_BYTES];
+	CB_TRY(meta_or_empty(s, "store_id", id, sizeof id, err));
+	CB_TRY(meta_or_empty(s, "boot_id", known, sizeof known, err));
+	boot_id(boot);
+	bool new_boot = strcmp(known, boot) != 0 || !boot[0];
+	if (s->read_only || (id[0] && !new_boot)) return CB_OK;
+	CB_TRY(lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err));
+	cb_code code = e->ops->write_begin(e, err);
+	if (code == CB_OK) {
+		code = identity_write(s, boot, id[0] && new_boot, err);
+		if (code == CB_OK) code = e->ops->write_commit(e, err);
+		else e->ops->write_abort(e);
+	}
+	if (code == CB_OK) code = e->ops->flush(e, err);
+	lock_writer_release(s->lock_fd, &s->live);
+	return code;
+}
+
+/* A failed flush is remembered in `live` until somebody proves the database sound and durable. */
+static cb_code repair_if_needed(store *s, cb_error *err)
+{
+	live_map *m = s->live.map;
+	if (s->read_only || !m || atomic_load(&m->poison) == 0) return CB_OK;
+	CB_TRY(lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err));
+	cb_error why;
+	cb_code code = s->engine->ops->repair(s->engine, &why);
+	if (code == CB_OK) atomic_store(&m->poison, 0);
+	lock_writer_release(s->lock_fd, &s->live);
+	/* Others still read: the store can be read, writes go on being refused. */
+	if (code == CB_BUSY || code == CB_OK) return CB_OK;
+	if (err) *err = why;
+	return code;
+}
+
+/* ---- attach ---- */
+
+static cb_code attach_engine(store *s, bool create, cb_error *err)
+{
+	char file[LIMIT_PATH_BYTES];
+	CB_TRY(check_database(s, create && !s->read_only, err));
+	path_in(s, database_name, file, sizeof file);
+	engine_options o = {.file = file, .read_only = s->read_only, .immutable = s->immutable, .faults = s->faults};
+	cb_code code = engine_sqlite_open(&o, &s->engine, err);
+	if (code != CB_OK && s->read_only && (code == CB_IO || code == CB_DENIED))
+		return cb_err_set(err, CB_READONLY, "store '%s' has unfinished work and cannot be read without writing: open it once for writing",
+		                  s->path);
+	if (code != CB_OK) return code;
+	path_in(s, "live", file, sizeof file);
+	CB_TRY(live_open(&s->live, file, s->read_only, err));
+	CB_TRY(repair_if_needed(s, err));
+	CB_TRY(identity_settle(s, err));
+	char id[ID_TEXT_BYTES];
+	uint8_t bytes[SEGMENT_ID_BYTES];
+	CB_TRY(meta_or_empty(s, "store_id", id, sizeof id, err));
+	if (!id_parse(id, bytes)) return cb_err_set(err, CB_CORRUPT, "store '%s' has no identity: restore a backup", s->path);
+	path_in(s, "seg", file, sizeof file);
+	return segments_open(file, bytes, s->read_only, s->faults, &s->segments, err);
+}
+
+static cb_code attach_disk(store *s, bool create, cb_error *err)
+{
+	live_close(&s->live);
+	if (s->read_only) return attach_engine(s, false, err);
+	s->lock_fd = open_locks(s);
+	s->owner_fd = open_locks(s);
+	if (s->lock_fd < 0 || s->owner_fd < 0) return cb_err_errno(err, errno, "opening '%s/locks'", s->path);
+	CB_TRY(lock_byte_wait(s->lock_fd, LOCK_OPEN, s->lock_timeout_ms, err));
+	cb_code code = attach_engine(s, create, err);
+	lock_byte_release(s->lock_fd, LOCK_OPEN);
+	return code;
+}
+
+static cb_code attach_memory(store *s, cb_error *err)
+{
+	engine_options o = {.file = NULL};
+	CB_TRY(live_open_memory(&s->live, err));
+	CB_TRY(engine_sqlite_open(&o, &s->engine, err));
+	return identity_settle(s, err);
+}
+
+cb_code store_attach(store *s, bool create, cb_error *err)
+{
+	CB_TRY(s->path ? attach_disk(s, create, err) : attach_memory(s, err));
+	CB_TRY(cache_create(s->cache_bytes, &s->cache, err));
+	uint64_t counters[STORE_COUNTERS];
+	CB_TRY(s->engine->ops->counters_get(s->engine, counters, err));
+	s->epoch_at_open = counters[STORE_EPOCH];
+	atomic_store(&s->poisoned, false);
+	s->unflushed = false;
+	return CB_OK;
+}
+
+void store_detach(store *s)
+{
+	segments_close(s->segments);
+	s->segments = NULL;
+	if (s->engine) s->engine->ops->close(s->engine, false);
+	s->engine = NULL;
+	cache_destroy(s->cache);
+	s->cache = NULL;
+	live_close(&s->live);
+	if (s->lock_fd >= 0) (void)close(s->lock_fd);
+	if (s->owner_fd >= 0) (void)close(s->owner_fd);
+	s->lock_fd = s->owner_fd = -1;
+	free(s->owners);
+	s->owners = NULL;
+	s->owner_count = s->owner_capacity = 0;
+}
+
+/* ---- open and close ---- */
+
+static void store_free(store *s)
+{
+	if (!s) return;
+	store_txn_clear(s, false);
+	free(s->txn.pending);
+	free(s->txn.pins);
+	free(s->path);
+	free(s);
+}
+
+static void store_free_(store *const *s)
+{
+	if (!*s) return;
+	store_detach(*s);
+	store_free(*s);
+}
+
+/* A filesystem that cannot be written has no log to share: SQLite may read the file as it is. */
+static bool is_immutable(const char *path)
+{
+	char wal[PATH_MAX + 32];
+	struct stat st;
+	(void)snprintf(wal, sizeof wal, "%s/%s-wal", path, database_name);
+	bool frozen = access(path, W_OK) != 0 && errno == EROFS;
+	return frozen && (stat(wal, &st) != 0 || st.st_size == 0);
+}
+
+static cb_code set_path(store *s, const store_options *o, cb_error *err)
+{
+	if (!o->path) return CB_OK;
+	CB_TRY(make_folder(o->path, o->create && !o->read_only, err));
+	char real[PATH_MAX];
+	if (!realpath(o->path, real)) return cb_err_errno(err, errno, "store '%s'", o->path);
+	if (strlen(real) + 64 > LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "the path of store '%s' is too long", o->path);
+	CB_TRY(check_folder(real, err));
+	if (fork_is_broken_path(real)) return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of store '%s'", o->path);
+	s->immutable = o->read_only && is_immutable(real);
+	s->path = mem_strdup(real);
+	return s->path ? CB_OK : cb_err_nomem(err);
+}
+
+static cb_code store_make(const store_options *o, store **out, cb_error *err)
+{
+	store *s = mem_alloc_aligned(sizeof *s);
+	if (!s) return cb_err_nomem(err);
+	memset(s, 0, sizeof *s);
+	s->lock_fd = s->owner_fd = -1;
+	s->read_only = o->read_only;
+	s->durability = o->durability;
+	s->cache_bytes = o->cache_bytes ? o->cache_bytes : DEFAULT_CACHE_BYTES;
+	s->clock = o->clock ? o->clock : &clock_system;
+	s->faults = o->faults;
+	s->lock_timeout_ms = o->lock_timeout_ms ? o->lock_timeout_ms : DEFAULT_LOCK_TIMEOUT_MS;
+	(void)pthread_mutex_init(&s->mutex, NULL);
+	(void)pthread_mutex_init(&s->ino_mutex, NULL);
+	(void)pthread_mutex_init(&s->owners_mutex, NULL);
+	*out = s;
+	return lock_turn_init(&s->turn, err);
+}
+
+cb_code store_open(const store_options *options, store **out, cb_error *err)
+{
+	ATTR_CLEANUP(store_free_) store *s = NULL;
+	CB_TRY(store_make(options, &s, err));
+	CB_TRY(set_path(s, options, err));
+	CB_TRY(store_attach(s, options->create, err));
+	CB_TRY(fork_register(s, err));
+	*out = TAKE_PTR(s);
+	return CB_OK;
+}
+
+void store_close(store *s)
+{
+	if (!s) return;
+	bool ours = fork_is_current(s);
+	if (ours && s->unflushed && !atomic_load(&s->poisoned)) (void)store_sync(s, NULL);
+	fork_unregister(s);
+	if (!ours) { /* a copy of the parent's: its files are the parent's, its memory may be in any state */
+		bool usable = s->path && !s->fork_broken && s->forked_depth == 0;
+		if (usable && s->engine) s->engine->ops->close(s->engine, true);
+		return;
+	}
+	while (s->owner_count > 0) store_owner_end(s, s->owners[s->owner_count - 1]);
+	store_detach(s);
+	lock_turn_done(&s->turn);
+	(void)pthread_mutex_destroy(&s->mutex);
+	(void)pthread_mutex_destroy(&s->ino_mutex);
+	(void)pthread_mutex_destroy(&s->owners_mutex);
+	store_free(s);
+}
+
+const char *store_path(const store *s)
+{
+	return s->path;
+}
+
+bool store_is_read_only(const store *s)
+{
+	return s->read_only;
+}
+
+const clock_source *store_clock(const store *s)
+{
+	return s->clock;
+}

@@ -1,0 +1,360 @@
+/*
+ * sqlite_open.c: opening, creating and migrating the database, transactions and flushes.
+ *
+ * The file is never opened behind SQLite's back: closing any descriptor of it would drop the POSIX locks that other handles of this
+ * process hold on it. Its first bytes are therefore read through SQLite's own file object.
+ */
+#include "base/buf.h"
+#include "store/sqlite.h"
+#include "store/vfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { HEADER_BYTES = 100 };
+
+/*
+ * Scripts from version n to n + 1, never edited once released. docs/format.md explains each column.
+ *
+ * `head` is small and hot: a commit changes the box's row and row 0, which holds the store's counters, on the same page.
+ */
+static const char *const migrations[SQL_SCHEMA_VERSION] = {
+	"CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE head(box INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state INTEGER NOT NULL, root INTEGER NOT NULL,"
+	" root_box INTEGER NOT NULL, root_seq INTEGER NOT NULL, weight INTEGER NOT NULL,"
+	" next_state INTEGER, next_node INTEGER, next_content INTEGER, next_ino INTEGER, next_box INTEGER, next_segment INTEGER,"
+	" epoch INTEGER) STRICT;"
+	"INSERT INTO head VALUES(0,0,0,0,0,0,0, 1,1,1,16,1,1,1);"
+	"CREATE TABLE box(id INTEGER PRIMARY KEY, name TEXT NOT NULL, created_ns INTEGER NOT NULL, origin_box INTEGER NOT NULL,"
+	" origin_seq INTEGER NOT NULL, deleted INTEGER NOT NULL, quota_bytes INTEGER NOT NULL, quota_files INTEGER NOT NULL,"
+	" quota_file_bytes INTEGER NOT NULL, keep_steps INTEGER NOT NULL, keep_ns INTEGER NOT NULL, touch_last INTEGER NOT NULL) STRICT;"
+	"CREATE UNIQUE INDEX box_name ON box(name) WHERE deleted=0;"
+	"CREATE INDEX box_origin ON box(origin_box) WHERE origin_box<>0;"
+	"CREATE TABLE step(box INTEGER NOT NULL, seq INTEGER NOT NULL, state INTEGER NOT NULL, epoch INTEGER NOT NULL, root INTEGER,"
+	" gap INTEGER NOT NULL, weight INTEGER NOT NULL, kind TEXT NOT NULL, who TEXT NOT NULL, params_content INTEGER NOT NULL,"
+	" result_content INTEGER NOT NULL, started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL, target INTEGER NOT NULL,"
+	" other_box INTEGER NOT NULL, other_seq INTEGER NOT NULL, params BLOB NOT NULL, result BLOB NOT NULL, changes BLOB,"
+	" PRIMARY KEY(box,seq)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX step_root ON step(box,seq,root) WHERE root IS NOT NULL;"
+	"CREATE TABLE touch(box INTEGER NOT NULL, ino INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(box,ino,seq))"
+	" STRICT, WITHOUT ROWID;"
+	"CREATE TABLE checkpoint(box INTEGER NOT NULL, name TEXT NOT NULL, seq INTEGER NOT NULL, created_ns INTEGER NOT NULL,"
+	" PRIMARY KEY(box,name)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE setting(box INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(box,key)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE node(id INTEGER PRIMARY KEY, birth INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL) STRICT;"
+	"CREATE TABLE content(id INTEGER PRIMARY KEY, birth INTEGER NOT NULL, sum INTEGER NOT NULL, size INTEGER NOT NULL,"
+	" segment INTEGER NOT NULL, offset INTEGER NOT NULL, data BLOB) STRICT;"
+	"CREATE INDEX content_segment ON content(segment,offset,size) WHERE segment<>0;"
+	"CREATE TABLE owner(id INTEGER PRIMARY KEY AUTOINCREMENT, epoch INTEGER NOT NULL) STRICT;",
+};
+
+/* ---- transactions ---- */
+
+static cb_code run(engine *e, sql_id id, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, id, &u, err, ""));
+	return sql_finish(e, &u, NULL, err);
+}
+
+static bool is_flush_failure(int rc)
+{
+	return rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC;
+}
+
+static cb_code write_begin(engine *e, cb_error *err)
+{
+	return run(e, SQL_BEGIN_WRITE, err);
+}
+
+static void rollback(engine *e)
+{
+	if (!sqlite3_get_autocommit(sql_engine(e)->db)) (void)run(e, SQL_ROLLBACK, NULL);
+}
+
+static cb_code write_commit(engine *e, cb_error *err)
+{
+	/* SQLite ends a transaction by itself after some failures; a COMMIT would then report that there is none. */
+	if (sqlite3_get_autocommit(sql_engine(e)->db)) return cb_err_set(err, CB_IO, "the transaction was rolled back by an earlier error");
+	cb_code code = run(e, SQL_COMMIT, err);
+	if (code == CB_OK) return CB_OK;
+	if (is_flush_failure(sqlite3_extended_errcode(sql_engine(e)->db))) e->flush_failed = true; /* of a restarted log's header */
+	rollback(e);
+	return code;
+}
+
+static cb_code read_begin(engine *e, cb_error *err)
+{
+	return run(e, SQL_BEGIN_READ, err);
+}
+
+static void read_end(engine *e)
+{
+	if (run(e, SQL_COMMIT, NULL) != CB_OK) rollback(e);
+}
+
+/* In synchronous=NORMAL a commit is in the log but not flushed; flushing the log makes all commits so far durable, as FULL would. */
+static cb_code flush(engine *base, cb_error *err)
+{
+	sqlite_engine *e = sql_engine(base);
+	if (e->memory) return CB_OK;
+	sqlite3_file *log = NULL;
+	int rc = sqlite3_file_control(e->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+	if (rc != SQLITE_OK) return sql_error(e, rc, err);
+	if (!log || !log->pMethods) return CB_OK; /* nothing was written yet, or by others only who flush their own */
+	rc = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+	if (rc == SQLITE_OK) return CB_OK;
+	base->flush_failed = true;
+	return cb_err_set(err, CB_IO, "flushing %s-wal failed", e->file);
+}
+
+/* SQLite's own automatic checkpoint would swallow a failed flush, and the next one would then prove nothing. */
+static int after_commit(void *context, sqlite3 *db, const char *name, int pages)
+{
+	(void)db;
+	(void)name;
+	engine *e = context;
+	e->log_pages = (uint64_t)pages;
+	return SQLITE_OK;
+}
+
+static void tidy(engine *base)
+{
+	sqlite_engine *e = sql_engine(base);
+	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	if (is_flush_failure(rc)) base->flush_failed = true;
+	base->log_pages = 0; /* the next commit tells how much is really left */
+}
+
+static cb_code repair(engine *base, cb_error *err)
+{
+	sqlite_engine *e = sql_engine(base);
+	if (e->memory) return CB_OK;
+	int left = 0, done = 0;
+	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, &left, &done);
+	if (rc != SQLITE_OK) return sql_error(e, rc, err);
+	sqlite3_stmt *stmt = NULL;
+	rc = sqlite3_prepare_v2(e->db, "PRAGMA quick_check(1)", -1, &stmt, NULL);
+	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
+	bool sound = rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) && strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
+	(void)sqlite3_finalize(stmt);
+	return sound ? CB_OK : cb_err_set(err, CB_CORRUPT, "%s is damaged after a failed flush: restore a backup", e->file);
+}
+
+static void close_database(engine *base, bool abandon)
+{
+	sqlite_engine *e = sql_engine(base);
+	/* The child of a fork has none of the locks its copy believes to hold: it must not touch the log. */
+	if (abandon) (void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	for (size_t i = 0; i < SQL_COUNT; i++) (void)sqlite3_finalize(e->kept[i]);
+	(void)sqlite3_close_v2(e->db);
+	free(e->file);
+	free(e);
+}
+
+static const store_ops sqlite_ops = {
+	.name = "sqlite",
+	.close = close_database,
+	.write_begin = write_begin,
+	.write_commit = write_commit,
+	.write_abort = rollback,
+	.read_begin = read_begin,
+	.read_end = read_end,
+	.flush = flush,
+	.tidy = tidy,
+	.repair = repair,
+	.counters_get = sqlite_counters_get,
+	.counters_set = sqlite_counters_set,
+	.meta_get = sqlite_meta_get,
+	.meta_set = sqlite_meta_set,
+	.row_get = sqlite_row_get,
+	.row_put = sqlite_row_put,
+	.row_delete = sqlite_row_delete,
+	.content_birth_set = sqlite_content_birth_set,
+	.content_move = sqlite_content_move,
+	.row_walk = sqlite_row_walk,
+	.segment_rows = sqlite_segment_rows,
+	.segment_list = sqlite_segment_list,
+	.owner_insert = sqlite_owner_insert,
+	.owner_delete = sqlite_owner_delete,
+	.owner_list = sqlite_owner_list,
+	.box_find = sqlite_box_find,
+	.box_get = sqlite_box_get,
+	.box_list = sqlite_box_list,
+	.box_forks = sqlite_box_forks,
+	.box_insert = sqlite_box_insert,
+	.box_update = sqlite_box_update,
+	.box_remove = sqlite_box_remove,
+	.head_get = sqlite_head_get,
+	.head_set = sqlite_head_set,
+	.step_walk = sqlite_step_walk,
+	.step_root_before = sqlite_step_root_before,
+	.step_put = sqlite_step_put,
+	.step_root_set = sqlite_step_root_set,
+	.step_gap_set = sqlite_step_gap_set,
+	.step_delete = sqlite_step_delete,
+	.step_count = sqlite_step_count,
+	.touch_put = sqlite_touch_put,
+	.touch_walk = sqlite_touch_walk,
+	.touch_last = sqlite_touch_last,
+	.touch_last_set = sqlite_touch_last_set,
+	.checkpoint_get = sqlite_checkpoint_get,
+	.checkpoint_list = sqlite_checkpoint_list,
+	.checkpoint_put = sqlite_checkpoint_put,
+	.checkpoint_delete = sqlite_checkpoint_delete,
+	.setting_get = sqlite_setting_get,
+	.setting_set = sqlite_setting_set,
+	.setting_list = sqlite_setting_list,
+	.vacuum = sqlite_vacuum,
+	.backup = sqlite_backup,
+	.check = sqlite_check,
+	.stats = sqlite_stats,
+};
+
+/* ---- opening ---- */
+
+static void close_unless_taken(sqlite_engine **e)
+{
+	if (*e) close_database(&(*e)->base, false);
+}
+
+static cb_code set_up(sqlite_engine *e, const engine_options *o, cb_error *err)
+{
+	(void)sqlite3_extended_result_codes(e->db, 1);
+	(void)sqlite3_busy_timeout(e->db, ENGINE_BUSY_MS); /* before WAL: recovery by another process makes even that pragma wait */
+	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	/* SQLite's cap on a value: a damaged length must not become a huge allocation. */
+	(void)sqlite3_limit(e->db, SQLITE_LIMIT_LENGTH, 64 << 20);
+	CB_TRY(sql_exec(e, "PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA cell_size_check=ON", err));
+	if (!o->file) return CB_OK;
+	(void)sqlite3_wal_hook(e->db, after_commit, &e->base);
+	return sql_exec(e, "PRAGMA mmap_size=1073741824", err);
+}
+
+static uint32_t be32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* Looks at the file before SQLite does anything to it: a log beside somebody else's database must not be touched. */
+static cb_code look_first(const sqlite_engine *e, cb_error *err)
+{
+	sqlite3_file *f = NULL;
+	if (sqlite3_file_control(e->db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f || !f->pMethods) return CB_OK;
+	sqlite3_int64 size = 0;
+	if (f->pMethods->xFileSize(f, &size) != SQLITE_OK || size == 0) return CB_OK;
+	uint8_t head[HEADER_BYTES] = {0};
+	int rc = f->pMethods->xRead(f, head, sizeof head, 0);
+	if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) return cb_err_set(err, CB_IO, "cannot read %s", e->file);
+	uint32_t application = be32(head + 68);
+	if (rc == SQLITE_OK && memcmp(head, "SQLite format 3", 16) == 0 && (application == SQL_APPLICATION_ID || application == 0)) return CB_OK;
+	return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
+}
+
+static cb_code migrate(const sqlite_engine *e, int64_t from, cb_error *err)
+{
+	char last[96];
+	(void)snprintf(last, sizeof last, "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT", SQL_APPLICATION_ID, SQL_SCHEMA_VERSION);
+	cb_code code = sql_exec(e, "BEGIN IMMEDIATE", err);
+	for (int64_t v = from; code == CB_OK && v < SQL_SCHEMA_VERSION; v++) code = sql_exec(e, migrations[v], err);
+	if (code == CB_OK) code = sql_exec(e, last, err);
+	if (code != CB_OK && !sqlite3_get_autocommit(e->db)) (void)sql_exec(e, "ROLLBACK", NULL);
+	return code;
+}
+
+/* An unfinished creation looks like an empty database of nobody's; anything else without our mark is foreign. */
+static cb_code check_version(const sqlite_engine *e, bool read_only, cb_error *err)
+{
+	int64_t application = 0, version = 0, tables = 0;
+	CB_TRY(sql_number(e, "PRAGMA application_id", &application, err));
+	CB_TRY(sql_number(e, "PRAGMA user_version", &version, err));
+	CB_TRY(sql_number(e, "SELECT count(*) FROM sqlite_schema", &tables, err));
+	if (application != SQL_APPLICATION_ID && (application != 0 || tables != 0))
+		return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
+	if (version > SQL_SCHEMA_VERSION)
+		return cb_err_set(err, CB_NEWER, "%s has format %" PRId64 ", this cowbox knows %d: update cowbox", e->file, version,
+		                  SQL_SCHEMA_VERSION);
+	if (version < 0) return cb_err_set(err, CB_CORRUPT, "%s has format %" PRId64 ": restore a backup", e->file, version);
+	if (version == SQL_SCHEMA_VERSION) return CB_OK;
+	if (read_only) return cb_err_set(err, CB_READONLY, "%s must be brought to format %d: open it once for writing", e->file, SQL_SCHEMA_VERSION);
+	return migrate(e, version, err);
+}
+
+static cb_code use_wal(const sqlite_engine *e, cb_error *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(e->db, "PRAGMA journal_mode=WAL", -1, &stmt, NULL);
+	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
+	bool wal = rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) && strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") == 0;
+	cb_code code = wal ? CB_OK : rc == SQLITE_ROW ? cb_err_set(err, CB_UNSUPPORTED, "%s: this filesystem cannot hold a shared log", e->file)
+	                                             : sql_error(e, rc, err);
+	(void)sqlite3_finalize(stmt);
+	return code;
+}
+
+/* 0600 whatever the umask; SQLite gives the log the same mode. */
+static cb_code create_file(const char *file, cb_error *err)
+{
+	int fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 && errno == EEXIST) return CB_OK;
+	if (fd < 0) return cb_err_errno(err, errno, "making '%s'", file);
+	int error = fchmod(fd, 0600) == 0 ? 0 : errno;
+	(void)close(fd);
+	return error ? cb_err_errno(err, error, "making '%s'", file) : CB_OK;
+}
+
+static cb_code name_make(const engine_options *o, char **out, cb_error *err)
+{
+	AUTO_BUF buf name = BUF_INIT(4 * LIMIT_PATH_BYTES);
+	if (!o->file) {
+		CB_TRY(buf_append_str(&name, ":memory:", err));
+	} else if (o->immutable) {
+		CB_TRY(buf_append_str(&name, "file:", err));
+		for (const char *p = o->file; *p; p++) {
+			if (strchr("%?#", *p)) CB_TRY(buf_printf(&name, err, "%%%02X", (unsigned)(unsigned char)*p));
+			else CB_TRY(buf_append_byte(&name, (uint8_t)*p, err));
+		}
+		CB_TRY(buf_append_str(&name, "?immutable=1", err));
+	} else {
+		CB_TRY(buf_append_str(&name, o->file, err));
+	}
+	return buf_take(&name, out, NULL, err);
+}
+
+static cb_code open_database(sqlite_engine *e, const engine_options *o, cb_error *err)
+{
+	AUTO_FREE char *name = NULL;
+	CB_TRY(name_make(o, &name, err));
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+	flags |= o->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+	if (!o->file) flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY;
+	if (o->immutable) flags |= SQLITE_OPEN_URI;
+	const char *vfs = NULL;
+	if (o->file && !(vfs = vfs_name(o->faults))) return cb_err_nomem(err);
+	int rc = sqlite3_open_v2(name, &e->db, flags, vfs);
+	if (!e->db) return cb_err_nomem(err);
+	if (rc != SQLITE_OK) return sql_error(e, rc, err);
+	CB_TRY(look_first(e, err));
+	return set_up(e, o, err);
+}
+
+cb_code engine_sqlite_open(const engine_options *o, engine **out, cb_error *err)
+{
+	if (o->file && !o->read_only) CB_TRY(create_file(o->file, err));
+	ATTR_CLEANUP(close_unless_taken) sqlite_engine *e = mem_alloc(sizeof *e);
+	if (!e) return cb_err_nomem(err);
+	*e = (sqlite_engine){.base = {.ops = &sqlite_ops}, .memory = !o->file};
+	e->file = mem_strdup(o->file ? o->file : "memory");
+	if (!e->file) return cb_err_nomem(err);
+	CB_TRY(open_database(e, o, err));
+	if (o->file && !o->read_only) CB_TRY(use_wal(e, err));
+	CB_TRY(check_version(e, o->read_only, err));
+	*out = &TAKE_PTR(e)->base;
+	return CB_OK;
+}

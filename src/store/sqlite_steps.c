@@ -1,0 +1,179 @@
+/* sqlite_steps.c: steps and the rows that say which step touched which file, in SQLite. */
+#include "store/sqlite.h"
+
+static cb_code step_read(const sql_use *u, bool with_changes, store_step *out, cb_error *err)
+{
+	bool bad = false;
+	*out = (store_step){
+		.box = sql_u64(u, 0, &bad),
+		.seq = sql_u64(u, 1, &bad),
+		.state = sql_u64(u, 2, &bad),
+		.epoch = sql_u64(u, 3, &bad),
+		.has_root = sqlite3_column_type(u->stmt, 4) != SQLITE_NULL,
+		.gap = sql_u64(u, 5, &bad) != 0,
+		.weight = sql_u64(u, 6, &bad),
+		.kind = sql_text(u, 7, &bad),
+		.who = sql_text(u, 8, &bad),
+		.params_content = sql_u64(u, 9, &bad),
+		.result_content = sql_u64(u, 10, &bad),
+		.started_ns = sql_i64(u, 11, &bad),
+		.ended_ns = sql_i64(u, 12, &bad),
+		.target = sql_u64(u, 13, &bad),
+		.other_box = sql_u64(u, 14, &bad),
+		.other_seq = sql_u64(u, 15, &bad),
+		.params = sql_blob(u, 16, &bad),
+		.result = sql_blob(u, 17, &bad),
+		.has_changes = sql_u64(u, 18, &bad) != 0,
+	};
+	if (out->has_root) out->root = sql_u64(u, 4, &bad);
+	if (out->has_changes && with_changes) out->changes = sql_blob(u, 19, &bad);
+	return bad ? sql_damaged("step", err) : CB_OK;
+}
+
+cb_code sqlite_step_walk(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit, void *context,
+                         cb_error *err)
+{
+	static const sql_id ids[2][2] = {{SQL_STEP_UP, SQL_STEP_UP_CHANGES}, {SQL_STEP_DOWN, SQL_STEP_DOWN_CHANGES}};
+	bool down = from > to;
+	uint64_t low = sql_bound(down ? to : from), high = sql_bound(down ? from : to);
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, ids[down][with_changes], &u, err, "uuu", box, low, high));
+	for (;;) {
+		bool row = false;
+		CB_TRY(sql_step(e, &u, &row, err));
+		if (!row) return CB_OK;
+		store_step step;
+		CB_TRY(step_read(&u, with_changes, &step, err));
+		cb_code code = visit(context, &step, err);
+		if (code == CB_INTERRUPTED) return CB_OK;
+		if (code != CB_OK) return code;
+	}
+}
+
+cb_code sqlite_step_root_before(engine *e, uint64_t box, uint64_t seq, uint64_t *out_seq, uint64_t *out_root, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_STEP_ROOT_BEFORE, &u, err, "uu", box, sql_bound(seq)));
+	bool row = false, bad = false;
+	CB_TRY(sql_step(e, &u, &row, err));
+	if (!row) return cb_err_set(err, CB_NOTFOUND, "no kept root at or before step %llu", (unsigned long long)seq);
+	uint64_t found = sql_u64(&u, 0, &bad), root = sql_u64(&u, 1, &bad);
+	if (bad) return sql_damaged("step", err);
+	*out_seq = found;
+	*out_root = root;
+	return CB_OK;
+}
+
+cb_code sqlite_step_put(engine *e, const store_step *s, uint64_t epoch, cb_error *err)
+{
+	/* Letters of root and changes: NULL says that there are none. */
+	static const char *const letters[2][2] = {
+		{"uuuunuuttuuiiuuubbn", "uuuunuuttuuiiuuubbb"},
+		{"uuuuuuuttuuiiuuubbn", "uuuuuuuttuuiiuuubbb"},
+	};
+	const char *l = letters[s->has_root][s->has_changes];
+	uint64_t gap = s->gap;
+	AUTO_SQL sql_use u = {0};
+	if (s->has_root) {
+		CB_TRY(sql_take(e, SQL_STEP_PUT, &u, err, l, s->box, s->seq, s->state, epoch, s->root, gap, s->weight, s->kind, s->who,
+		                s->params_content, s->result_content, s->started_ns, s->ended_ns, s->target, s->other_box, s->other_seq, s->params,
+		                s->result, s->changes));
+	} else {
+		CB_TRY(sql_take(e, SQL_STEP_PUT, &u, err, l, s->box, s->seq, s->state, epoch, gap, s->weight, s->kind, s->who, s->params_content,
+		                s->result_content, s->started_ns, s->ended_ns, s->target, s->other_box, s->other_seq, s->params, s->result,
+		                s->changes));
+	}
+	cb_code code = sql_finish(e, &u, NULL, err);
+	return code == CB_EXISTS ? cb_err_set(err, code, "step %llu exists already", (unsigned long long)s->seq) : code;
+}
+
+static cb_code must_change(engine *e, const sql_use *u, uint64_t seq, cb_error *err)
+{
+	uint64_t changed = 0;
+	CB_TRY(sql_finish(e, u, &changed, err));
+	return changed ? CB_OK : cb_err_set(err, CB_NOTFOUND, "no step %llu", (unsigned long long)seq);
+}
+
+cb_code sqlite_step_root_set(engine *e, uint64_t box, uint64_t seq, bool has_root, uint64_t root, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_STEP_ROOT_SET, &u, err, has_root ? "uuu" : "uun", box, seq, root));
+	return must_change(e, &u, seq, err);
+}
+
+cb_code sqlite_step_gap_set(engine *e, uint64_t box, uint64_t seq, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_STEP_GAP_SET, &u, err, "uu", box, seq));
+	return must_change(e, &u, seq, err);
+}
+
+static cb_code delete_range(engine *e, sql_id id, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, id, &u, err, "uuu", box, sql_bound(from), sql_bound(to)));
+	return sql_finish(e, &u, out_deleted, err);
+}
+
+cb_code sqlite_step_delete(engine *e, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err)
+{
+	CB_TRY(delete_range(e, SQL_TOUCH_DELETE, box, from, to, NULL, err));
+	return delete_range(e, SQL_STEP_DELETE, box, from, to, out_deleted, err);
+}
+
+cb_code sqlite_step_count(engine *e, uint64_t box, uint64_t *out, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_STEP_COUNT, &u, err, "u", box));
+	bool row = false, bad = false;
+	CB_TRY(sql_step(e, &u, &row, err));
+	if (row) *out = sql_u64(&u, 0, &bad);
+	return row && !bad ? CB_OK : sql_damaged("step", err);
+}
+
+/* ---- touched files ---- */
+
+cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_TOUCH_PUT, &u, err, "uuu", box, ino, seq));
+	return sql_finish(e, &u, NULL, err);
+}
+
+cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_TOUCH_WALK, &u, err, "uuu", box, ino, sql_bound(max_seq)));
+	for (;;) {
+		bool row = false, bad = false;
+		CB_TRY(sql_step(e, &u, &row, err));
+		if (!row) return CB_OK;
+		uint64_t seq = sql_u64(&u, 0, &bad);
+		if (bad) return sql_damaged("touch", err);
+		cb_code code = visit(context, seq, err);
+		if (code == CB_INTERRUPTED) return CB_OK;
+		if (code != CB_OK) return code;
+	}
+}
+
+cb_code sqlite_touch_last(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_TOUCH_LAST, &u, err, "u", box));
+	bool row = false, bad = false;
+	CB_TRY(sql_step(e, &u, &row, err));
+	if (!row) return cb_err_set(err, CB_NOTFOUND, "no box with number %llu", (unsigned long long)box);
+	uint64_t seq = sql_u64(&u, 0, &bad);
+	if (bad) return sql_damaged("box", err);
+	*out_seq = seq;
+	return CB_OK;
+}
+
+cb_code sqlite_touch_last_set(engine *e, uint64_t box, uint64_t seq, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_TOUCH_LAST_SET, &u, err, "uu", box, seq));
+	uint64_t changed = 0;
+	CB_TRY(sql_finish(e, &u, &changed, err));
+	return changed ? CB_OK : cb_err_set(err, CB_NOTFOUND, "no box with number %llu", (unsigned long long)box);
+}

@@ -1,0 +1,167 @@
+/* sqlite_upkeep.c: vacuum, backup, check and figures of the SQLite engine. */
+#include "store/sqlite.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { CHECK_LINES = 100 }; /* complaints of one kind; a file damaged all over needs no more */
+
+cb_code sqlite_vacuum(engine *base, cb_error *err)
+{
+	sqlite_engine *e = sql_engine(base);
+	CB_TRY(sql_exec(e, "VACUUM", err));
+	if (e->memory) return CB_OK;
+	/* Best effort: with readers about, the log is cut short later. */
+	(void)sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	return CB_OK;
+}
+
+static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to_file, cb_error *err)
+{
+	sqlite3_backup *b = sqlite3_backup_init(to, "main", e->db, "main");
+	if (!b) return cb_err_set(err, CB_IO, "%s: %s", to_file, sqlite3_errmsg(to));
+	int rc = sqlite3_backup_step(b, -1);
+	int end = sqlite3_backup_finish(b);
+	if (rc == SQLITE_DONE && end == SQLITE_OK) return CB_OK;
+	if (((end ? end : rc) & 0xff) == SQLITE_FULL) return cb_err_set(err, CB_NOSPACE, "%s: no space left on the device", to_file);
+	return cb_err_set(err, CB_IO, "copying to %s: %s", to_file, sqlite3_errstr(end ? end : rc));
+}
+
+cb_code sqlite_backup(engine *base, const char *to_file, cb_error *err)
+{
+	sqlite3 *to = NULL;
+	int rc = sqlite3_open_v2(to_file, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+	cb_code code = rc == SQLITE_OK ? copy_database(sql_engine(base), to, to_file, err)
+	                               : cb_err_set(err, CB_IO, "%s: %s", to_file, to ? sqlite3_errmsg(to) : "out of memory");
+	(void)sqlite3_close(to); /* the copy is made in one rollback-journal transaction: flushed when it ends */
+	if (code == CB_OK && chmod(to_file, 0600) != 0) return cb_err_errno(err, errno, "'%s'", to_file);
+	return code;
+}
+
+/* ---- check ---- */
+
+typedef struct question {
+	const char *text;   /* rows to complain about: one number each */
+	const char *format; /* with one %lld */
+} question;
+
+static const question questions[] = {
+	{"SELECT box FROM head WHERE box<>0 AND box NOT IN (SELECT id FROM box)", "head of box %lld, which does not exist"},
+	{"SELECT id FROM box WHERE id NOT IN (SELECT box FROM head)", "box %lld has no head"},
+	{"SELECT DISTINCT box FROM step WHERE box NOT IN (SELECT id FROM box)", "steps of box %lld, which does not exist"},
+	{"SELECT DISTINCT box FROM touch WHERE box NOT IN (SELECT id FROM box)", "touched files of box %lld, which does not exist"},
+	{"SELECT DISTINCT box FROM checkpoint WHERE box NOT IN (SELECT id FROM box)", "checkpoints of box %lld, which does not exist"},
+	{"SELECT DISTINCT box FROM setting WHERE box<>0 AND box NOT IN (SELECT id FROM box)", "settings of box %lld, which does not exist"},
+	{"SELECT c.seq FROM checkpoint c WHERE NOT EXISTS(SELECT 1 FROM step s WHERE s.box=c.box AND s.seq=c.seq)",
+	 "a checkpoint names step %lld, which does not exist"},
+	{"SELECT box FROM step WHERE seq>(SELECT seq FROM head h WHERE h.box=step.box)", "box %lld has steps after its head"},
+	{"SELECT id FROM node WHERE birth>(SELECT epoch FROM head WHERE box=0)", "node %lld was born in the future"},
+	{"SELECT id FROM content WHERE birth>(SELECT epoch FROM head WHERE box=0)", "content %lld was born in the future"},
+	{"SELECT max(id) FROM node HAVING max(id)>=(SELECT next_node FROM head WHERE box=0)", "the node counter is not above node %lld"},
+	{"SELECT max(id) FROM content HAVING max(id)>=(SELECT next_content FROM head WHERE box=0)",
+	 "the content counter is not above content %lld"},
+	{"SELECT max(id) FROM box HAVING max(id)>=(SELECT next_box FROM head WHERE box=0)", "the box counter is not above box %lld"},
+	{"SELECT max(state) FROM step HAVING max(state)>=(SELECT next_state FROM head WHERE box=0)",
+	 "the state counter is not above state %lld"},
+	{"SELECT box FROM head WHERE box<>0 AND state>=(SELECT next_state FROM head WHERE box=0)",
+	 "the state counter is not above the head of box %lld"},
+	{"SELECT box FROM head WHERE root<>0 AND root NOT IN (SELECT id FROM node)", "the root of box %lld is missing"},
+	{"SELECT root FROM step INDEXED BY step_root WHERE root IS NOT NULL AND root<>0 AND root NOT IN (SELECT id FROM node)",
+	 "node %lld, the root of a step, is missing"},
+	{"SELECT params_content FROM step WHERE params_content<>0 AND params_content NOT IN (SELECT id FROM content)",
+	 "content %lld, the parameters of a step, is missing"},
+	{"SELECT result_content FROM step WHERE result_content<>0 AND result_content NOT IN (SELECT id FROM content)",
+	 "content %lld, the result of a step, is missing"},
+};
+
+static void complain_failed(const sqlite_engine *e, store_complain complain, void *context)
+{
+	char line[512];
+	(void)snprintf(line, sizeof line, "database: %s", sqlite3_errmsg(e->db));
+	complain(context, line);
+}
+
+static void ask(const sqlite_engine *e, const question *q, store_complain complain, void *context)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(e->db, q->text, -1, &stmt, NULL);
+	for (int n = 0; rc == SQLITE_OK || rc == SQLITE_ROW; n++) {
+		rc = sqlite3_step(stmt);
+		if (rc != SQLITE_ROW || n >= CHECK_LINES) break;
+		char line[256];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the formats are the constants above */
+		(void)snprintf(line, sizeof line, q->format, (long long)sqlite3_column_int64(stmt, 0));
+#pragma GCC diagnostic pop
+		complain(context, line);
+	}
+	if (rc != SQLITE_DONE && rc != SQLITE_ROW) complain_failed(e, complain, context);
+	(void)sqlite3_finalize(stmt);
+}
+
+static bool integrity(const sqlite_engine *e, store_complain complain, void *context)
+{
+	sqlite3_stmt *stmt = NULL;
+	bool sound = true;
+	int rc = sqlite3_prepare_v2(e->db, "PRAGMA integrity_check(100)", -1, &stmt, NULL);
+	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
+	for (; rc == SQLITE_ROW; rc = sqlite3_step(stmt)) {
+		const char *text = (const char *)sqlite3_column_text(stmt, 0);
+		if (text && strcmp(text, "ok") == 0) continue;
+		sound = false;
+		/* One complaint a line: SQLite joins several with newlines. */
+		for (const char *at = text ? text : "integrity check failed"; *at;) {
+			size_t n = strcspn(at, "\n");
+			char line[512];
+			(void)snprintf(line, sizeof line, "database: %.*s", (int)(n < 480 ? n : 480), at);
+			complain(context, line);
+			at += n + (at[n] == '\n');
+		}
+	}
+	if (rc != SQLITE_DONE) {
+		sound = false;
+		complain_failed(e, complain, context);
+	}
+	(void)sqlite3_finalize(stmt);
+	return sound;
+}
+
+cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_error *err)
+{
+	(void)err;
+	const sqlite_engine *e = sql_engine(base);
+	(void)integrity(e, complain, context);
+	for (size_t i = 0; i < ARRAY_LEN(questions); i++) ask(e, &questions[i], complain, context);
+	return CB_OK;
+}
+
+/* ---- figures ---- */
+
+static cb_code count(const sqlite_engine *e, const char *text, uint64_t *out, cb_error *err)
+{
+	int64_t n = 0;
+	CB_TRY(sql_number(e, text, &n, err));
+	*out = (uint64_t)n;
+	return CB_OK;
+}
+
+cb_code sqlite_stats(engine *base, store_stats *out, cb_error *err)
+{
+	const sqlite_engine *e = sql_engine(base);
+	CB_TRY(count(e, "SELECT count(*) FROM box WHERE deleted=0", &out->boxes, err));
+	CB_TRY(count(e, "SELECT count(*) FROM step", &out->steps, err));
+	CB_TRY(count(e, "SELECT count(*) FROM node", &out->nodes, err));
+	CB_TRY(count(e, "SELECT coalesce(sum(length(data)),0) FROM node", &out->node_bytes, err));
+	CB_TRY(count(e, "SELECT count(*) FROM content", &out->contents, err));
+	CB_TRY(count(e, "SELECT coalesce(sum(size),0) FROM content", &out->content_bytes, err));
+	uint64_t pages = 0, page_bytes = 0;
+	CB_TRY(count(e, "PRAGMA page_count", &pages, err));
+	CB_TRY(count(e, "PRAGMA page_size", &page_bytes, err));
+	out->database_bytes = pages * page_bytes;
+	char wal[LIMIT_PATH_BYTES + 8];
+	struct stat st;
+	(void)snprintf(wal, sizeof wal, "%s-wal", e->file);
+	out->wal_bytes = !e->memory && stat(wal, &st) == 0 ? (uint64_t)st.st_size : 0;
+	return CB_OK;
+}

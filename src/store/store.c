@@ -1,0 +1,358 @@
+/*
+ * store.c: the connection among threads, transactions, counters and stamps.
+ *
+ * Order at commit: counters, flush of segments, slots odd, the database's commit, slots even, the writer lock, flush. A reader that sees
+ * an even slot and then reads the database sees at least what that slot stood for; one that sees an odd slot knows nothing.
+ */
+#include "store/internal.h"
+
+#include <inttypes.h>
+
+#include "base/buf.h"
+
+enum {
+	INO_BLOCK = 1024,
+	TIDY_PAGES = 1000,      /* fold the log beside other writers */
+	TIDY_HARD_PAGES = 4000, /* fold it before the next writer, or a busy store's log would grow for ever */
+};
+
+/* ---- the connection ---- */
+
+uintptr_t store_thread(void)
+{
+	static _Thread_local char here;
+	return (uintptr_t)&here;
+}
+
+static bool is_holder(const store *s)
+{
+	return atomic_load_explicit(&s->holder, memory_order_relaxed) == store_thread();
+}
+
+cb_code store_enter(store *s, cb_error *err)
+{
+	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
+	if (is_holder(s)) {
+		s->depth++;
+		return CB_OK;
+	}
+	(void)pthread_mutex_lock(&s->mutex);
+	atomic_store_explicit(&s->holder, store_thread(), memory_order_relaxed);
+	s->depth = 1;
+	return CB_OK;
+}
+
+void store_leave(store *s)
+{
+	if (--s->depth > 0) return;
+	atomic_store_explicit(&s->holder, 0, memory_order_relaxed);
+	(void)pthread_mutex_unlock(&s->mutex);
+}
+
+bool store_in_write(const store *s)
+{
+	return is_holder(s) && s->txn.active && fork_is_current(s);
+}
+
+cb_code store_need_write(store *s, cb_error *err)
+{
+	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
+	if (!store_in_write(s)) return cb_err_set(err, CB_INVALID, "no write transaction is open");
+	if (s->txn.failed != CB_OK) return cb_err_set(err, s->txn.failed, "an earlier write of this transaction failed: %s", cb_code_text(s->txn.failed));
+	return CB_OK;
+}
+
+cb_code store_wrote(store *s, cb_code code)
+{
+	switch (code) {
+	case CB_OK:
+	case CB_EXISTS:
+	case CB_NOTFOUND:
+	case CB_STALE:
+	case CB_INVALID:
+	case CB_TOOBIG: break; /* nothing was half-done */
+	default: s->txn.failed = code;
+	}
+	return code;
+}
+
+void store_poison(store *s)
+{
+	atomic_store(&s->poisoned, true);
+	if (s->live.map && s->live.writable) atomic_store(&s->live.map->poison, 1);
+}
+
+static cb_code check_poison(const store *s, cb_error *err)
+{
+	if (!atomic_load(&s->poisoned) && !(s->live.map && atomic_load(&s->live.map->poison))) return CB_OK;
+	return cb_err_set(err, CB_IO, "a flush failed; close and reopen the store (its content is checked then)");
+}
+
+/* ---- transactions ---- */
+
+static cb_code begin_locked(store *s, cb_error *err)
+{
+	CB_TRY(check_poison(s, err));
+	CB_TRY(store_enter(s, err));
+	cb_code code = s->engine->ops->write_begin(s->engine, err);
+	if (code != CB_OK) {
+		store_leave(s);
+		return code;
+	}
+	live_settle(&s->live);
+	s->txn.active = true;
+	s->txn.failed = CB_OK;
+	return CB_OK;
+}
+
+cb_code store_write_begin(store *s, cb_error *err)
+{
+	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
+	if (s->read_only) return cb_err_set(err, CB_READONLY, "the store was opened read-only");
+	if (is_holder(s)) return cb_err_set(err, CB_INVALID, "a transaction is open already");
+	CB_TRY(check_poison(s, err));
+	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
+	cb_code code = lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err);
+	if (code == CB_OK) {
+		code = begin_locked(s, err);
+		if (code != CB_OK) lock_writer_release(s->lock_fd, &s->live);
+	}
+	if (code != CB_OK) lock_turn_release(&s->turn);
+	return code;
+}
+
+void store_txn_clear(store *s, bool committed)
+{
+	store_txn *t = &s->txn;
+	for (size_t i = 0; i < t->pending_count; i++) {
+		if (committed) cache_put(s->cache, t->pending[i].is_node, t->pending[i].value);
+		blob_unref(t->pending[i].value);
+	}
+	for (size_t i = 0; i < t->pin_count; i++) segment_unpin(s->segments, t->pins[i]);
+	t->pending_count = t->pin_count = 0;
+	t->pending_bytes = 0;
+	t->counters_known = t->counters_changed = false;
+	t->active = false;
+	memset(t->touched, 0, sizeof t->touched);
+}
+
+/* After the database's commit or rollback. */
+static void finish(store *s, bool committed)
+{
+	store_txn_clear(s, committed);
+	engine *e = s->engine;
+	if (committed && e->log_pages >= TIDY_HARD_PAGES) e->ops->tidy(e);
+	lock_writer_release(s->lock_fd, &s->live);
+	if (committed && e->log_pages >= TIDY_PAGES) e->ops->tidy(e);
+	if (e->flush_failed) store_poison(s);
+}
+
+static void release(store *s)
+{
+	store_leave(s);
+	lock_turn_release(&s->turn);
+}
+
+static void slots_step(store *s)
+{
+	live_map *m = s->live.map;
+	for (size_t w = 0; w < ARRAY_LEN(s->txn.touched); w++) {
+		for (uint64_t bits = s->txn.touched[w]; bits; bits &= bits - 1) {
+			(void)atomic_fetch_add(&m->slot[w * 64 + (size_t)__builtin_ctzll(bits)], 1);
+		}
+	}
+}
+
+/* Odd, commit, even. A killed process leaves them odd: the next writer settles them. */
+static cb_code commit_stamped(store *s, cb_error *err)
+{
+	live_map *m = s->live.map;
+	if (!m) return s->engine->ops->write_commit(s->engine, err);
+	atomic_store(&m->writing, 1);
+	slots_step(s);
+	cb_code code = s->engine->ops->write_commit(s->engine, err);
+	slots_step(s);
+	atomic_store(&m->writing, 0);
+	return code;
+}
+
+static cb_code segments_ready(store *s, cb_error *err)
+{
+	if (s->txn.pin_count == 0) return CB_OK;
+	CB_TRY(segment_flush(s->segments, err));
+	if (segment_failures(s->segments) == s->txn.segment_failures) return CB_OK;
+	return cb_err_set(err, CB_IO, "a segment that this transaction wrote to could not be flushed");
+}
+
+static cb_code commit_prepare(store *s, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	if (s->txn.counters_changed) CB_TRY(s->engine->ops->counters_set(s->engine, s->txn.counters, err));
+	return segments_ready(s, err);
+}
+
+cb_code store_write_commit(store *s, bool sync, cb_error *err)
+{
+	if (!store_in_write(s)) return store_need_write(s, err);
+	cb_code code = commit_prepare(s, err);
+	if (code != CB_OK) {
+		store_write_abort(s);
+		return code;
+	}
+	code = commit_stamped(s, err);
+	finish(s, code == CB_OK);
+	s->unflushed = s->unflushed || code == CB_OK;
+	if (code == CB_OK && (sync || s->durability == STORE_FULL)) code = store_sync(s, err);
+	release(s);
+	return code;
+}
+
+void store_write_abort(store *s)
+{
+	if (!store_in_write(s)) return;
+	s->engine->ops->write_abort(s->engine);
+	finish(s, false);
+	release(s);
+}
+
+cb_code store_in_transaction(store *s, bool sync, store_body body, void *context, cb_error *err)
+{
+	CB_TRY(store_write_begin(s, err));
+	cb_code code = body(s, context, err);
+	if (code == CB_OK) return store_write_commit(s, sync, err);
+	store_write_abort(s);
+	return code;
+}
+
+cb_code store_read_begin(store *s, cb_error *err)
+{
+	CB_TRY(store_enter(s, err));
+	if (s->read_depth == 0 && !s->txn.active) {
+		cb_code code = s->engine->ops->read_begin(s->engine, err);
+		if (code != CB_OK) {
+			store_leave(s);
+			return code;
+		}
+		s->read_open = true;
+	}
+	s->read_depth++;
+	return CB_OK;
+}
+
+void store_read_end(store *s)
+{
+	if (s->forked_depth > 0) { /* begun by the parent: here only the count is left of it */
+		s->forked_depth--;
+		return;
+	}
+	if (!is_holder(s) || s->read_depth == 0) return;
+	if (--s->read_depth == 0 && s->read_open) {
+		s->engine->ops->read_end(s->engine);
+		s->read_open = false;
+	}
+	store_leave(s);
+}
+
+cb_code store_sync(store *s, cb_error *err)
+{
+	if (s->read_only) return CB_OK;
+	STORE_ENTER(s, err);
+	if (atomic_load(&s->poisoned)) return check_poison(s, err);
+	cb_code code = s->engine->ops->flush(s->engine, err);
+	if (code == CB_OK && !s->txn.active) s->unflushed = false;
+	if (s->engine->flush_failed) store_poison(s);
+	return code;
+}
+
+/* ---- counters ---- */
+
+cb_code store_counters_need(store *s, cb_error *err)
+{
+	store_txn *t = &s->txn;
+	if (t->counters_known) return CB_OK;
+	CB_TRY(s->engine->ops->counters_get(s->engine, t->counters, err));
+	t->first_node = t->counters[STORE_NEXT_NODE];
+	t->first_content = t->counters[STORE_NEXT_CONTENT];
+	t->counters_known = true;
+	return CB_OK;
+}
+
+cb_code store_take(store *s, store_counter which, uint64_t n, uint64_t *out_first, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	CB_TRY(store_wrote(s, store_counters_need(s, err)));
+	uint64_t first = s->txn.counters[which];
+	if (n > INT64_MAX / 2 - first) return cb_err_set(err, CB_LIMIT, "the store has no more numbers");
+	s->txn.counters[which] = first + n;
+	s->txn.counters_changed = true;
+	*out_first = first;
+	return CB_OK;
+}
+
+static cb_code take_block(store *s, void *context, cb_error *err)
+{
+	return store_take(s, STORE_NEXT_INO, INO_BLOCK, context, err);
+}
+
+cb_code store_ino_take(store *s, uint64_t *out_ino, cb_error *err)
+{
+	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
+	/* Not from the block: whoever fills that waits for the writer lock, which this thread has. */
+	if (store_in_write(s)) return store_take(s, STORE_NEXT_INO, 1, out_ino, err);
+	(void)pthread_mutex_lock(&s->ino_mutex);
+	cb_code code = CB_OK;
+	if (s->ino_next == s->ino_end) {
+		uint64_t first = 0;
+		code = store_in_transaction(s, false, take_block, &first, err);
+		if (code == CB_OK) {
+			s->ino_next = first;
+			s->ino_end = first + INO_BLOCK;
+		}
+	}
+	if (code == CB_OK) *out_ino = s->ino_next++;
+	(void)pthread_mutex_unlock(&s->ino_mutex);
+	return code;
+}
+
+cb_code store_epoch(store *s, uint64_t *out, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	if (s->txn.active && s->txn.counters_known) {
+		*out = s->txn.counters[STORE_EPOCH];
+		return CB_OK;
+	}
+	uint64_t counters[STORE_COUNTERS];
+	CB_TRY(s->engine->ops->counters_get(s->engine, counters, err));
+	*out = counters[STORE_EPOCH];
+	return CB_OK;
+}
+
+/* ---- stamps ---- */
+
+bool store_fresh(store *s, uint64_t box, uint64_t *stamp)
+{
+	live_map *m = s->live.map;
+	if (!m) {
+		*stamp = 1;
+		return false;
+	}
+	uint64_t now = atomic_load(&m->slot[live_slot(box)]);
+	if ((now & 1) == 0 && now == *stamp) return true;
+	*stamp = now; /* an odd one never matches */
+	return false;
+}
+
+void store_touch(store *s, uint64_t box)
+{
+	if (!store_in_write(s)) return;
+	size_t slot = live_slot(box);
+	s->txn.touched[slot / 64] |= (uint64_t)1 << slot % 64;
+}
+
+uint64_t store_stamp_after(store *s, uint64_t box)
+{
+	live_map *m = s->live.map;
+	if (!m || !store_in_write(s)) return 1;
+	store_touch(s, box);
+	return atomic_load(&m->slot[live_slot(box)]) + 2;
+}

@@ -1,0 +1,272 @@
+/*
+ * store.h: what lasts. Nodes, contents and the catalog (boxes, heads, steps, checkpoints, settings), in short transactions.
+ *
+ * The store knows nothing of files: a node and a content are bytes under a number, a step's changes are an opaque string.
+ * Numbers (states, nodes, contents, inodes, boxes, segments) come from counters that never go back, so whatever is read by
+ * number may be cached for ever: nodes and contents are written once and never changed.
+ *
+ * Engines stand behind `store_ops` (engine.h): SQLite on disk, SQLite in memory, and a fault injector around either.
+ *
+ * Threads: every function may be called from any thread. A write transaction belongs to the thread that began it; others wait.
+ * fork(): in a child every call on an inherited disk store reopens its files first; one on an inherited memory store, or inside a
+ * transaction begun by the parent, returns CB_FORKED.
+ *
+ * Crash windows: everything between store_write_begin and store_write_commit is atomic against kill -9 and power cuts. Contents over
+ * LIMIT_CONTENT_TABLE_BYTES are flushed in their segment file before the row that names them is committed.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/blob.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "base/span.h"
+
+typedef struct store store;
+
+typedef enum store_durability {
+	STORE_FAST, /* a commit survives any process's death; a power cut returns to a recent committed state */
+	STORE_FULL, /* every commit is flushed before it is acknowledged */
+} store_durability;
+
+typedef struct store_fault_plan store_fault_plan; /* fault.h */
+
+typedef struct store_options {
+	const char *path;             /* the store's folder; NULL: in memory */
+	bool create;                  /* make it when it is not there */
+	bool read_only;
+	store_durability durability;
+	size_t cache_bytes;           /* nodes and small contents kept in memory; 0: 64 MiB */
+	const clock_source *clock;    /* NULL: the system's */
+	store_fault_plan *faults;     /* NULL: none. Consulted at every write, flush and truncation */
+	int64_t lock_timeout_ms;      /* how long to wait for the writer lock; 0: 60,000; then CB_BUSY */
+} store_options;
+
+/* Errors: CB_NOTFOUND (no store and !create), CB_NEWER, CB_FOREIGN, CB_CORRUPT, CB_DENIED (folder of another user, or open to group
+ * or world), CB_READONLY, CB_NOSPACE, CB_IO. */
+cb_code store_open(const store_options *options, store **out, cb_error *err);
+/* Flushes (also in fast mode) and closes. Accepts NULL. Must not be called with a transaction open. */
+void store_close(store *s);
+const char *store_path(const store *s); /* NULL for a memory store */
+bool store_is_read_only(const store *s);
+const clock_source *store_clock(const store *s);
+/* Flushes all committed work to disk. */
+cb_code store_sync(store *s, cb_error *err);
+
+/* ---- counters ---- */
+
+typedef enum store_counter {
+	STORE_NEXT_STATE,
+	STORE_NEXT_NODE,
+	STORE_NEXT_CONTENT,
+	STORE_NEXT_INO,
+	STORE_NEXT_BOX,
+	STORE_NEXT_SEGMENT,
+	STORE_EPOCH, /* read with store_epoch; raised by each gc */
+	STORE_COUNTERS,
+} store_counter;
+
+/* Takes n numbers (inside a write transaction). Numbers taken in a transaction that aborts may be given out again: whoever caches by
+ * number must forget on abort. The first number ever is 1, but inodes begin at 16 (1 is every box's root, 2-15 reserved). */
+cb_code store_take(store *s, store_counter which, uint64_t n, uint64_t *out_first, cb_error *err);
+/* Inode numbers for use outside a transaction: a block is reserved in the database and handed out from memory. */
+cb_code store_ino_take(store *s, uint64_t *out_ino, cb_error *err);
+cb_code store_epoch(store *s, uint64_t *out, cb_error *err);
+
+/* ---- transactions ---- */
+
+/* Waits its turn on the fair lock, then begins. Not nested. */
+cb_code store_write_begin(store *s, cb_error *err);
+/* sync: flush before returning whatever the durability. On failure nothing was committed and the transaction is over, except that
+ * after CB_IO from a failed flush the outcome is unknown and every later write returns CB_IO until the store is reopened. */
+cb_code store_write_commit(store *s, bool sync, cb_error *err);
+void store_write_abort(store *s);
+bool store_in_write(const store *s); /* true: by the calling thread */
+
+/* One consistent picture for several reads. Cheap; nests inside a write transaction; every begin needs its end. */
+cb_code store_read_begin(store *s, cb_error *err);
+void store_read_end(store *s);
+
+/*
+ * Is what was known at *stamp still so? Each box (0: the catalog as a whole: boxes, checkpoints, settings) has a counter in
+ * memory shared by all processes, odd while a commit that touches it is under way. Returns true when the counter is even and
+ * equals *stamp. Otherwise false, and *stamp is set to a value to compare with next time, PROVIDED the caller reads the database
+ * after this call (a value that can never match when a commit is under way). No system call.
+ */
+bool store_fresh(store *s, uint64_t box, uint64_t *stamp);
+/* Inside a write transaction: this commit touches that box. (store_head_set and store_box_* do it themselves.) */
+void store_touch(store *s, uint64_t box);
+/* After own commit: the stamp for what was just committed (a later store_fresh is true if nobody committed since). Must be called
+ * before the transaction ends to reserve; see store_write_commit: gives the value the counter will have after this commit. */
+uint64_t store_stamp_after(store *s, uint64_t box);
+
+/* ---- nodes and contents ---- */
+
+/* Cached. CB_CORRUPT when the checksum is wrong, CB_STALE when the row is gone and a gc has run since the store was opened (reopen
+ * the state), CB_CORRUPT when it is gone without one. blob_unref() it. */
+cb_code store_node_get(store *s, uint64_t id, blob **out, cb_error *err);
+/* Inside a write transaction. Enters the cache when the transaction commits. */
+cb_code store_node_put(store *s, span bytes, uint64_t *out_id, cb_error *err);
+
+/* A whole content of at most LIMIT_CONTENT_BYTES. Small ones are cached. Errors as for nodes. */
+cb_code store_content_get(store *s, uint64_t id, blob **out, cb_error *err);
+/* Copies [offset, offset+size) of it to `to`; reading past its end is CB_CORRUPT. The checksum of the whole is verified at the first
+ * read in this process. A large content goes straight from its segment to `to`. */
+cb_code store_content_read(store *s, uint64_t id, uint64_t offset, void *to, size_t size, cb_error *err);
+cb_code store_content_size(store *s, uint64_t id, uint64_t *out, cb_error *err);
+/* Inside a write transaction, or outside (then it is a transaction of its own and `owner` must protect it from gc until the row that
+ * refers to it is committed). Large contents are appended to this process's segment and flushed at the next commit that holds a row
+ * of it, before that commit. size >= 1. */
+cb_code store_content_put(store *s, span bytes, uint64_t *out_id, cb_error *err);
+/* Inside a write transaction: these contents, found through an older state, are about to be referred to again. Gives each the current
+ * epoch so that a running gc spares it; CB_STALE when one is gone. */
+cb_code store_content_touch(store *s, const uint64_t *ids, size_t n, cb_error *err);
+
+/* An owner keeps every node and content written since from gc while it lives: until store_owner_end, or the death of the process
+ * (recognised by a lock, so also across pid namespaces). */
+cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err);
+void store_owner_end(store *s, uint64_t owner); /* 0: nothing */
+
+/* ---- boxes ---- */
+
+typedef struct store_head {
+	uint64_t seq;      /* the newest step */
+	uint64_t state;    /* the state after it */
+	uint64_t root;     /* the nearest kept root at or before it: a node, 0 for an empty tree */
+	uint64_t root_box; /* the step that root belongs to: usually of this box, for a young fork of its origin */
+	uint64_t root_seq;
+	uint64_t weight;   /* key changes between root and head: decides the next key frame */
+} store_head;
+
+typedef struct store_box {
+	uint64_t id;
+	char name[LIMIT_BOX_NAME_BYTES + 1];
+	int64_t created_ns;
+	uint64_t origin_box; /* 0: not a fork */
+	uint64_t origin_seq;
+	bool deleted;        /* invisible; kept while a living fork needs its steps */
+	uint64_t quota_bytes, quota_files, quota_file_bytes; /* 0: no bound */
+	uint64_t keep_steps; /* retention: 0 keeps everything */
+	int64_t keep_ns;     /* retention: 0 keeps everything */
+	store_head head;
+} store_box;
+
+typedef cb_code (*store_box_visit)(void *context, const store_box *box, cb_error *err);
+
+cb_code store_box_find(store *s, const char *name, store_box *out, cb_error *err);  /* living ones; CB_NOTFOUND */
+cb_code store_box_get(store *s, uint64_t id, store_box *out, cb_error *err);        /* deleted ones too */
+cb_code store_box_list(store *s, bool with_deleted, store_box_visit visit, void *context, cb_error *err); /* by name */
+/* Living boxes (and deleted ones that still have steps) forked from `origin`. */
+cb_code store_box_forks(store *s, uint64_t origin, store_box_visit visit, void *context, cb_error *err);
+/* Inside a write transaction. Insert takes the id from box->id (store_take); CB_EXISTS when the name is in use. Update writes every
+ * field but the head. */
+cb_code store_box_insert(store *s, const store_box *box, cb_error *err);
+cb_code store_box_update(store *s, const store_box *box, cb_error *err);
+cb_code store_box_remove(store *s, uint64_t id, cb_error *err); /* the row, its head, its settings; steps go with store_step_delete */
+cb_code store_head_get(store *s, uint64_t box, store_head *out, cb_error *err);
+cb_code store_head_set(store *s, uint64_t box, const store_head *head, cb_error *err);
+
+/* ---- steps ---- */
+
+typedef struct store_step {
+	uint64_t box, seq;
+	uint64_t state;          /* the state after it; equals its predecessor's when nothing changed */
+	uint64_t epoch;          /* unused by callers on put */
+	const char *kind;        /* "write", "exec", "merge", ... never NULL */
+	const char *who;         /* never NULL, may be "" */
+	span params, result;     /* in the row, or when longer than 1,000 bytes in a content: */
+	uint64_t params_content, result_content; /* 0: in the row */
+	int64_t started_ns, ended_ns;
+	uint64_t target;         /* undo: the step undone; redo: the undo undone; restore: 0 */
+	uint64_t other_box, other_seq; /* second parent: merge source, restore source, fork origin; 0: none */
+	bool has_root;           /* root is the tree after this step (0 = empty tree) */
+	uint64_t root;
+	bool has_changes;        /* changes holds the step's key changes; otherwise both neighbours have roots */
+	span changes;
+	uint64_t weight;         /* number of keys in changes */
+	bool gap;                /* its predecessor was pruned */
+} store_step;
+
+/* The step and its strings are lent for the duration of the call. Returning anything but CB_OK ends the walk with that code;
+ * CB_INTERRUPTED ends it with CB_OK. */
+typedef cb_code (*store_step_visit)(void *context, const store_step *step, cb_error *err);
+
+cb_code store_step_get(store *s, uint64_t box, uint64_t seq, store_step_visit visit, void *context, cb_error *err); /* CB_NOTFOUND */
+/* from <= to: upwards, from > to: downwards; both ends included; pruned ones are simply not there. with_changes false leaves `changes`
+ * unread (cheaper). */
+cb_code store_step_walk(store *s, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit, void *context,
+                        cb_error *err);
+/* The newest step of `box` at or before seq that has a root; CB_NOTFOUND. */
+cb_code store_step_root_before(store *s, uint64_t box, uint64_t seq, uint64_t *out_seq, uint64_t *out_root, cb_error *err);
+/* Inside a write transaction: */
+cb_code store_step_put(store *s, const store_step *step, cb_error *err);
+cb_code store_step_root_set(store *s, uint64_t box, uint64_t seq, bool has_root, uint64_t root, cb_error *err);
+cb_code store_step_gap_set(store *s, uint64_t box, uint64_t seq, cb_error *err);
+cb_code store_step_delete(store *s, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err);
+cb_code store_step_count(store *s, uint64_t box, uint64_t *out, cb_error *err);
+
+/* The steps that touched a file: (box, ino, seq) rows, written in batches. */
+typedef cb_code (*store_seq_visit)(void *context, uint64_t seq, cb_error *err);
+cb_code store_touch_put(store *s, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err);   /* idempotent */
+cb_code store_touch_walk(store *s, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context, cb_error *err); /* newest first */
+cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq, cb_error *err); /* all steps up to this one are indexed; 0 none */
+cb_code store_touch_last_set(store *s, uint64_t box, uint64_t seq, cb_error *err);
+
+/* ---- checkpoints and settings ---- */
+
+typedef struct store_checkpoint {
+	uint64_t box;
+	char name[LIMIT_BOX_NAME_BYTES + 1];
+	uint64_t seq;
+	int64_t created_ns;
+} store_checkpoint;
+
+typedef cb_code (*store_checkpoint_visit)(void *context, const store_checkpoint *c, cb_error *err);
+cb_code store_checkpoint_get(store *s, uint64_t box, const char *name, store_checkpoint *out, cb_error *err);
+cb_code store_checkpoint_list(store *s, uint64_t box, store_checkpoint_visit visit, void *context, cb_error *err); /* by seq, name */
+cb_code store_checkpoint_put(store *s, const store_checkpoint *c, cb_error *err); /* CB_EXISTS */
+cb_code store_checkpoint_delete(store *s, uint64_t box, const char *name, cb_error *err); /* CB_NOTFOUND */
+
+/* Free-form strings per box (0: the store): configuration, later policies. Value NULL deletes. out: free() it; CB_NOTFOUND. */
+cb_code store_setting_get(store *s, uint64_t box, const char *key, char **out, cb_error *err);
+cb_code store_setting_set(store *s, uint64_t box, const char *key, const char *value, cb_error *err);
+typedef cb_code (*store_setting_visit)(void *context, const char *key, const char *value, cb_error *err);
+cb_code store_setting_list(store *s, uint64_t box, store_setting_visit visit, void *context, cb_error *err);
+
+/* ---- housekeeping ---- */
+
+/* gc is driven from above, which knows what refers to what:
+ *   store_gc_begin   raises the epoch (its own transaction); *out_horizon: what was born at or after it is kept
+ *   ... mark, beside live writers ...
+ *   store_gc_sweep   removes, in batches, each node / content with birth < horizon that `is_marked` denies
+ * Only one gc at a time in a store (a lock): CB_BUSY. */
+typedef struct store_gc_stats {
+	uint64_t nodes_kept, nodes_freed, contents_kept, contents_freed, bytes_freed, segments_freed, owners_dead;
+} store_gc_stats;
+typedef bool (*store_gc_marked)(void *context, bool is_node, uint64_t id);
+cb_code store_gc_begin(store *s, uint64_t *out_horizon, cb_error *err);
+cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, void *context, store_gc_stats *out, cb_error *err);
+void store_gc_end(store *s); /* always, after a successful begin */
+
+/* gc, vacuum, backup and prune exclude each other: CB_BUSY. begin takes it by itself. */
+cb_code store_gc_lock(store *s, cb_error *err);
+void store_gc_unlock(store *s);
+
+/* Gives space back to the filesystem: VACUUM of the database, live contents moved out of segments that are mostly dead. */
+cb_code store_vacuum(store *s, cb_error *err);
+/* A consistent copy of a live store in a new folder (must not exist). */
+cb_code store_backup(store *s, const char *to_path, cb_error *err);
+
+/* Every complaint is one line. fsck of the store's own things: SQLite's integrity check, sums of all nodes and contents, segments,
+ * counters, rows that refer to nothing. Returns CB_OK when it could look, whatever it found. */
+typedef void (*store_complain)(void *context, const char *line);
+cb_code store_check(store *s, store_complain complain, void *context, cb_error *err);
+
+typedef struct store_stats {
+	uint64_t boxes, steps, nodes, node_bytes, contents, content_bytes, segments, segment_bytes, database_bytes, wal_bytes;
+	uint64_t cache_bytes, cache_hits, cache_misses;
+} store_stats;
+cb_code store_stats_get(store *s, store_stats *out, cb_error *err);
+
+#endif

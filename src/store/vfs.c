@@ -1,0 +1,391 @@
+/*
+ * vfs.c: see vfs.h.
+ *
+ * SQLite appends each page of a transaction to the log with two writes, a header of 24 bytes and the page: ten system calls for a small
+ * commit, and half its time. Here they gather in a buffer and go out together, at the latest when the page behind the header of a commit
+ * frame (its database size is not 0) has come. That is before SQLite publishes the transaction in the wal-index, and the write that
+ * completes the commit reports the error of them all. Frames not yet published are invisible to other connections, and a crash may keep
+ * any part of them anyway: so neither consistency nor durability can tell the difference.
+ *
+ * A transaction's own writes are gathered only while each continues the last. The first that does not (a page written a second time after
+ * a spill, headers whose sums are made anew) ends it: the rest of that transaction is written as it comes. The beginning of a transaction
+ * is seen by the lock of slot 0 of the wal-index; at its release what is left in the buffer belongs to a rollback and is dropped.
+ */
+#include "store/vfs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "store/fault_state.h"
+
+enum {
+	FRAME_HEADER_BYTES = 24,
+	LOG_HEADER_BYTES = 32,
+	GATHER_BYTES = 256 << 10,
+};
+
+typedef enum gather_state {
+	GATHER_OFF,   /* no transaction, or one that is written as it comes */
+	GATHER_FIRST, /* a transaction has begun and written no frame yet */
+	GATHER_ON,
+} gather_state;
+
+typedef struct shim_file {
+	sqlite3_file base;
+	store_fault_plan *plan;
+	const char *path;      /* SQLite's, lives as long as the file; NULL: a temporary one */
+	sqlite3_file *real;    /* behind this struct */
+	struct shim_file *log; /* of a database: its log, when open */
+	struct shim_file *database; /* of a log */
+	gather_state state;
+	bool commit_next;    /* the header that came last is a commit frame's */
+	uint8_t *gathered;   /* GATHER_BYTES, made when first needed */
+	size_t gathered_size;
+	sqlite3_int64 gathered_at, frontier;
+} shim_file;
+
+static shim_file *shim(sqlite3_file *f)
+{
+	return (shim_file *)(void *)f;
+}
+
+static sqlite3_file *real(sqlite3_file *f)
+{
+	return shim(f)->real;
+}
+
+static sqlite3_vfs *host(void)
+{
+	return sqlite3_vfs_find("unix");
+}
+
+static int io_code(int error, int otherwise)
+{
+	return error == ENOSPC ? SQLITE_FULL : otherwise;
+}
+
+/* ---- writing ---- */
+
+static int write_through(shim_file *s, const void *bytes, int n, sqlite3_int64 at)
+{
+	int error = fault_strike(s->plan, STORE_FAULT_WRITE);
+	if (error) return io_code(error, SQLITE_IOERR_WRITE);
+	int rc = s->real->pMethods->xWrite(s->real, bytes, n, at);
+	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_write(s->plan, s->path, (uint64_t)at, bytes, (size_t)n);
+	return rc;
+}
+
+static int gather_flush(shim_file *s)
+{
+	if (s->gathered_size == 0) return SQLITE_OK;
+	int n = (int)s->gathered_size;
+	s->gathered_size = 0; /* also on failure: SQLite then gives the transaction up */
+	return write_through(s, s->gathered, n, s->gathered_at);
+}
+
+static int gather_add(shim_file *s, const uint8_t *bytes, int n, sqlite3_int64 at)
+{
+	if (s->gathered_size + (size_t)n > GATHER_BYTES) {
+		int rc = gather_flush(s);
+		if (rc != SQLITE_OK) return rc;
+	}
+	if (s->gathered_size == 0) s->gathered_at = at;
+	memcpy(s->gathered + s->gathered_size, bytes, (size_t)n);
+	s->gathered_size += (size_t)n;
+	s->frontier = at + n;
+	bool complete = n != FRAME_HEADER_BYTES && s->commit_next;
+	s->commit_next = n == FRAME_HEADER_BYTES && (bytes[4] | bytes[5] | bytes[6] | bytes[7]) != 0;
+	return complete ? gather_flush(s) : SQLITE_OK;
+}
+
+static bool can_gather(shim_file *s)
+{
+	if (!s->gathered) s->gathered = mem_alloc_aligned(GATHER_BYTES);
+	return s->gathered != NULL;
+}
+
+static int log_write(shim_file *s, const void *bytes, int n, sqlite3_int64 at)
+{
+	if (s->state == GATHER_FIRST && n != LOG_HEADER_BYTES) {
+		bool starts = n == FRAME_HEADER_BYTES && can_gather(s);
+		s->state = starts ? GATHER_ON : GATHER_OFF;
+		s->frontier = at;
+	}
+	if (s->state == GATHER_ON && at == s->frontier && n <= GATHER_BYTES / 2) return gather_add(s, bytes, n, at);
+	if (s->state == GATHER_ON) s->state = GATHER_OFF;
+	int rc = gather_flush(s);
+	return rc == SQLITE_OK ? write_through(s, bytes, n, at) : rc;
+}
+
+static int shim_write(sqlite3_file *f, const void *bytes, int n, sqlite3_int64 at)
+{
+	shim_file *s = shim(f);
+	return s->database ? log_write(s, bytes, n, at) : write_through(s, bytes, n, at);
+}
+
+static int shim_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at)
+{
+	shim_file *s = shim(f);
+	if (s->gathered_size && at < s->gathered_at + (sqlite3_int64)s->gathered_size && at + n > s->gathered_at) {
+		int rc = gather_flush(s);
+		if (rc != SQLITE_OK) return SQLITE_IOERR_READ;
+	}
+	return s->real->pMethods->xRead(s->real, to, n, at);
+}
+
+static int shim_truncate(sqlite3_file *f, sqlite3_int64 size)
+{
+	shim_file *s = shim(f);
+	int rc = gather_flush(s);
+	if (rc != SQLITE_OK) return rc;
+	int error = fault_strike(s->plan, STORE_FAULT_TRUNCATE);
+	if (error) return io_code(error, SQLITE_IOERR_TRUNCATE);
+	rc = s->real->pMethods->xTruncate(s->real, size);
+	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_truncate(s->plan, s->path, (uint64_t)size);
+	return rc;
+}
+
+static int shim_sync(sqlite3_file *f, int flags)
+{
+	shim_file *s = shim(f);
+	int rc = gather_flush(s);
+	if (rc != SQLITE_OK) return rc;
+	if (fault_strike(s->plan, STORE_FAULT_FLUSH)) return SQLITE_IOERR_FSYNC;
+	rc = s->real->pMethods->xSync(s->real, flags);
+	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_flush(s->plan, s->path);
+	return rc;
+}
+
+static int shim_file_size(sqlite3_file *f, sqlite3_int64 *out)
+{
+	int rc = gather_flush(shim(f));
+	return rc == SQLITE_OK ? real(f)->pMethods->xFileSize(real(f), out) : rc;
+}
+
+/* Slot 0 of the wal-index is the writer's. */
+static int shim_shm_lock(sqlite3_file *f, int at, int n, int flags)
+{
+	shim_file *log = shim(f)->log;
+	int rc = real(f)->pMethods->xShmLock(real(f), at, n, flags);
+	if (!log || at != 0 || !(flags & SQLITE_SHM_EXCLUSIVE)) return rc;
+	if (flags & SQLITE_SHM_UNLOCK || rc == SQLITE_OK) {
+		log->gathered_size = 0;
+		log->commit_next = false;
+		log->state = flags & SQLITE_SHM_LOCK ? GATHER_FIRST : GATHER_OFF;
+	}
+	return rc;
+}
+
+static int shim_close(sqlite3_file *f)
+{
+	shim_file *s = shim(f);
+	if (s->database) s->database->log = NULL;
+	if (s->log) s->log->database = NULL;
+	free(s->gathered);
+	s->gathered = NULL;
+	return s->real->pMethods ? s->real->pMethods->xClose(s->real) : SQLITE_OK;
+}
+
+/* ---- passed on ---- */
+
+static int shim_lock(sqlite3_file *f, int level)
+{
+	return real(f)->pMethods->xLock(real(f), level);
+}
+
+static int shim_unlock(sqlite3_file *f, int level)
+{
+	return real(f)->pMethods->xUnlock(real(f), level);
+}
+
+static int shim_check_reserved(sqlite3_file *f, int *out)
+{
+	return real(f)->pMethods->xCheckReservedLock(real(f), out);
+}
+
+static int shim_control(sqlite3_file *f, int op, void *arg)
+{
+	/* Growing a file by its size hint would bypass the record. */
+	if (shim(f)->plan && (op == SQLITE_FCNTL_SIZE_HINT || op == SQLITE_FCNTL_CHUNK_SIZE)) return SQLITE_OK;
+	return real(f)->pMethods->xFileControl(real(f), op, arg);
+}
+
+static int shim_sector_size(sqlite3_file *f)
+{
+	return real(f)->pMethods->xSectorSize(real(f));
+}
+
+static int shim_characteristics(sqlite3_file *f)
+{
+	return real(f)->pMethods->xDeviceCharacteristics(real(f));
+}
+
+static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void volatile **out)
+{
+	return real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
+}
+
+static void shim_shm_barrier(sqlite3_file *f)
+{
+	real(f)->pMethods->xShmBarrier(real(f));
+}
+
+static int shim_shm_unmap(sqlite3_file *f, int delete)
+{
+	return real(f)->pMethods->xShmUnmap(real(f), delete);
+}
+
+static int shim_fetch(sqlite3_file *f, sqlite3_int64 at, int n, void **out)
+{
+	return real(f)->pMethods->xFetch(real(f), at, n, out);
+}
+
+static int shim_unfetch(sqlite3_file *f, sqlite3_int64 at, void *page)
+{
+	return real(f)->pMethods->xUnfetch(real(f), at, page);
+}
+
+static const sqlite3_io_methods shim_methods = {
+	.iVersion = 3,
+	.xClose = shim_close,
+	.xRead = shim_read,
+	.xWrite = shim_write,
+	.xTruncate = shim_truncate,
+	.xSync = shim_sync,
+	.xFileSize = shim_file_size,
+	.xLock = shim_lock,
+	.xUnlock = shim_unlock,
+	.xCheckReservedLock = shim_check_reserved,
+	.xFileControl = shim_control,
+	.xSectorSize = shim_sector_size,
+	.xDeviceCharacteristics = shim_characteristics,
+	.xShmMap = shim_shm_map,
+	.xShmLock = shim_shm_lock,
+	.xShmBarrier = shim_shm_barrier,
+	.xShmUnmap = shim_shm_unmap,
+	.xFetch = shim_fetch,
+	.xUnfetch = shim_unfetch,
+};
+
+/* ---- the VFS ---- */
+
+static cb_code load_bytes(void *file, uint64_t offset, void *to, size_t size)
+{
+	sqlite3_file *f = file;
+	for (size_t done = 0; done < size;) {
+		size_t n = size - done < (1u << 20) ? size - done : 1u << 20;
+		if (f->pMethods->xRead(f, (uint8_t *)to + done, (int)n, (sqlite3_int64)(offset + done)) != SQLITE_OK) return CB_IO;
+		done += n;
+	}
+	return CB_OK;
+}
+
+static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, int *out_flags)
+{
+	shim_file *s = shim(f);
+	store_fault_plan *plan = v->pAppData;
+	*s = (shim_file){.plan = plan, .path = name, .real = (sqlite3_file *)(void *)(s + 1)};
+	s->real->pMethods = NULL;
+	int error = fault_strike(plan, STORE_FAULT_OPEN);
+	if (error) return io_code(error, SQLITE_CANTOPEN);
+	int rc = host()->xOpen(host(), name, s->real, flags, out_flags);
+	if (rc != SQLITE_OK) return rc;
+	f->pMethods = &shim_methods;
+	if (flags & SQLITE_OPEN_WAL) {
+		s->database = shim(sqlite3_database_file_object(name));
+		s->database->log = s;
+	}
+	sqlite3_int64 size = 0;
+	if (plan && name && s->real->pMethods->xFileSize(s->real, &size) == SQLITE_OK)
+		fault_saw_open(plan, name, (uint64_t)size, load_bytes, s->real);
+	return SQLITE_OK;
+}
+
+static int shim_delete(sqlite3_vfs *v, const char *name, int flush)
+{
+	int rc = host()->xDelete(host(), name, flush);
+	if (rc == SQLITE_OK && v->pAppData) fault_saw_delete(v->pAppData, name, flush != 0);
+	return rc;
+}
+
+static int shim_access(sqlite3_vfs *v, const char *name, int flags, int *out)
+{
+	(void)v;
+	return host()->xAccess(host(), name, flags, out);
+}
+
+static int shim_full_path(sqlite3_vfs *v, const char *name, int n, char *out)
+{
+	(void)v;
+	return host()->xFullPathname(host(), name, n, out);
+}
+
+static int shim_randomness(sqlite3_vfs *v, int n, char *out)
+{
+	(void)v;
+	return host()->xRandomness(host(), n, out);
+}
+
+static int shim_sleep(sqlite3_vfs *v, int us)
+{
+	(void)v;
+	return host()->xSleep(host(), us);
+}
+
+static int shim_time(sqlite3_vfs *v, double *out)
+{
+	(void)v;
+	return host()->xCurrentTime(host(), out);
+}
+
+static int shim_last_error(sqlite3_vfs *v, int n, char *out)
+{
+	(void)v;
+	return host()->xGetLastError(host(), n, out);
+}
+
+static int shim_time_ms(sqlite3_vfs *v, sqlite3_int64 *out)
+{
+	(void)v;
+	return host()->xCurrentTimeInt64(host(), out);
+}
+
+void vfs_build(sqlite3_vfs *v, const char *name, store_fault_plan *plan)
+{
+	*v = (sqlite3_vfs){
+		.iVersion = 2,
+		.szOsFile = (int)sizeof(shim_file) + host()->szOsFile,
+		.mxPathname = host()->mxPathname,
+		.zName = name,
+		.pAppData = plan,
+		.xOpen = shim_open,
+		.xDelete = shim_delete,
+		.xAccess = shim_access,
+		.xFullPathname = shim_full_path,
+		.xRandomness = shim_randomness,
+		.xSleep = shim_sleep,
+		.xCurrentTime = shim_time,
+		.xGetLastError = shim_last_error,
+		.xCurrentTimeInt64 = shim_time_ms,
+	};
+}
+
+static sqlite3_vfs plain;
+static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
+static bool plain_registered;
+
+static void plain_register(void)
+{
+	if (sqlite3_initialize() != SQLITE_OK || !host()) return;
+	vfs_build(&plain, "cowbox", NULL);
+	plain_registered = sqlite3_vfs_register(&plain, 0) == SQLITE_OK;
+}
+
+const char *vfs_name(store_fault_plan *plan)
+{
+	if (plan) return fault_vfs_name(plan);
+	(void)pthread_once(&plain_once, plain_register);
+	return plain_registered ? "cowbox" : NULL;
+}

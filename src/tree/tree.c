@@ -1,0 +1,204 @@
+/*
+ * tree.c: reading a view: one key, or all in order.
+ *
+ * A view's sources are, newest first: delta, overlay, root. The newest that mentions a key decides.
+ */
+#include "tree/tree.h"
+
+#include "base/buf.h"
+#include "tree/path.h"
+
+/* The value below the root; lent as long as *out_blob is held. CB_NOTFOUND does not fill err. */
+static cb_code root_get(const tree_nodes *nodes, uint64_t root, span key, blob **out_blob, span *out, cb_error *err)
+{
+	uint64_t id = root;
+	int level = -1;
+	while (id != 0) {
+		NODE_AUTO_BLOB blob *b = NULL;
+		node n;
+		CB_TRY(node_load(nodes, id, level, &b, &n, err));
+		if (n.level == 0) {
+			bool found;
+			size_t i = node_find(&n, key, &found);
+			if (!found) return CB_NOTFOUND;
+			*out = node_value(&n, i);
+			*out_blob = TAKE_PTR(b);
+			return CB_OK;
+		}
+		id = node_child(&n, node_find_child(&n, key));
+		level = n.level - 1;
+	}
+	return CB_NOTFOUND;
+}
+
+static pmap_found layers_get(const tree_view *v, span key, span *out)
+{
+	pmap_found found = v->delta ? pmap_get(v->delta, key, out) : PMAP_ABSENT;
+	if (found == PMAP_ABSENT && v->overlay) found = pmap_get(v->overlay, key, out);
+	return found;
+}
+
+cb_code tree_get(const tree_view *v, span key, tree_value *out, cb_error *err)
+{
+	NODE_AUTO_BLOB blob *held = NULL;
+	span value;
+	pmap_found found = layers_get(v, key, &value);
+	if (found == PMAP_TOMBSTONE) return CB_NOTFOUND;
+	if (found == PMAP_ABSENT) CB_TRY(root_get(v->nodes, v->root, key, &held, &value, err));
+	if (value.size > TREE_VALUE_MAX) return cb_err_set(err, CB_TOOBIG, "a value of %zu bytes", value.size);
+	if (value.size) memcpy(out->bytes, value.bytes, value.size);
+	out->size = value.size;
+	return CB_OK;
+}
+
+/* ---- cursor ---- */
+
+enum { FROM_DELTA, FROM_OVERLAY, FROM_ROOT, SOURCES };
+
+typedef struct source {
+	bool live; /* not at its end */
+	bool tombstone;
+	span key, value;
+} source;
+
+struct tree_cursor {
+	uint64_t root;
+	const pmap *maps[FROM_ROOT];
+	pmap_cursor map_at[FROM_ROOT];
+	path root_at;
+	source sources[SOURCES];
+	const source *current; /* the newest source of the current key; NULL: at the end */
+	unsigned holders;      /* bit per source that stands at the current key */
+};
+
+static void read_map(tree_cursor *c, int i)
+{
+	source *s = &c->sources[i];
+	s->live = pmap_cursor_get(&c->map_at[i], &s->key, &s->value, &s->tombstone);
+}
+
+static void read_root(tree_cursor *c)
+{
+	source *s = &c->sources[FROM_ROOT];
+	s->live = c->root_at.depth > 0;
+	if (!s->live) return;
+	s->key = path_key(&c->root_at);
+	s->value = path_value(&c->root_at);
+}
+
+static cb_code advance(tree_cursor *c, unsigned holders, cb_error *err)
+{
+	for (int i = FROM_DELTA; i < FROM_ROOT; i++) {
+		if (!(holders & 1u << i)) continue;
+		pmap_cursor_next(&c->map_at[i]);
+		read_map(c, i);
+	}
+	if (holders & 1u << FROM_ROOT) {
+		CB_TRY(path_next(&c->root_at, err));
+		read_root(c);
+	}
+	return CB_OK;
+}
+
+/* The smallest key that any source stands at, and which sources do. */
+static const source *smallest(const tree_cursor *c, unsigned *out_holders)
+{
+	const source *least = NULL;
+	unsigned holders = 0;
+	for (unsigned i = 0; i < SOURCES; i++) {
+		const source *s = &c->sources[i];
+		if (!s->live) continue;
+		int order = least ? span_compare(s->key, least->key) : -1;
+		if (order < 0) {
+			least = s;
+			holders = 0;
+		}
+		if (order <= 0) holders |= 1u << i;
+	}
+	*out_holders = holders;
+	return least;
+}
+
+/* Comes to stand at the first key from here on that the view has. */
+static cb_code settle(tree_cursor *c, cb_error *err)
+{
+	for (;;) {
+		if (!c->sources[FROM_DELTA].live && !c->sources[FROM_OVERLAY].live) {
+			c->current = c->sources[FROM_ROOT].live ? &c->sources[FROM_ROOT] : NULL;
+			c->holders = 1u << FROM_ROOT;
+			return CB_OK;
+		}
+		c->current = smallest(c, &c->holders);
+		if (!c->current->tombstone) return CB_OK;
+		CB_TRY(advance(c, c->holders, err));
+	}
+}
+
+/* After an error the cursor is at its end, so that it cannot be asked for what it no longer holds. */
+static cb_code end_on_error(tree_cursor *c, cb_code code)
+{
+	if (code != CB_OK) {
+		path_done(&c->root_at);
+		for (int i = 0; i < SOURCES; i++) c->sources[i].live = false;
+		c->current = NULL;
+	}
+	return code;
+}
+
+static cb_code seek(tree_cursor *c, span from, cb_error *err)
+{
+	CB_TRY(path_seek(&c->root_at, c->root, from, err));
+	read_root(c);
+	for (int i = FROM_DELTA; i < FROM_ROOT; i++) {
+		if (!c->maps[i]) continue;
+		pmap_seek(&c->map_at[i], c->maps[i], from);
+		read_map(c, i);
+	}
+	return settle(c, err);
+}
+
+cb_code tree_cursor_seek(tree_cursor *c, span from, cb_error *err)
+{
+	return end_on_error(c, seek(c, from, err));
+}
+
+cb_code tree_cursor_open(const tree_view *v, span from, tree_cursor **out, cb_error *err)
+{
+	tree_cursor *c = mem_alloc(sizeof(*c));
+	if (!c) return cb_err_nomem(err);
+	c->root = v->root;
+	c->maps[FROM_DELTA] = v->delta;
+	c->maps[FROM_OVERLAY] = v->overlay;
+	path_init(&c->root_at, v->nodes);
+	memset(c->sources, 0, sizeof(c->sources));
+	cb_code code = tree_cursor_seek(c, from, err);
+	if (code != CB_OK) {
+		tree_cursor_close(c);
+		return code;
+	}
+	*out = c;
+	return CB_OK;
+}
+
+bool tree_cursor_get(const tree_cursor *c, span *key, span *value)
+{
+	if (!c->current) return false;
+	*key = c->current->key;
+	*value = c->current->value;
+	return true;
+}
+
+cb_code tree_cursor_next(tree_cursor *c, cb_error *err)
+{
+	if (!c->current) return CB_OK;
+	cb_code code = advance(c, c->holders, err);
+	if (code == CB_OK) code = settle(c, err);
+	return end_on_error(c, code);
+}
+
+void tree_cursor_close(tree_cursor *c)
+{
+	if (!c) return;
+	path_done(&c->root_at);
+	free(c);
+}
