@@ -11,6 +11,7 @@
 #define BOX_BOX_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "box/record.h"
@@ -88,6 +89,7 @@ typedef struct txn {
 	uint64_t local_bytes;      /* in memory, not yet stored */
 	uint64_t owner;            /* keeps early contents from gc */
 	uint64_t epoch;            /* of the store when it began */
+	pid_t pid;                 /* of the process that began it: a forked child must not commit it too */
 	bool explicit_;            /* cb_box_begin; otherwise one call, or the running step of open files */
 	bool in_write;             /* the store's write transaction is open, and base is the head */
 	int64_t now_ns;            /* the time all changes of one call carry */
@@ -155,8 +157,9 @@ void snapshot_take(const cb_box *b, snapshot *out);
 void snapshot_done(snapshot *s);
 #define AUTO_SNAPSHOT ATTR_CLEANUP(snapshot_done)
 
-/* Open files keep what is about to go. */
+/* Open files keep what is about to go: by this handle's own unlink, or with the head that is about to be replaced. */
 void files_before_unlink(cb_box *b, uint64_t ino);
+void files_before_refresh(cb_box *b);
 
 /* A handle made from rows already read. */
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);

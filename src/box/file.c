@@ -37,6 +37,15 @@ void files_before_unlink(cb_box *b, uint64_t ino)
 		if (f->ino == ino && !f->detached) file_keep(f);
 }
 
+void files_before_refresh(cb_box *b)
+{
+	for (cb_file *f = b->open_files; f; f = f->next) {
+		tree_view v = box_view(b);
+		inode node;
+		if (!f->detached && inode_find(&v, f->ino, &node, NULL) == CB_OK) file_keep(f);
+	}
+}
+
 /* The file now: its view and record. */
 static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 {

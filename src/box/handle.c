@@ -79,6 +79,7 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 	if (code == CB_OK) code = state_load_head(b->cs, row.id, &row.head, b->head, &head, err);
 	store_read_end(b->cs->s);
 	if (code != CB_OK) return code;
+	if (b->head && b->open_files && !b->txn) files_before_refresh(b);
 	state_unref(b->head);
 	b->head = head;
 	b->row = row;
@@ -110,6 +111,17 @@ cb_code box_leave(cb_box *b, cb_code code)
 {
 	(void)pthread_mutex_unlock(&b->lock);
 	return code;
+}
+
+/* A transaction that outlives the call: the writer lock is not held meanwhile. */
+static cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err)
+{
+	uint64_t epoch = 0;
+	CB_TRY(store_epoch(b->cs->s, &epoch, err));
+	CB_TRY(txn_create(b, kind, params, out, err));
+	(*out)->epoch = epoch;
+	(*out)->pid = getpid();
+	return CB_OK;
 }
 
 /* ---- one changing call ---- */
@@ -167,8 +179,7 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 	CB_TRY(box_enter(b, err));
 	cb_code code = refuse_pinned(b, err);
 	if (code == CB_OK && !b->txn) {
-		code = txn_create(b, kind, params, &b->txn, err);
-		if (code == CB_OK) code = store_epoch(b->cs->s, &b->txn->epoch, err);
+		code = txn_create_unlocked(b, kind, params, &b->txn, err);
 	}
 	if (code == CB_OK) {
 		op_join(o);
@@ -213,9 +224,8 @@ cb_code cb_box_begin(cb_box *b, const cb_step_info *info, cb_error *err)
 	if (code == CB_OK && b->txn && b->txn->explicit_) code = cb_err_set(err, CB_BUSY, "a transaction is open on this handle already");
 	if (code == CB_OK) code = box_flush(b, false, err);
 	txn *t = NULL;
-	if (code == CB_OK) code = txn_create(b, "txn", "", &t, err);
+	if (code == CB_OK) code = txn_create_unlocked(b, "txn", "", &t, err);
 	if (code == CB_OK) code = txn_fields(t, info, err);
-	if (code == CB_OK) code = store_epoch(b->cs->s, &t->epoch, err);
 	if (code == CB_OK) {
 		t->explicit_ = true;
 		b->txn = TAKE_PTR(t);

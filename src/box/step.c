@@ -26,22 +26,24 @@ cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_stat
 
 /* ---- owned copies ---- */
 
-static cb_code field_load(cb_store *cs, span in_row, uint64_t content, char **out, size_t *out_size, cb_error *err)
+static cb_code text_copy(span text, char **out, size_t *out_size, cb_error *err)
+{
+	char *copy = mem_alloc(text.size + 1);
+	if (!copy) return cb_err_nomem(err);
+	if (text.size) memcpy(copy, text.bytes, text.size);
+	copy[text.size] = 0;
+	*out = copy;
+	*out_size = text.size;
+	return CB_OK;
+}
+
+static cb_code field_load(cb_store *cs, uint64_t content, char **out, size_t *out_size, cb_error *err)
 {
 	blob *bytes = NULL;
-	if (content) {
-		CB_TRY(store_content_get(cs->s, content, &bytes, err));
-		in_row = span_make(bytes->bytes, bytes->size);
-	}
-	char *copy = mem_alloc(in_row.size + 1);
-	if (copy) {
-		if (in_row.size) memcpy(copy, in_row.bytes, in_row.size);
-		copy[in_row.size] = 0;
-		*out = copy;
-		*out_size = in_row.size;
-	}
+	CB_TRY(store_content_get(cs->s, content, &bytes, err));
+	cb_code code = text_copy(span_make(bytes->bytes, bytes->size), out, out_size, err);
 	blob_unref(bytes);
-	return copy ? CB_OK : cb_err_nomem(err);
+	return code;
 }
 
 void step_row_done(step_row *r)
@@ -69,12 +71,9 @@ static cb_code row_copy_visit(void *context, const store_step *step, cb_error *e
 	r->row.params = r->row.result = r->row.changes = (span){0};
 	r->kind = mem_strdup(step->kind);
 	r->who = mem_strdup(step->who);
-	bool copied = r->kind && r->who;
-	if (copied && !step->params_content) copied = (r->params = mem_dup(step->params.bytes, step->params.size)) != NULL;
-	if (copied && !step->result_content) copied = (r->result = mem_dup(step->result.bytes, step->result.size)) != NULL;
-	r->params_size = step->params.size;
-	r->result_size = step->result.size;
-	cb_code code = copied ? CB_OK : cb_err_nomem(err);
+	cb_code code = r->kind && r->who ? CB_OK : cb_err_nomem(err);
+	if (code == CB_OK && !step->params_content) code = text_copy(step->params, &r->params, &r->params_size, err);
+	if (code == CB_OK && !step->result_content) code = text_copy(step->result, &r->result, &r->result_size, err);
 	if (code == CB_OK && c->with_changes) code = buf_append(&r->changes, step->changes.bytes, step->changes.size, err);
 	if (code != CB_OK) step_row_done(r);
 	return code;
@@ -82,8 +81,8 @@ static cb_code row_copy_visit(void *context, const store_step *step, cb_error *e
 
 static cb_code row_fields(cb_store *cs, step_row *r, cb_error *err)
 {
-	if (r->row.params_content) CB_TRY(field_load(cs, (span){0}, r->row.params_content, &r->params, &r->params_size, err));
-	if (r->row.result_content) CB_TRY(field_load(cs, (span){0}, r->row.result_content, &r->result, &r->result_size, err));
+	if (r->row.params_content) CB_TRY(field_load(cs, r->row.params_content, &r->params, &r->params_size, err));
+	if (r->row.result_content) CB_TRY(field_load(cs, r->row.result_content, &r->result, &r->result_size, err));
 	return CB_OK;
 }
 

@@ -193,6 +193,7 @@ static void locals_settle(txn *t, bool committed)
 cb_code txn_relieve(txn *t, cb_error *err)
 {
 	if (t->in_write || t->local_bytes < EARLY_BYTES) return CB_OK;
+	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	store *s = t->cs->s;
 	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
 	CB_TRY(store_write_begin(s, err));
@@ -587,6 +588,7 @@ cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error
 	state *head = NULL;
 	uint64_t stamp = 0;
 	bool was_in_write = t->in_write;
+	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	if (!was_in_write) CB_TRY(store_write_begin(s, err));
 	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
 	if (code == CB_OK) code = commit_current(b, t, &head, out, err);

@@ -1,8 +1,8 @@
 /*
  * backup.c: a copy of a live store, and giving space back.
  *
- * Both hold the gc lock: then rows of contents are neither removed nor moved, so every segment named in a snapshot stays, and since segments
- * are only ever appended to, they can be copied after the snapshot beside writers.
+ * Both hold the gc lock: then rows of contents are neither removed nor moved, so every segment named in a snapshot stays, and since
+ * segments are only ever appended to, they can be copied after the snapshot beside writers.
  */
 #include "store/internal.h"
 
@@ -63,7 +63,8 @@ static cb_code copy_segments(store *s, const char *to, cb_error *err)
 	if (!s->segments) return CB_OK;
 	AUTO_BUF buf list = BUF_INIT(SIZE_MAX / 2);
 	CB_TRY(list_segments(s, &list, err));
-	for (size_t i = 0; i < list.size / sizeof(segment_note); i++) CB_TRY(segment_copy(s->segments, note_at(&list, i).segment, folder, err));
+	for (size_t i = 0; i < list.size / sizeof(segment_note); i++)
+		CB_TRY(segment_copy(s->segments, note_at(&list, i).segment, folder, err));
 	return flush_folder(folder, err);
 }
 
@@ -81,7 +82,8 @@ cb_code store_backup(store *s, const char *to_path, cb_error *err)
 	CB_TRY(store_gc_lock(s, err));
 	cb_code code = CB_OK;
 	if (mkdir(to_path, 0700) != 0) {
-		code = errno == EEXIST ? cb_err_set(err, CB_EXISTS, "'%s' exists already", to_path) : cb_err_errno(err, errno, "making '%s'", to_path);
+		code = errno == EEXIST ? cb_err_set(err, CB_EXISTS, "'%s' exists already", to_path)
+		                       : cb_err_errno(err, errno, "making '%s'", to_path);
 	} else {
 		(void)chmod(to_path, 0700);
 		code = backup_into(s, to_path, err);
@@ -136,7 +138,8 @@ static cb_code copy_one(moving *v, move *m, cb_error *err)
 	uint64_t fresh = 0;
 	for (;;) {
 		bool need_number = false;
-		CB_TRY(segment_append(v->s->segments, span_make(v->room, m->row.size), fresh, &need_number, &m->segment, &m->offset, err));
+		CB_TRY(segment_append(v->s->segments, span_make(v->room, m->row.size), fresh, &need_number, &m->segment, &m->offset,
+		                      err));
 		if (!need_number) return CB_OK;
 		CB_TRY(store_in_transaction(v->s, false, take_number, &fresh, err));
 	}
@@ -224,14 +227,14 @@ static cb_code compact_segments(store *s, cb_error *err)
 static cb_code vacuum_database(store *s, cb_error *err)
 {
 	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
-	cb_code code = lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err);
+	cb_code code = lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err);
 	if (code == CB_OK) {
 		code = store_enter(s, err);
 		if (code == CB_OK) {
 			code = s->engine->ops->vacuum(s->engine, err);
 			store_leave(s);
 		}
-		lock_writer_release(s->lock_fd, &s->live);
+		lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	}
 	lock_turn_release(&s->turn);
 	return code;

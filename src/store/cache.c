@@ -20,7 +20,7 @@ enum {
 typedef struct entry {
 	uint64_t key;
 	blob *value;
-	struct entry *chain;       /* same bucket */
+	struct entry *chain;          /* same bucket */
 	struct entry *before, *after; /* the clock's ring */
 	bool used;
 } entry;

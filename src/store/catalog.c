@@ -93,8 +93,8 @@ cb_code store_step_get(store *s, uint64_t box, uint64_t seq, store_step_visit vi
 	return o.found ? CB_OK : cb_err_set(err, CB_NOTFOUND, "no step %llu", (unsigned long long)seq);
 }
 
-cb_code store_step_walk(store *s, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit, void *context,
-                        cb_error *err)
+cb_code store_step_walk(store *s, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit,
+                        void *context, cb_error *err)
 {
 	STORE_ENTER(s, err);
 	return s->engine->ops->step_walk(s->engine, box, from, to, with_changes, visit, context, err);
@@ -143,7 +143,8 @@ cb_code store_touch_put(store *s, uint64_t box, uint64_t ino, uint64_t seq, cb_e
 	return store_wrote(s, s->engine->ops->touch_put(s->engine, box, ino, seq, err));
 }
 
-cb_code store_touch_walk(store *s, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context, cb_error *err)
+cb_code store_touch_walk(store *s, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
+                         cb_error *err)
 {
 	STORE_ENTER(s, err);
 	return s->engine->ops->touch_walk(s->engine, box, ino, max_seq, visit, context, err);

@@ -25,8 +25,8 @@ static void inspect_segment(inspection *n, const engine_row *row)
 	if (code != CB_OK) {
 		(void)snprintf(line, sizeof line, "content %llu: %.120s", (ull)row->id, err.message);
 	} else if (hash64(n->room, row->size) != row->sum) {
-		(void)snprintf(line, sizeof line, "content %llu: wrong sum (segment %06llu, offset %llu)", (ull)row->id, (ull)row->segment,
-		               (ull)row->offset);
+		(void)snprintf(line, sizeof line, "content %llu: wrong sum (segment %06llu, offset %llu)", (ull)row->id,
+		               (ull)row->segment, (ull)row->offset);
 	} else {
 		return;
 	}
@@ -61,7 +61,8 @@ static bool skip_damaged(inspection *n)
 {
 	engine *e = n->s->engine;
 	uint64_t next = n->last_id;
-	if (e->ops->row_walk(e, n->is_node, n->last_id, 1, false, note_id, &next, NULL) != CB_OK || next <= n->last_id) return false;
+	if (e->ops->row_walk(e, n->is_node, n->last_id, 1, false, note_id, &next, NULL) != CB_OK || next <= n->last_id)
+		return false;
 	n->last_id = next;
 	return true;
 }
@@ -78,7 +79,8 @@ static cb_code inspect_table(inspection *n, bool is_node, cb_error *err)
 		cb_code code = e->ops->row_walk(e, is_node, n->last_id, ENGINE_BATCH_ROWS, true, inspect_row, n, &why);
 		if (code == CB_CORRUPT || code == CB_INTERNAL) {
 			char line[CB_ERROR_MESSAGE_MAX + 32];
-			(void)snprintf(line, sizeof line, "after %s %llu: %s", is_node ? "node" : "content", (ull)n->last_id, why.message);
+			(void)snprintf(line, sizeof line, "after %s %llu: %s", is_node ? "node" : "content", (ull)n->last_id,
+			               why.message);
 			n->complain(n->context, line);
 			if (!skip_damaged(n)) return CB_OK;
 			continue;

@@ -36,7 +36,8 @@ static cb_code gone(store *s, bool is_node, uint64_t id, cb_error *err)
 
 static cb_code sum_wrong(const engine_row *row, bool is_node, cb_error *err)
 {
-	if (row->segment == 0) return cb_err_set(err, CB_CORRUPT, "%s %llu is damaged: its sum is wrong", noun(is_node), (ull)row->id);
+	if (row->segment == 0)
+		return cb_err_set(err, CB_CORRUPT, "%s %llu is damaged: its sum is wrong", noun(is_node), (ull)row->id);
 	return cb_err_set(err, CB_CORRUPT, "content %llu is damaged: its sum is wrong (segment %06llu, offset %llu)", (ull)row->id,
 	                  (ull)row->segment, (ull)row->offset);
 }
@@ -200,12 +201,14 @@ cb_code store_content_put(store *s, span bytes, uint64_t *out_id, cb_error *err)
 {
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
 	if (bytes.size == 0 || bytes.size > LIMIT_CONTENT_BYTES)
-		return cb_err_set(err, CB_INVALID, "a content of %zu bytes: from 1 to %d can be stored", bytes.size, (int)LIMIT_CONTENT_BYTES);
+		return cb_err_set(err, CB_INVALID, "a content of %zu bytes: from 1 to %d can be stored", bytes.size,
+		                  (int)LIMIT_CONTENT_BYTES);
 	bool inside = store_in_write(s);
 	if (inside) CB_TRY(store_need_write(s, err));
 	engine_row row = {.sum = hash64(bytes.bytes, bytes.size), .size = bytes.size};
 	if (s->segments && bytes.size > LIMIT_CONTENT_TABLE_BYTES)
-		return inside ? store_wrote(s, put_large_inside(s, &row, bytes, out_id, err)) : put_large_outside(s, &row, bytes, out_id, err);
+		return inside ? store_wrote(s, put_large_inside(s, &row, bytes, out_id, err))
+		              : put_large_outside(s, &row, bytes, out_id, err);
 	row.data = bytes;
 	if (inside) return put_row(s, false, &row, out_id, err);
 	put_work w = {.row = row};
@@ -250,7 +253,9 @@ static cb_code read_whole_surely(store *s, engine_row *row, uint8_t *to, cb_erro
 		STORE_ENTER(s, err);
 		CB_TRY(fetch(s, false, row->id, &again, err));
 		if (again.row.segment == row->segment && again.row.offset == row->offset) {
-			if (code == CB_NOTFOUND) code = cb_err_set(&first, CB_CORRUPT, "content %llu is lost: segment %06llu is missing", (ull)row->id, (ull)row->segment);
+			if (code == CB_NOTFOUND)
+				code = cb_err_set(&first, CB_CORRUPT, "content %llu is lost: segment %06llu is missing",
+				                  (ull)row->id, (ull)row->segment);
 			if (err) *err = first;
 			return code;
 		}
@@ -335,7 +340,9 @@ cb_code store_content_get(store *s, uint64_t id, blob **out, cb_error *err)
 			if (!s->segments) return out_of_range(id, 0, err);
 			b = blob_create(id, NULL, f.row.size);
 			if (!b) return cb_err_nomem(err);
-			cb_code code = read_known(s, id, 0, b->bytes, b->size) ? CB_OK : read_from_segment(s, &f.row, 0, b->bytes, b->size, err);
+			cb_code code = read_known(s, id, 0, b->bytes, b->size)
+			                       ? CB_OK
+			                       : read_from_segment(s, &f.row, 0, b->bytes, b->size, err);
 			if (code != CB_OK) {
 				blob_unref(b);
 				return code;

@@ -15,8 +15,8 @@
 typedef struct engine engine;
 
 enum {
-	ENGINE_BUSY_MS = 60000,   /* beside the fair lock only recovery, checkpoints and foreign tools are waited for */
-	ENGINE_BATCH_ROWS = 500,  /* rows per transaction in sweeps: about a millisecond of the writer lock */
+	ENGINE_BUSY_MS = 60000,  /* beside the fair lock only recovery, checkpoints and foreign tools are waited for */
+	ENGINE_BATCH_ROWS = 500, /* rows per transaction in sweeps: about a millisecond of the writer lock */
 };
 
 /* A node (size, segment, offset 0) or a content. `data` is lent; empty when the bytes are in a segment (segment != 0). */
@@ -36,7 +36,7 @@ typedef cb_code (*engine_segment_visit)(void *context, uint64_t segment, uint64_
 typedef struct store_ops {
 	const char *name;
 
-	/* abandon: the process forked; give back memory and descriptors without touching files or locks. */
+	/* abandon: the process forked, or a flush failed; give back memory and descriptors without touching files. */
 	void (*close)(engine *e, bool abandon);
 
 	/* Atomic; visible to others at commit; survives the death of the process from then on. A failed commit leaves no transaction. */
@@ -61,17 +61,17 @@ typedef struct store_ops {
 
 	/* CB_NOTFOUND. The row is lent to visit. */
 	cb_code (*row_get)(engine *e, bool is_node, uint64_t id, engine_row_visit visit, void *context, cb_error *err);
-	cb_code (*row_put)(engine *e, bool is_node, const engine_row *row, cb_error *err);                  /* W */
+	cb_code (*row_put)(engine *e, bool is_node, const engine_row *row, cb_error *err); /* W */
 	/* Only if it was born before the horizon, else CB_NOTFOUND: somebody may have taken it up again. */
-	cb_code (*row_delete)(engine *e, bool is_node, uint64_t id, uint64_t horizon, cb_error *err);       /* W */
-	cb_code (*content_birth_set)(engine *e, uint64_t id, uint64_t birth, cb_error *err);                /* W; CB_NOTFOUND */
-	cb_code (*content_move)(engine *e, uint64_t id, uint64_t segment, uint64_t offset, cb_error *err);  /* W */
+	cb_code (*row_delete)(engine *e, bool is_node, uint64_t id, uint64_t horizon, cb_error *err);      /* W */
+	cb_code (*content_birth_set)(engine *e, uint64_t id, uint64_t birth, cb_error *err);               /* W; CB_NOTFOUND */
+	cb_code (*content_move)(engine *e, uint64_t id, uint64_t segment, uint64_t offset, cb_error *err); /* W */
 	/* Rows with id > after in the order of ids, at most limit; with_data false leaves `data` empty. CB_INTERRUPTED from visit ends with
 	 * CB_OK. */
-	cb_code (*row_walk)(engine *e, bool is_node, uint64_t after, uint64_t limit, bool with_data, engine_row_visit visit, void *context,
-	                    cb_error *err);
+	cb_code (*row_walk)(engine *e, bool is_node, uint64_t after, uint64_t limit, bool with_data, engine_row_visit visit,
+	                    void *context, cb_error *err);
 	cb_code (*segment_rows)(engine *e, uint64_t segment, engine_row_visit visit, void *context, cb_error *err); /* by offset */
-	cb_code (*segment_list)(engine *e, engine_segment_visit visit, void *context, cb_error *err);               /* those with rows */
+	cb_code (*segment_list)(engine *e, engine_segment_visit visit, void *context, cb_error *err); /* those with rows */
 
 	cb_code (*owner_insert)(engine *e, uint64_t epoch, uint64_t *out_owner, cb_error *err); /* W */
 	cb_code (*owner_delete)(engine *e, uint64_t owner, cb_error *err);                      /* W */
@@ -88,23 +88,24 @@ typedef struct store_ops {
 	cb_code (*head_get)(engine *e, uint64_t box, store_head *out, cb_error *err);
 	cb_code (*head_set)(engine *e, uint64_t box, const store_head *head, cb_error *err); /* W */
 
-	cb_code (*step_walk)(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit, void *context,
-	                     cb_error *err);
+	cb_code (*step_walk)(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit,
+	                     void *context, cb_error *err);
 	cb_code (*step_root_before)(engine *e, uint64_t box, uint64_t seq, uint64_t *out_seq, uint64_t *out_root, cb_error *err);
-	cb_code (*step_put)(engine *e, const store_step *step, uint64_t epoch, cb_error *err);                               /* W */
-	cb_code (*step_root_set)(engine *e, uint64_t box, uint64_t seq, bool has_root, uint64_t root, cb_error *err);        /* W */
-	cb_code (*step_gap_set)(engine *e, uint64_t box, uint64_t seq, cb_error *err);                                       /* W */
-	cb_code (*step_delete)(engine *e, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err);   /* W */
+	cb_code (*step_put)(engine *e, const store_step *step, uint64_t epoch, cb_error *err);                             /* W */
+	cb_code (*step_root_set)(engine *e, uint64_t box, uint64_t seq, bool has_root, uint64_t root, cb_error *err);      /* W */
+	cb_code (*step_gap_set)(engine *e, uint64_t box, uint64_t seq, cb_error *err);                                     /* W */
+	cb_code (*step_delete)(engine *e, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err); /* W */
 	cb_code (*step_count)(engine *e, uint64_t box, uint64_t *out, cb_error *err);
 	cb_code (*touch_put)(engine *e, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err); /* W */
-	cb_code (*touch_walk)(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context, cb_error *err);
+	cb_code (*touch_walk)(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
+	                      cb_error *err);
 	cb_code (*touch_last)(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err);
 	cb_code (*touch_last_set)(engine *e, uint64_t box, uint64_t seq, cb_error *err); /* W */
 
 	cb_code (*checkpoint_get)(engine *e, uint64_t box, const char *name, store_checkpoint *out, cb_error *err);
 	cb_code (*checkpoint_list)(engine *e, uint64_t box, store_checkpoint_visit visit, void *context, cb_error *err);
-	cb_code (*checkpoint_put)(engine *e, const store_checkpoint *c, cb_error *err);                    /* W */
-	cb_code (*checkpoint_delete)(engine *e, uint64_t box, const char *name, cb_error *err);            /* W */
+	cb_code (*checkpoint_put)(engine *e, const store_checkpoint *c, cb_error *err);         /* W */
+	cb_code (*checkpoint_delete)(engine *e, uint64_t box, const char *name, cb_error *err); /* W */
 	cb_code (*setting_get)(engine *e, uint64_t box, const char *key, char **out, cb_error *err);
 	cb_code (*setting_set)(engine *e, uint64_t box, const char *key, const char *value, cb_error *err); /* W */
 	cb_code (*setting_list)(engine *e, uint64_t box, store_setting_visit visit, void *context, cb_error *err);

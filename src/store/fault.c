@@ -22,7 +22,8 @@ int fault_strike(store_fault_plan *plan, store_fault_op op)
 	if (!plan) return 0;
 	store_fault_rule *r = &plan->op[op];
 	(void)atomic_fetch_add(&r->seen, 1);
-	if (op == STORE_FAULT_WRITE && atomic_load(&plan->cut_at_write) > 0 && atomic_fetch_sub(&plan->cut_at_write, 1) == 1 && plan->cut)
+	if (op == STORE_FAULT_WRITE && atomic_load(&plan->cut_at_write) > 0 && atomic_fetch_sub(&plan->cut_at_write, 1) == 1 &&
+	    plan->cut)
 		plan->cut(plan, plan->cut_context);
 	long left = atomic_load(&r->fail_at);
 	if (left <= 0) return 0;

@@ -19,8 +19,8 @@ typedef struct fault_file {
 	uint8_t *latest;
 	size_t length, capacity;
 	size_t durable_length;
-	bool is_durable; /* its name survives a power cut */
-	bool deleted;    /* but a cut may bring it back */
+	bool is_durable;   /* its name survives a power cut */
+	bool deleted;      /* but a cut may bring it back */
 	fault_page *pages; /* changed since the last flush */
 	size_t page_count, page_capacity;
 	uint64_t flushes;
@@ -34,6 +34,5 @@ typedef struct fault_state {
 	char vfs_name[48];
 	bool vfs_registered;
 } fault_state;
-
 
 #endif

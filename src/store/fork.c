@@ -108,7 +108,8 @@ bool fork_is_broken_path(const char *path)
 {
 	bool found = false;
 	(void)pthread_mutex_lock(&registry_mutex);
-	for (const store *s = registry; s && !found; s = s->next_open) found = s->fork_broken && s->path && strcmp(s->path, path) == 0;
+	for (const store *s = registry; s && !found; s = s->next_open)
+		found = s->fork_broken && s->path && strcmp(s->path, path) == 0;
 	(void)pthread_mutex_unlock(&registry_mutex);
 	return found;
 }
@@ -138,7 +139,8 @@ static cb_code renew(store *s, cb_error *err)
 cb_code fork_reattach(store *s, cb_error *err)
 {
 	if (!s->path) return cb_err_set(err, CB_FORKED, "a store in memory stays with the process that made it");
-	if (s->fork_broken || s->forked_depth) return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of this store");
+	if (s->fork_broken || s->forked_depth)
+		return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of this store");
 	(void)pthread_mutex_lock(&registry_mutex);
 	unsigned now = atomic_load(&fork_generation);
 	cb_code code = s->generation == now ? CB_OK : renew(s, err);

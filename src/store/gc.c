@@ -280,7 +280,12 @@ cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, vo
 	store_gc_stats stats = {.owners_dead = s->gc_owners_dead};
 	AUTO_FREE sweep *w = mem_alloc(sizeof *w);
 	if (!w) return cb_err_nomem(err);
-	*w = (sweep){.s = s, .horizon = horizon, .is_marked = is_marked, .context = context, .stats = &stats, .ranges = BUF_INIT(SIZE_MAX / 2)};
+	*w = (sweep){.s = s,
+	             .horizon = horizon,
+	             .is_marked = is_marked,
+	             .context = context,
+	             .stats = &stats,
+	             .ranges = BUF_INIT(SIZE_MAX / 2)};
 	cb_code code = s->gc_running ? CB_OK : cb_err_set(err, CB_INVALID, "no gc was begun");
 	if (code == CB_OK) code = sweep_table(w, true, err);
 	if (code == CB_OK) code = sweep_table(w, false, err);

@@ -47,14 +47,14 @@ struct store {
 	int64_t lock_timeout_ms;
 
 	_Atomic unsigned generation; /* of forks */
-	bool fork_broken;    /* the process forked inside a transaction of this handle: it is of no use here */
-	unsigned forked_depth; /* reads begun by the parent whose ends are still to come */
-	store *next_open;    /* all handles of the process, for the fork handlers */
+	bool fork_broken;            /* the process forked inside a transaction of this handle: it is of no use here */
+	unsigned forked_depth;       /* reads begun by the parent whose ends are still to come */
+	store *next_open;            /* all handles of the process, for the fork handlers */
 
 	engine *engine;
 	live live;
-	int lock_fd;  /* writer, queue, gc, open */
-	int owner_fd; /* owners: apart, so that this handle's gc sees its own owners as others do */
+	int lock_fd;        /* writer, queue, gc, open */
+	int owner_fd;       /* owners: apart, so that this handle's gc sees its own owners as others do */
 	segments *segments; /* NULL: in memory */
 	cache *cache;
 	uint64_t epoch_at_open;
@@ -64,6 +64,7 @@ struct store {
 	uint64_t gc_owners_dead;
 
 	lock_turn turn;
+	lock_pace pace; /* with the turn */
 	pthread_mutex_t mutex;
 	_Atomic uintptr_t holder; /* the thread that has the mutex; 0: none */
 	unsigned depth;
@@ -87,8 +88,8 @@ static inline void store_leave_(store *const *s)
 	if (*s) store_leave(*s);
 }
 /* Enters for the rest of the scope. */
-#define STORE_ENTER(s, err)                 \
-	CB_TRY(store_enter((s), (err)));    \
+#define STORE_ENTER(s, err)              \
+	CB_TRY(store_enter((s), (err))); \
 	ATTR_CLEANUP(store_leave_) ATTR_UNUSED store *const entered_ = (s)
 
 /* CB_INVALID outside a write transaction of the calling thread; the earlier failure after a failed write. */

@@ -18,12 +18,13 @@ enum { LIVE_SLOTS = 4096 };
 typedef struct live_map {
 	uint64_t magic;
 	uint64_t size;
-	_Alignas(64) _Atomic uint32_t waiters;  /* processes that wait for the writer lock; a killed one leaves it high: slower, not wrong */
-	_Atomic uint32_t poison;                /* a flush failed: no writes until a repair */
-	_Atomic uint32_t writing;               /* a writer has made slots odd and not yet even again */
-	_Atomic uint64_t sweeps;                /* raised before freed ranges of segments are given back */
-	_Alignas(64) _Atomic uint32_t released; /* futex: raised when the writer lock is given up */
-	_Alignas(64) _Atomic uint32_t queue;    /* futex: raised when the place at the head of the queue is given up */
+	_Alignas(64) _Atomic uint32_t
+		waiters;          /* processes that wait for the writer lock; a killed one leaves it high: slower, not wrong */
+	_Atomic uint32_t poison;  /* a flush failed: no writes until a repair */
+	_Atomic uint32_t writing; /* a writer has made slots odd and not yet even again */
+	_Atomic uint64_t sweeps;  /* raised before freed ranges of segments are given back */
+	_Alignas(64) _Atomic uint32_t released;         /* futex: raised when the writer lock is given up */
+	_Alignas(64) _Atomic uint32_t queue;            /* futex: raised when the place at the head of the queue is given up */
 	_Alignas(64) _Atomic uint64_t slot[LIVE_SLOTS]; /* stamps: 0 the catalog's, others shared by boxes; odd: commit under way */
 } live_map;
 

@@ -8,8 +8,10 @@
 #include <time.h>
 
 enum {
-	SPIN_TRIES = 4,         /* a commit takes about 20 us: yielding a few times often saves a sleep */
-	WAIT_SLICE_US = 2000,   /* a holder that is killed wakes nobody: look again after this */
+	SPIN_TRIES = 4,      /* a commit takes about 20 us: yielding a few times often saves a sleep */
+	LOOK_AGAIN_US = 300, /* a holder that is killed, or stops within its slice, wakes nobody */
+	SLICE_US = 500,      /* some ten commits */
+	BUSY_GAP_US = 100,   /* between two transactions of a process that writes without pause */
 };
 
 struct lock_waiter {
@@ -67,7 +69,7 @@ static cb_code byte_wait_until(int fd, uint64_t byte, live *l, _Atomic uint32_t 
 		if (tries < SPIN_TRIES) {
 			(void)sched_yield();
 		} else if (word) {
-			live_wait(l, word, seen, left < WAIT_SLICE_US ? left : WAIT_SLICE_US);
+			live_wait(l, word, seen, left < LOOK_AGAIN_US ? left : LOOK_AGAIN_US);
 		} else {
 			struct timespec t = {0, tries < 32 ? 50000 : 1000000};
 			(void)nanosleep(&t, NULL);
@@ -165,24 +167,31 @@ static cb_code queue_through(int fd, live *l, int64_t deadline_us, cb_error *err
 	return code;
 }
 
-cb_code lock_writer_take(int fd, live *l, int64_t timeout_ms, cb_error *err)
+cb_code lock_writer_take(int fd, live *l, lock_pace *pace, int64_t timeout_ms, cb_error *err)
 {
 	if (fd < 0) return CB_OK;
 	live_map *m = l->map;
-	if (!m || atomic_load(&m->waiters) == 0) {
+	int64_t now = lock_now_us();
+	bool alone = !m || atomic_load(&m->waiters) == 0;
+	pace->busy = now - pace->released_us < BUSY_GAP_US;
+	if (alone || (pace->busy && now < pace->slice_end_us)) {
 		int error = byte_set(fd, LOCK_WRITER, F_WRLCK);
+		if (error == 0 && alone) pace->slice_end_us = now + SLICE_US;
 		if (error == 0) return CB_OK;
 		if (!is_held_by_other(error)) return cb_err_errno(err, error, "locking the store");
 	}
 	if (m) (void)atomic_fetch_add(&m->waiters, 1);
-	cb_code code = queue_through(fd, l, lock_now_us() + timeout_ms * 1000, err);
+	cb_code code = queue_through(fd, l, now + timeout_ms * 1000, err);
 	if (m) (void)atomic_fetch_sub(&m->waiters, 1);
+	pace->slice_end_us = lock_now_us() + SLICE_US;
 	return code;
 }
 
-void lock_writer_release(int fd, live *l)
+void lock_writer_release(int fd, live *l, lock_pace *pace)
 {
 	if (fd < 0) return;
 	lock_byte_release(fd, LOCK_WRITER);
-	if (l->map && atomic_load(&l->map->waiters) != 0) live_wake(l, &l->map->released, 1);
+	pace->released_us = lock_now_us();
+	if (!l->map || atomic_load(&l->map->waiters) == 0) return;
+	if (!pace->busy || pace->released_us >= pace->slice_end_us) live_wake(l, &l->map->released, 1);
 }

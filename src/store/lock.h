@@ -44,9 +44,17 @@ void lock_turn_done(lock_turn *t);
 cb_code lock_turn_take(lock_turn *t, int64_t timeout_ms, cb_error *err);
 void lock_turn_release(lock_turn *t);
 
-/* The turnstile; fd < 0: nothing to exclude (memory). */
-cb_code lock_writer_take(int fd, live *l, int64_t timeout_ms, cb_error *err);
-void lock_writer_release(int fd, live *l);
+/*
+ * The turnstile; fd < 0: nothing to exclude (memory). Handing over costs a wake-up, as much as a commit; so a process that writes without
+ * pause keeps its turn for a slice of time before it lets the next one in. Nobody waits longer than a slice per process before it.
+ */
+typedef struct lock_pace {
+	int64_t slice_end_us, released_us;
+	bool busy; /* came back at once: will probably again */
+} lock_pace;
+
+cb_code lock_writer_take(int fd, live *l, lock_pace *pace, int64_t timeout_ms, cb_error *err);
+void lock_writer_release(int fd, live *l, lock_pace *pace);
 
 int64_t lock_now_us(void); /* monotonic */
 

@@ -32,7 +32,8 @@ static void path_in(const store *s, const char *name, char *out, size_t size)
 
 static bool is_ours(const char *name)
 {
-	static const char *const names[] = {".", "..", "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "cowbox.db-journal", "locks", "live", "seg"};
+	static const char *const names[] = {".",     "..",   "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "cowbox.db-journal",
+	                                    "locks", "live", "seg"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(name, names[i]) == 0) return true;
 	}
@@ -56,10 +57,11 @@ static cb_code check_folder(const char *path, cb_error *err)
 	if (stat(path, &st) != 0) return cb_err_errno(err, errno, "store '%s'", path);
 	if (!S_ISDIR(st.st_mode)) return cb_err_set(err, CB_FOREIGN, "'%s' is not a folder, so not a cowbox store", path);
 	if (st.st_uid != geteuid())
-		return cb_err_set(err, CB_DENIED, "store '%s' belongs to user %u, you are %u: open it as its owner", path, (unsigned)st.st_uid,
-		                  (unsigned)geteuid());
+		return cb_err_set(err, CB_DENIED, "store '%s' belongs to user %u, you are %u: open it as its owner", path,
+		                  (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & 077)
-		return cb_err_set(err, CB_DENIED, "store '%s' is open to others (mode %03o): chmod 700 it", path, (unsigned)(st.st_mode & 0777));
+		return cb_err_set(err, CB_DENIED, "store '%s' is open to others (mode %03o): chmod 700 it", path,
+		                  (unsigned)(st.st_mode & 0777));
 	return CB_OK;
 }
 
@@ -85,7 +87,8 @@ static cb_code check_database(const store *s, bool create, cb_error *err)
 	}
 	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s'", file);
 	if (has_strangers(s->path))
-		return cb_err_set(err, CB_FOREIGN, "'%s' is a folder of something else, not a cowbox store: choose another", s->path);
+		return cb_err_set(err, CB_FOREIGN, "'%s' is a folder of something else, not a cowbox store: choose another",
+		                  s->path);
 	if (!create) return cb_err_set(err, CB_NOTFOUND, "no store at '%s'", s->path);
 	return CB_OK;
 }
@@ -172,7 +175,7 @@ static cb_code identity_settle(store *s, cb_error *err)
 	boot_id(boot);
 	bool new_boot = strcmp(known, boot) != 0 || !boot[0];
 	if (s->read_only || (id[0] && !new_boot)) return CB_OK;
-	CB_TRY(lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err));
+	CB_TRY(lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err));
 	cb_code code = e->ops->write_begin(e, err);
 	if (code == CB_OK) {
 		code = identity_write(s, boot, id[0] && new_boot, err);
@@ -180,7 +183,7 @@ static cb_code identity_settle(store *s, cb_error *err)
 		else e->ops->write_abort(e);
 	}
 	if (code == CB_OK) code = e->ops->flush(e, err);
-	lock_writer_release(s->lock_fd, &s->live);
+	lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	return code;
 }
 
@@ -189,11 +192,11 @@ static cb_code repair_if_needed(store *s, cb_error *err)
 {
 	live_map *m = s->live.map;
 	if (s->read_only || !m || atomic_load(&m->poison) == 0) return CB_OK;
-	CB_TRY(lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err));
+	CB_TRY(lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err));
 	cb_error why;
 	cb_code code = s->engine->ops->repair(s->engine, &why);
 	if (code == CB_OK) atomic_store(&m->poison, 0);
-	lock_writer_release(s->lock_fd, &s->live);
+	lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	/* Others still read: the store can be read, writes go on being refused. */
 	if (code == CB_BUSY || code == CB_OK) return CB_OK;
 	if (err) *err = why;
@@ -210,7 +213,8 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	engine_options o = {.file = file, .read_only = s->read_only, .immutable = s->immutable, .faults = s->faults};
 	cb_code code = engine_sqlite_open(&o, &s->engine, err);
 	if (code != CB_OK && s->read_only && (code == CB_IO || code == CB_DENIED))
-		return cb_err_set(err, CB_READONLY, "store '%s' has unfinished work and cannot be read without writing: open it once for writing",
+		return cb_err_set(err, CB_READONLY,
+		                  "store '%s' has unfinished work and cannot be read without writing: open it once for writing",
 		                  s->path);
 	if (code != CB_OK) return code;
 	path_in(s, "live", file, sizeof file);
@@ -262,7 +266,8 @@ void store_detach(store *s)
 {
 	segments_close(s->segments);
 	s->segments = NULL;
-	if (s->engine) s->engine->ops->close(s->engine, false);
+	/* After a failed flush the log is left as it is for whoever opens the store next and repairs it. */
+	if (s->engine) s->engine->ops->close(s->engine, atomic_load(&s->poisoned));
 	s->engine = NULL;
 	cache_destroy(s->cache);
 	s->cache = NULL;
@@ -310,9 +315,11 @@ static cb_code set_path(store *s, const store_options *o, cb_error *err)
 	CB_TRY(make_folder(o->path, o->create && !o->read_only, err));
 	char real[PATH_MAX];
 	if (!realpath(o->path, real)) return cb_err_errno(err, errno, "store '%s'", o->path);
-	if (strlen(real) + 64 > LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "the path of store '%s' is too long", o->path);
+	if (strlen(real) + 64 > LIMIT_PATH_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "the path of store '%s' is too long", o->path);
 	CB_TRY(check_folder(real, err));
-	if (fork_is_broken_path(real)) return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of store '%s'", o->path);
+	if (fork_is_broken_path(real))
+		return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of store '%s'", o->path);
 	s->immutable = o->read_only && is_immutable(real);
 	s->path = mem_strdup(real);
 	return s->path ? CB_OK : cb_err_nomem(err);

@@ -63,8 +63,8 @@ static void path_of(const segments *g, uint64_t number, char *out, size_t size)
 	(void)snprintf(out, size, "%s/%06" PRIu64 ".seg", g->folder, number);
 }
 
-cb_code segments_open(const char *folder, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults, segments **out,
-                      cb_error *err)
+cb_code segments_open(const char *folder, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults,
+                      segments **out, cb_error *err)
 {
 	if (!read_only && mkdir(folder, 0700) == 0) (void)chmod(folder, 0700);
 	segments *g = mem_alloc(sizeof *g);
@@ -344,8 +344,8 @@ static cb_code make_current(segments *g, size_t size, uint64_t fresh_number, boo
 	return code == CB_EXISTS ? CB_OK : code;
 }
 
-static cb_code append(segments *g, span bytes, uint64_t fresh_number, bool *need_number, uint64_t *out_segment, uint64_t *out_offset,
-                      cb_error *err)
+static cb_code append(segments *g, span bytes, uint64_t fresh_number, bool *need_number, uint64_t *out_segment,
+                      uint64_t *out_offset, cb_error *err)
 {
 	CB_TRY(make_current(g, bytes.size, fresh_number, need_number, err));
 	if (*need_number) return CB_OK;
@@ -359,8 +359,8 @@ static cb_code append(segments *g, span bytes, uint64_t fresh_number, bool *need
 	return CB_OK;
 }
 
-cb_code segment_append(segments *g, span bytes, uint64_t fresh_number, bool *need_number, uint64_t *out_segment, uint64_t *out_offset,
-                       cb_error *err)
+cb_code segment_append(segments *g, span bytes, uint64_t fresh_number, bool *need_number, uint64_t *out_segment,
+                       uint64_t *out_offset, cb_error *err)
 {
 	*need_number = false;
 	(void)pthread_mutex_lock(&g->mutex);

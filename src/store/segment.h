@@ -17,8 +17,8 @@ typedef struct segments segments;
 enum { SEGMENT_ID_BYTES = 16 };
 
 /* `folder` is made when missing and not read_only. id: the store's, checked in every segment. */
-cb_code segments_open(const char *folder, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults, segments **out,
-                      cb_error *err);
+cb_code segments_open(const char *folder, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults,
+                      segments **out, cb_error *err);
 void segments_close(segments *g); /* accepts NULL; gives up all claims */
 /* In the child of a fork: closes descriptors, which leaves the parent's claims alone. Async-signal-safe. */
 void segments_forget_fds(segments *g);
@@ -27,8 +27,8 @@ void segments_forget_fds(segments *g);
  * Appends to the current segment. *need_number is set (and nothing done) when a new file is needed and fresh_number is 0 or in use:
  * get a number and call again. On success the segment is pinned once.
  */
-cb_code segment_append(segments *g, span bytes, uint64_t fresh_number, bool *need_number, uint64_t *out_segment, uint64_t *out_offset,
-                       cb_error *err);
+cb_code segment_append(segments *g, span bytes, uint64_t fresh_number, bool *need_number, uint64_t *out_segment,
+                       uint64_t *out_offset, cb_error *err);
 /* Returns once everything appended so far survives a power cut. On failure the segment is abandoned: no more appends to it. */
 cb_code segment_flush(segments *g, cb_error *err);
 /* Raised by every failed flush: bytes appended before one may not be there. */

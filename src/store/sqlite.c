@@ -13,31 +13,43 @@ static cb_code code_of(const sqlite_engine *e, int rc)
 {
 	int system = sqlite3_system_errno(e->db);
 	switch (rc & 0xff) {
-	case SQLITE_NOMEM: return CB_NOMEM;
-	case SQLITE_FULL: return CB_NOSPACE;
+	case SQLITE_NOMEM:
+		return CB_NOMEM;
+	case SQLITE_FULL:
+		return CB_NOSPACE;
 	case SQLITE_BUSY:
-	case SQLITE_LOCKED: return CB_BUSY;
-	case SQLITE_CORRUPT: return CB_CORRUPT;
-	case SQLITE_NOTADB: return CB_FOREIGN;
-	case SQLITE_READONLY: return CB_READONLY;
+	case SQLITE_LOCKED:
+		return CB_BUSY;
+	case SQLITE_CORRUPT:
+		return CB_CORRUPT;
+	case SQLITE_NOTADB:
+		return CB_FOREIGN;
+	case SQLITE_READONLY:
+		return CB_READONLY;
 	case SQLITE_PERM:
-	case SQLITE_AUTH: return CB_DENIED;
-	case SQLITE_TOOBIG: return CB_TOOBIG;
-	case SQLITE_CANTOPEN: return system == EROFS ? CB_READONLY : system == EACCES ? CB_DENIED : CB_IO;
+	case SQLITE_AUTH:
+		return CB_DENIED;
+	case SQLITE_TOOBIG:
+		return CB_TOOBIG;
+	case SQLITE_CANTOPEN:
+		return system == EROFS ? CB_READONLY : system == EACCES ? CB_DENIED : CB_IO;
 	case SQLITE_IOERR:
 		if (rc == SQLITE_IOERR_NOMEM) return CB_NOMEM;
 		return system == ENOSPC || system == EDQUOT ? CB_NOSPACE : CB_IO;
 	case SQLITE_CONSTRAINT:
-		return rc == SQLITE_CONSTRAINT_PRIMARYKEY || rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_ROWID ? CB_EXISTS
-		                                                                                                         : CB_INVALID;
-	default: return CB_INTERNAL;
+		return rc == SQLITE_CONSTRAINT_PRIMARYKEY || rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_ROWID
+		               ? CB_EXISTS
+		               : CB_INVALID;
+	default:
+		return CB_INTERNAL;
 	}
 }
 
 cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err)
 {
 	cb_code code = code_of(e, rc);
-	if (code == CB_CORRUPT) return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
+	if (code == CB_CORRUPT)
+		return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
 	if (code == CB_NOSPACE) return cb_err_set(err, code, "%s: no space left on the device", e->file);
 	return cb_err_set(err, code, "%s: %s", e->file, sqlite3_errmsg(e->db));
 }
@@ -59,15 +71,20 @@ static cb_code prepare(const sqlite_engine *e, sql_id id, sqlite3_stmt **out, cb
 static int bind_one(sqlite3_stmt *stmt, int at, char letter, va_list *args)
 {
 	switch (letter) {
-	case 'u': return sqlite3_bind_int64(stmt, at, (sqlite3_int64)va_arg(*args, uint64_t));
-	case 'i': return sqlite3_bind_int64(stmt, at, va_arg(*args, int64_t));
-	case 't': return sqlite3_bind_text(stmt, at, va_arg(*args, const char *), -1, SQLITE_STATIC);
+	case 'u':
+		return sqlite3_bind_int64(stmt, at, (sqlite3_int64)va_arg(*args, uint64_t));
+	case 'i':
+		return sqlite3_bind_int64(stmt, at, va_arg(*args, int64_t));
+	case 't':
+		return sqlite3_bind_text(stmt, at, va_arg(*args, const char *), -1, SQLITE_STATIC);
 	case 'b': {
 		span s = va_arg(*args, span);
 		return s.size ? sqlite3_bind_blob64(stmt, at, s.bytes, s.size, SQLITE_STATIC) : sqlite3_bind_zeroblob(stmt, at, 0);
 	}
-	case 'n': return sqlite3_bind_null(stmt, at);
-	default: return SQLITE_MISUSE;
+	case 'n':
+		return sqlite3_bind_null(stmt, at);
+	default:
+		return SQLITE_MISUSE;
 	}
 }
 

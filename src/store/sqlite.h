@@ -11,93 +11,93 @@ enum {
 	SQL_SCHEMA_VERSION = 1,
 };
 
-#define SQL_BOX_COLUMNS                                                                                     \
-	"b.id,b.name,b.created_ns,b.origin_box,b.origin_seq,b.deleted,b.quota_bytes,b.quota_files,"         \
+#define SQL_BOX_COLUMNS                                                                             \
+	"b.id,b.name,b.created_ns,b.origin_box,b.origin_seq,b.deleted,b.quota_bytes,b.quota_files," \
 	"b.quota_file_bytes,b.keep_steps,b.keep_ns,h.seq,h.state,h.root,h.root_box,h.root_seq,h.weight"
 #define SQL_BOX_FROM " FROM box b JOIN head h ON h.box=b.id "
-#define SQL_STEP_COLUMNS                                                                                    \
-	"box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,ended_ns,"   \
+#define SQL_STEP_COLUMNS                                                                                  \
+	"box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,ended_ns," \
 	"target,other_box,other_seq,params,result,changes IS NOT NULL"
 #define SQL_UP " FROM step WHERE box=?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
 #define SQL_DOWN SQL_UP " DESC"
 
 /* Statements prepared once per connection, when first used. */
-#define SQL_TABLE(X)                                                                                                            \
-	X(BEGIN_WRITE, "BEGIN IMMEDIATE")                                                                                       \
-	X(BEGIN_READ, "BEGIN")                                                                                                  \
-	X(COMMIT, "COMMIT")                                                                                                     \
-	X(ROLLBACK, "ROLLBACK")                                                                                                 \
-	X(COUNTERS_GET, "SELECT next_state,next_node,next_content,next_ino,next_box,next_segment,epoch FROM head WHERE box=0")  \
-	X(COUNTERS_SET, "UPDATE head SET next_state=?1,next_node=?2,next_content=?3,next_ino=?4,next_box=?5,next_segment=?6,"   \
-	                "epoch=?7 WHERE box=0")                                                                                 \
-	X(META_GET, "SELECT value FROM meta WHERE key=?1")                                                                      \
-	X(META_SET, "INSERT INTO meta(key,value) VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2")                        \
-	X(NODE_GET, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id=?1")                                          \
-	X(NODE_PUT, "INSERT INTO node(id,birth,sum,data) VALUES(?1,?2,?3,?4)")                                                  \
-	X(NODE_DELETE, "DELETE FROM node WHERE id=?1 AND birth<?2")                                                                      \
-	X(NODE_WALK, "SELECT id,birth,sum,length(data),0,0,NULL FROM node WHERE id>?1 ORDER BY id LIMIT ?2")                    \
-	X(NODE_WALK_DATA, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id>?1 ORDER BY id LIMIT ?2")               \
-	X(CONTENT_GET, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id=?1")                                 \
-	X(CONTENT_PUT, "INSERT INTO content(id,birth,sum,size,segment,offset,data) VALUES(?1,?2,?3,?4,?5,?6,?7)")               \
-	X(CONTENT_DELETE, "DELETE FROM content WHERE id=?1 AND birth<?2")                                                                \
-	X(CONTENT_WALK, "SELECT id,birth,sum,size,segment,offset,NULL FROM content WHERE id>?1 ORDER BY id LIMIT ?2")           \
-	X(CONTENT_WALK_DATA, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id>?1 ORDER BY id LIMIT ?2")      \
-	X(CONTENT_BIRTH, "UPDATE content SET birth=?2 WHERE id=?1")                                                             \
-	X(CONTENT_MOVE, "UPDATE content SET segment=?2,offset=?3 WHERE id=?1")                                                  \
-	X(SEGMENT_ROWS, "SELECT id,birth,sum,size,segment,offset,NULL FROM content INDEXED BY content_segment "                 \
-	                "WHERE segment=?1 AND segment<>0 ORDER BY offset")                                                      \
-	X(SEGMENT_LIST, "SELECT segment,count(*),sum(size) FROM content INDEXED BY content_segment WHERE segment<>0 "           \
-	                "GROUP BY segment")                                                                                     \
-	X(OWNER_INSERT, "INSERT INTO owner(epoch) VALUES(?1)")                                                                  \
-	X(OWNER_DELETE, "DELETE FROM owner WHERE id=?1")                                                                        \
-	X(OWNER_LIST, "SELECT id,epoch FROM owner ORDER BY id")                                                                 \
-	X(BOX_FIND, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.name=?1 AND b.deleted=0")                                   \
-	X(BOX_GET, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=?1")                                                      \
-	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted<=?1 ORDER BY b.name,b.id")                          \
-	X(BOX_FORKS, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.origin_box=?1 AND b.origin_box<>0 "                        \
-	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.box=b.id)) ORDER BY b.id")                       \
-	X(BOX_INSERT, "INSERT INTO box(id,name,created_ns,origin_box,origin_seq,deleted,quota_bytes,quota_files,"               \
-	              "quota_file_bytes,keep_steps,keep_ns,touch_last) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,0)")           \
-	X(BOX_UPDATE, "UPDATE box SET name=?2,created_ns=?3,origin_box=?4,origin_seq=?5,deleted=?6,quota_bytes=?7,"             \
-	              "quota_files=?8,quota_file_bytes=?9,keep_steps=?10,keep_ns=?11 WHERE id=?1")                              \
-	X(BOX_DELETE, "DELETE FROM box WHERE id=?1")                                                                            \
-	X(BOX_SETTINGS_DELETE, "DELETE FROM setting WHERE box=?1")                                                              \
-	X(HEAD_DELETE, "DELETE FROM head WHERE box=?1")                                                                         \
-	X(HEAD_INSERT, "INSERT INTO head(box,seq,state,root,root_box,root_seq,weight) VALUES(?1,?2,?3,?4,?5,?6,?7)")            \
-	X(HEAD_SET, "UPDATE head SET seq=?2,state=?3,root=?4,root_box=?5,root_seq=?6,weight=?7 WHERE box=?1")                   \
-	X(HEAD_GET, "SELECT seq,state,root,root_box,root_seq,weight FROM head WHERE box=?1")                                    \
-	X(STEP_UP, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_UP)                                                                   \
-	X(STEP_UP_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_UP)                                                        \
-	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_DOWN)                                                               \
-	X(STEP_DOWN_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_DOWN)                                                    \
-	X(STEP_ROOT_BEFORE, "SELECT seq,root FROM step INDEXED BY step_root WHERE box=?1 AND seq<=?2 AND root IS NOT NULL "     \
-	                    "ORDER BY seq DESC LIMIT 1")                                                                        \
-	X(STEP_PUT, "INSERT INTO step(box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"   \
-	            "ended_ns,target,other_box,other_seq,params,result,changes) "                                               \
-	            "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")                               \
-	X(STEP_ROOT_SET, "UPDATE step SET root=?3 WHERE box=?1 AND seq=?2")                                                     \
-	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE box=?1 AND seq=?2")                                                        \
-	X(STEP_DELETE, "DELETE FROM step WHERE box=?1 AND seq BETWEEN ?2 AND ?3")                                               \
-	X(TOUCH_DELETE, "DELETE FROM touch WHERE box=?1 AND seq BETWEEN ?2 AND ?3")                                             \
-	X(STEP_COUNT, "SELECT count(*) FROM step WHERE box=?1")                                                                 \
-	X(TOUCH_PUT, "INSERT OR IGNORE INTO touch(box,ino,seq) VALUES(?1,?2,?3)")                                               \
-	X(TOUCH_WALK, "SELECT seq FROM touch WHERE box=?1 AND ino=?2 AND seq<=?3 ORDER BY seq DESC")                            \
-	X(TOUCH_LAST, "SELECT touch_last FROM box WHERE id=?1")                                                                 \
-	X(TOUCH_LAST_SET, "UPDATE box SET touch_last=?2 WHERE id=?1")                                                           \
-	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 AND name=?2")                            \
-	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 ORDER BY seq,name")                     \
-	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns) VALUES(?1,?2,?3,?4)")                                \
-	X(CHECKPOINT_DELETE, "DELETE FROM checkpoint WHERE box=?1 AND name=?2")                                                 \
-	X(SETTING_GET, "SELECT key,value FROM setting WHERE box=?1 AND key=?2")                                                 \
-	X(SETTING_SET, "INSERT INTO setting(box,key,value) VALUES(?1,?2,?3) ON CONFLICT(box,key) DO UPDATE SET value=?3")       \
-	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                        \
+#define SQL_TABLE(X)                                                                                                           \
+	X(BEGIN_WRITE, "BEGIN IMMEDIATE")                                                                                      \
+	X(BEGIN_READ, "BEGIN")                                                                                                 \
+	X(COMMIT, "COMMIT")                                                                                                    \
+	X(ROLLBACK, "ROLLBACK")                                                                                                \
+	X(COUNTERS_GET, "SELECT next_state,next_node,next_content,next_ino,next_box,next_segment,epoch FROM head WHERE box=0") \
+	X(COUNTERS_SET, "UPDATE head SET next_state=?1,next_node=?2,next_content=?3,next_ino=?4,next_box=?5,next_segment=?6,"  \
+	                "epoch=?7 WHERE box=0")                                                                                \
+	X(META_GET, "SELECT value FROM meta WHERE key=?1")                                                                     \
+	X(META_SET, "INSERT INTO meta(key,value) VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2")                       \
+	X(NODE_GET, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id=?1")                                         \
+	X(NODE_PUT, "INSERT INTO node(id,birth,sum,data) VALUES(?1,?2,?3,?4)")                                                 \
+	X(NODE_DELETE, "DELETE FROM node WHERE id=?1 AND birth<?2")                                                            \
+	X(NODE_WALK, "SELECT id,birth,sum,length(data),0,0,NULL FROM node WHERE id>?1 ORDER BY id LIMIT ?2")                   \
+	X(NODE_WALK_DATA, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id>?1 ORDER BY id LIMIT ?2")              \
+	X(CONTENT_GET, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id=?1")                                \
+	X(CONTENT_PUT, "INSERT INTO content(id,birth,sum,size,segment,offset,data) VALUES(?1,?2,?3,?4,?5,?6,?7)")              \
+	X(CONTENT_DELETE, "DELETE FROM content WHERE id=?1 AND birth<?2")                                                      \
+	X(CONTENT_WALK, "SELECT id,birth,sum,size,segment,offset,NULL FROM content WHERE id>?1 ORDER BY id LIMIT ?2")          \
+	X(CONTENT_WALK_DATA, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id>?1 ORDER BY id LIMIT ?2")     \
+	X(CONTENT_BIRTH, "UPDATE content SET birth=?2 WHERE id=?1")                                                            \
+	X(CONTENT_MOVE, "UPDATE content SET segment=?2,offset=?3 WHERE id=?1")                                                 \
+	X(SEGMENT_ROWS, "SELECT id,birth,sum,size,segment,offset,NULL FROM content INDEXED BY content_segment "                \
+	                "WHERE segment=?1 AND segment<>0 ORDER BY offset")                                                     \
+	X(SEGMENT_LIST, "SELECT segment,count(*),sum(size) FROM content INDEXED BY content_segment WHERE segment<>0 "          \
+	                "GROUP BY segment")                                                                                    \
+	X(OWNER_INSERT, "INSERT INTO owner(epoch) VALUES(?1)")                                                                 \
+	X(OWNER_DELETE, "DELETE FROM owner WHERE id=?1")                                                                       \
+	X(OWNER_LIST, "SELECT id,epoch FROM owner ORDER BY id")                                                                \
+	X(BOX_FIND, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.name=?1 AND b.deleted=0")                                  \
+	X(BOX_GET, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=?1")                                                     \
+	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted<=?1 ORDER BY b.name,b.id")                         \
+	X(BOX_FORKS, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.origin_box=?1 AND b.origin_box<>0 "                       \
+	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.box=b.id)) ORDER BY b.id")                      \
+	X(BOX_INSERT, "INSERT INTO box(id,name,created_ns,origin_box,origin_seq,deleted,quota_bytes,quota_files,"              \
+	              "quota_file_bytes,keep_steps,keep_ns,touch_last) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,0)")          \
+	X(BOX_UPDATE, "UPDATE box SET name=?2,created_ns=?3,origin_box=?4,origin_seq=?5,deleted=?6,quota_bytes=?7,"            \
+	              "quota_files=?8,quota_file_bytes=?9,keep_steps=?10,keep_ns=?11 WHERE id=?1")                             \
+	X(BOX_DELETE, "DELETE FROM box WHERE id=?1")                                                                           \
+	X(BOX_SETTINGS_DELETE, "DELETE FROM setting WHERE box=?1")                                                             \
+	X(HEAD_DELETE, "DELETE FROM head WHERE box=?1")                                                                        \
+	X(HEAD_INSERT, "INSERT INTO head(box,seq,state,root,root_box,root_seq,weight) VALUES(?1,?2,?3,?4,?5,?6,?7)")           \
+	X(HEAD_SET, "UPDATE head SET seq=?2,state=?3,root=?4,root_box=?5,root_seq=?6,weight=?7 WHERE box=?1")                  \
+	X(HEAD_GET, "SELECT seq,state,root,root_box,root_seq,weight FROM head WHERE box=?1")                                   \
+	X(STEP_UP, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_UP)                                                                  \
+	X(STEP_UP_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_UP)                                                       \
+	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_DOWN)                                                              \
+	X(STEP_DOWN_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_DOWN)                                                   \
+	X(STEP_ROOT_BEFORE, "SELECT seq,root FROM step INDEXED BY step_root WHERE box=?1 AND seq<=?2 AND root IS NOT NULL "    \
+	                    "ORDER BY seq DESC LIMIT 1")                                                                       \
+	X(STEP_PUT, "INSERT INTO step(box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"  \
+	            "ended_ns,target,other_box,other_seq,params,result,changes) "                                              \
+	            "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")                              \
+	X(STEP_ROOT_SET, "UPDATE step SET root=?3 WHERE box=?1 AND seq=?2")                                                    \
+	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE box=?1 AND seq=?2")                                                       \
+	X(STEP_DELETE, "DELETE FROM step WHERE box=?1 AND seq BETWEEN ?2 AND ?3")                                              \
+	X(TOUCH_DELETE, "DELETE FROM touch WHERE box=?1 AND seq BETWEEN ?2 AND ?3")                                            \
+	X(STEP_COUNT, "SELECT count(*) FROM step WHERE box=?1")                                                                \
+	X(TOUCH_PUT, "INSERT OR IGNORE INTO touch(box,ino,seq) VALUES(?1,?2,?3)")                                              \
+	X(TOUCH_WALK, "SELECT seq FROM touch WHERE box=?1 AND ino=?2 AND seq<=?3 ORDER BY seq DESC")                           \
+	X(TOUCH_LAST, "SELECT touch_last FROM box WHERE id=?1")                                                                \
+	X(TOUCH_LAST_SET, "UPDATE box SET touch_last=?2 WHERE id=?1")                                                          \
+	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 AND name=?2")                           \
+	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 ORDER BY seq,name")                    \
+	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns) VALUES(?1,?2,?3,?4)")                               \
+	X(CHECKPOINT_DELETE, "DELETE FROM checkpoint WHERE box=?1 AND name=?2")                                                \
+	X(SETTING_GET, "SELECT key,value FROM setting WHERE box=?1 AND key=?2")                                                \
+	X(SETTING_SET, "INSERT INTO setting(box,key,value) VALUES(?1,?2,?3) ON CONFLICT(box,key) DO UPDATE SET value=?3")      \
+	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                       \
 	X(SETTING_LIST, "SELECT key,value FROM setting WHERE box=?1 ORDER BY key")
 
 typedef enum sql_id {
 #define SQL_X_(name, text) SQL_##name,
 	SQL_TABLE(SQL_X_)
 #undef SQL_X_
-	SQL_COUNT,
+		SQL_COUNT,
 } sql_id;
 
 typedef struct sqlite_engine {
@@ -148,6 +148,9 @@ static inline uint64_t sql_bound(uint64_t v)
 	return v > INT64_MAX ? INT64_MAX : v;
 }
 
+/* From version n to n + 1 (sqlite_schema.c). */
+extern const char *const sqlite_migrations[SQL_SCHEMA_VERSION];
+
 /* The operations, by file. */
 cb_code sqlite_counters_get(engine *e, uint64_t out[STORE_COUNTERS], cb_error *err);
 cb_code sqlite_counters_set(engine *e, const uint64_t values[STORE_COUNTERS], cb_error *err);
@@ -158,8 +161,8 @@ cb_code sqlite_row_put(engine *e, bool is_node, const engine_row *row, cb_error 
 cb_code sqlite_row_delete(engine *e, bool is_node, uint64_t id, uint64_t horizon, cb_error *err);
 cb_code sqlite_content_birth_set(engine *e, uint64_t id, uint64_t birth, cb_error *err);
 cb_code sqlite_content_move(engine *e, uint64_t id, uint64_t segment, uint64_t offset, cb_error *err);
-cb_code sqlite_row_walk(engine *e, bool is_node, uint64_t after, uint64_t limit, bool with_data, engine_row_visit visit, void *context,
-                        cb_error *err);
+cb_code sqlite_row_walk(engine *e, bool is_node, uint64_t after, uint64_t limit, bool with_data, engine_row_visit visit,
+                        void *context, cb_error *err);
 cb_code sqlite_segment_rows(engine *e, uint64_t segment, engine_row_visit visit, void *context, cb_error *err);
 cb_code sqlite_segment_list(engine *e, engine_segment_visit visit, void *context, cb_error *err);
 cb_code sqlite_owner_insert(engine *e, uint64_t epoch, uint64_t *out_owner, cb_error *err);
@@ -183,8 +186,8 @@ cb_code sqlite_setting_get(engine *e, uint64_t box, const char *key, char **out,
 cb_code sqlite_setting_set(engine *e, uint64_t box, const char *key, const char *value, cb_error *err);
 cb_code sqlite_setting_list(engine *e, uint64_t box, store_setting_visit visit, void *context, cb_error *err);
 
-cb_code sqlite_step_walk(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit, void *context,
-                         cb_error *err);
+cb_code sqlite_step_walk(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit,
+                         void *context, cb_error *err);
 cb_code sqlite_step_root_before(engine *e, uint64_t box, uint64_t seq, uint64_t *out_seq, uint64_t *out_root, cb_error *err);
 cb_code sqlite_step_put(engine *e, const store_step *step, uint64_t epoch, cb_error *err);
 cb_code sqlite_step_root_set(engine *e, uint64_t box, uint64_t seq, bool has_root, uint64_t root, cb_error *err);
@@ -192,7 +195,8 @@ cb_code sqlite_step_gap_set(engine *e, uint64_t box, uint64_t seq, cb_error *err
 cb_code sqlite_step_delete(engine *e, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err);
 cb_code sqlite_step_count(engine *e, uint64_t box, uint64_t *out, cb_error *err);
 cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err);
-cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context, cb_error *err);
+cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
+                          cb_error *err);
 cb_code sqlite_touch_last(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err);
 cb_code sqlite_touch_last_set(engine *e, uint64_t box, uint64_t seq, cb_error *err);
 

@@ -83,8 +83,8 @@ cb_code sqlite_box_forks(engine *e, uint64_t origin, store_box_visit visit, void
 static cb_code box_write(engine *e, sql_id id, const store_box *b, uint64_t *out_changed, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, id, &u, err, "utiuuiuuuui", b->id, b->name, b->created_ns, b->origin_box, b->origin_seq, (int64_t)b->deleted,
-	                b->quota_bytes, b->quota_files, b->quota_file_bytes, b->keep_steps, b->keep_ns));
+	CB_TRY(sql_take(e, id, &u, err, "utiuuiuuuui", b->id, b->name, b->created_ns, b->origin_box, b->origin_seq,
+	                (int64_t)b->deleted, b->quota_bytes, b->quota_files, b->quota_file_bytes, b->keep_steps, b->keep_ns));
 	cb_code code = sql_finish(e, &u, out_changed, err);
 	return code == CB_EXISTS ? cb_err_set(err, CB_EXISTS, "a box '%s' exists already", b->name) : code;
 }

@@ -14,41 +14,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { HEADER_BYTES = 100 };
-
-/*
- * Scripts from version n to n + 1, never edited once released. docs/format.md explains each column.
- *
- * `head` is small and hot: a commit changes the box's row and row 0, which holds the store's counters, on the same page.
- */
-static const char *const migrations[SQL_SCHEMA_VERSION] = {
-	"CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
-	"CREATE TABLE head(box INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state INTEGER NOT NULL, root INTEGER NOT NULL,"
-	" root_box INTEGER NOT NULL, root_seq INTEGER NOT NULL, weight INTEGER NOT NULL,"
-	" next_state INTEGER, next_node INTEGER, next_content INTEGER, next_ino INTEGER, next_box INTEGER, next_segment INTEGER,"
-	" epoch INTEGER) STRICT;"
-	"INSERT INTO head VALUES(0,0,0,0,0,0,0, 1,1,1,16,1,1,1);"
-	"CREATE TABLE box(id INTEGER PRIMARY KEY, name TEXT NOT NULL, created_ns INTEGER NOT NULL, origin_box INTEGER NOT NULL,"
-	" origin_seq INTEGER NOT NULL, deleted INTEGER NOT NULL, quota_bytes INTEGER NOT NULL, quota_files INTEGER NOT NULL,"
-	" quota_file_bytes INTEGER NOT NULL, keep_steps INTEGER NOT NULL, keep_ns INTEGER NOT NULL, touch_last INTEGER NOT NULL) STRICT;"
-	"CREATE UNIQUE INDEX box_name ON box(name) WHERE deleted=0;"
-	"CREATE INDEX box_origin ON box(origin_box) WHERE origin_box<>0;"
-	"CREATE TABLE step(box INTEGER NOT NULL, seq INTEGER NOT NULL, state INTEGER NOT NULL, epoch INTEGER NOT NULL, root INTEGER,"
-	" gap INTEGER NOT NULL, weight INTEGER NOT NULL, kind TEXT NOT NULL, who TEXT NOT NULL, params_content INTEGER NOT NULL,"
-	" result_content INTEGER NOT NULL, started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL, target INTEGER NOT NULL,"
-	" other_box INTEGER NOT NULL, other_seq INTEGER NOT NULL, params BLOB NOT NULL, result BLOB NOT NULL, changes BLOB,"
-	" PRIMARY KEY(box,seq)) STRICT, WITHOUT ROWID;"
-	"CREATE INDEX step_root ON step(box,seq,root) WHERE root IS NOT NULL;"
-	"CREATE TABLE touch(box INTEGER NOT NULL, ino INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(box,ino,seq))"
-	" STRICT, WITHOUT ROWID;"
-	"CREATE TABLE checkpoint(box INTEGER NOT NULL, name TEXT NOT NULL, seq INTEGER NOT NULL, created_ns INTEGER NOT NULL,"
-	" PRIMARY KEY(box,name)) STRICT, WITHOUT ROWID;"
-	"CREATE TABLE setting(box INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(box,key)) STRICT, WITHOUT ROWID;"
-	"CREATE TABLE node(id INTEGER PRIMARY KEY, birth INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL) STRICT;"
-	"CREATE TABLE content(id INTEGER PRIMARY KEY, birth INTEGER NOT NULL, sum INTEGER NOT NULL, size INTEGER NOT NULL,"
-	" segment INTEGER NOT NULL, offset INTEGER NOT NULL, data BLOB) STRICT;"
-	"CREATE INDEX content_segment ON content(segment,offset,size) WHERE segment<>0;"
-	"CREATE TABLE owner(id INTEGER PRIMARY KEY AUTOINCREMENT, epoch INTEGER NOT NULL) STRICT;",
+enum {
+	HEADER_BYTES = 100,
+	REWRITE_BYTES = 64 << 10,
 };
 
 /* ---- transactions ---- */
@@ -78,7 +46,8 @@ static void rollback(engine *e)
 static cb_code write_commit(engine *e, cb_error *err)
 {
 	/* SQLite ends a transaction by itself after some failures; a COMMIT would then report that there is none. */
-	if (sqlite3_get_autocommit(sql_engine(e)->db)) return cb_err_set(err, CB_IO, "the transaction was rolled back by an earlier error");
+	if (sqlite3_get_autocommit(sql_engine(e)->db))
+		return cb_err_set(err, CB_IO, "the transaction was rolled back by an earlier error");
 	cb_code code = run(e, SQL_COMMIT, err);
 	if (code == CB_OK) return CB_OK;
 	if (is_flush_failure(sqlite3_extended_errcode(sql_engine(e)->db))) e->flush_failed = true; /* of a restarted log's header */
@@ -129,17 +98,39 @@ static void tidy(engine *base)
 	base->log_pages = 0; /* the next commit tells how much is really left */
 }
 
+/* After a failed flush the kernel calls the pages clean: only writing them again makes the next flush mean something. */
+static cb_code log_write_again(const sqlite_engine *e, cb_error *err)
+{
+	sqlite3_file *log = NULL;
+	sqlite3_int64 size = 0;
+	int rc = sqlite3_file_control(e->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+	if (rc != SQLITE_OK || !log || !log->pMethods) return CB_OK;
+	AUTO_FREE uint8_t *piece = mem_alloc_aligned(REWRITE_BYTES);
+	if (!piece) return cb_err_nomem(err);
+	rc = log->pMethods->xFileSize(log, &size);
+	for (sqlite3_int64 at = 0; rc == SQLITE_OK && at < size; at += REWRITE_BYTES) {
+		int n = size - at < REWRITE_BYTES ? (int)(size - at) : REWRITE_BYTES;
+		rc = log->pMethods->xRead(log, piece, n, at);
+		if (rc == SQLITE_OK) rc = log->pMethods->xWrite(log, piece, n, at);
+	}
+	if (rc == SQLITE_OK) rc = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+	return rc == SQLITE_OK ? CB_OK : cb_err_set(err, CB_IO, "%s-wal cannot be flushed: see to the disk", e->file);
+}
+
+/* Under the writer lock: nobody appends to the log meanwhile. */
 static cb_code repair(engine *base, cb_error *err)
 {
 	sqlite_engine *e = sql_engine(base);
 	if (e->memory) return CB_OK;
+	CB_TRY(log_write_again(e, err));
 	int left = 0, done = 0;
 	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, &left, &done);
 	if (rc != SQLITE_OK) return sql_error(e, rc, err);
 	sqlite3_stmt *stmt = NULL;
 	rc = sqlite3_prepare_v2(e->db, "PRAGMA quick_check(1)", -1, &stmt, NULL);
 	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
-	bool sound = rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) && strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
+	bool sound =
+		rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) && strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
 	(void)sqlite3_finalize(stmt);
 	return sound ? CB_OK : cb_err_set(err, CB_CORRUPT, "%s is damaged after a failed flush: restore a backup", e->file);
 }
@@ -231,7 +222,9 @@ static cb_code set_up(sqlite_engine *e, const engine_options *o, cb_error *err)
 	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 	/* SQLite's cap on a value: a damaged length must not become a huge allocation. */
 	(void)sqlite3_limit(e->db, SQLITE_LIMIT_LENGTH, 64 << 20);
-	CB_TRY(sql_exec(e, "PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA cell_size_check=ON", err));
+	CB_TRY(sql_exec(e,
+	                "PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA cell_size_check=ON",
+	                err));
 	if (!o->file) return CB_OK;
 	(void)sqlite3_wal_hook(e->db, after_commit, &e->base);
 	return sql_exec(e, "PRAGMA mmap_size=1073741824", err);
@@ -253,16 +246,18 @@ static cb_code look_first(const sqlite_engine *e, cb_error *err)
 	int rc = f->pMethods->xRead(f, head, sizeof head, 0);
 	if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) return cb_err_set(err, CB_IO, "cannot read %s", e->file);
 	uint32_t application = be32(head + 68);
-	if (rc == SQLITE_OK && memcmp(head, "SQLite format 3", 16) == 0 && (application == SQL_APPLICATION_ID || application == 0)) return CB_OK;
+	if (rc == SQLITE_OK && memcmp(head, "SQLite format 3", 16) == 0 && (application == SQL_APPLICATION_ID || application == 0))
+		return CB_OK;
 	return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
 }
 
 static cb_code migrate(const sqlite_engine *e, int64_t from, cb_error *err)
 {
 	char last[96];
-	(void)snprintf(last, sizeof last, "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT", SQL_APPLICATION_ID, SQL_SCHEMA_VERSION);
+	(void)snprintf(last, sizeof last, "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT", SQL_APPLICATION_ID,
+	               SQL_SCHEMA_VERSION);
 	cb_code code = sql_exec(e, "BEGIN IMMEDIATE", err);
-	for (int64_t v = from; code == CB_OK && v < SQL_SCHEMA_VERSION; v++) code = sql_exec(e, migrations[v], err);
+	for (int64_t v = from; code == CB_OK && v < SQL_SCHEMA_VERSION; v++) code = sql_exec(e, sqlite_migrations[v], err);
 	if (code == CB_OK) code = sql_exec(e, last, err);
 	if (code != CB_OK && !sqlite3_get_autocommit(e->db)) (void)sql_exec(e, "ROLLBACK", NULL);
 	return code;
@@ -282,7 +277,9 @@ static cb_code check_version(const sqlite_engine *e, bool read_only, cb_error *e
 		                  SQL_SCHEMA_VERSION);
 	if (version < 0) return cb_err_set(err, CB_CORRUPT, "%s has format %" PRId64 ": restore a backup", e->file, version);
 	if (version == SQL_SCHEMA_VERSION) return CB_OK;
-	if (read_only) return cb_err_set(err, CB_READONLY, "%s must be brought to format %d: open it once for writing", e->file, SQL_SCHEMA_VERSION);
+	if (read_only)
+		return cb_err_set(err, CB_READONLY, "%s must be brought to format %d: open it once for writing", e->file,
+		                  SQL_SCHEMA_VERSION);
 	return migrate(e, version, err);
 }
 
@@ -291,9 +288,11 @@ static cb_code use_wal(const sqlite_engine *e, cb_error *err)
 	sqlite3_stmt *stmt = NULL;
 	int rc = sqlite3_prepare_v2(e->db, "PRAGMA journal_mode=WAL", -1, &stmt, NULL);
 	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
-	bool wal = rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) && strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") == 0;
-	cb_code code = wal ? CB_OK : rc == SQLITE_ROW ? cb_err_set(err, CB_UNSUPPORTED, "%s: this filesystem cannot hold a shared log", e->file)
-	                                             : sql_error(e, rc, err);
+	bool wal =
+		rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) && strcmp((const char *)sqlite3_column_text(stmt, 0), "wal") == 0;
+	cb_code code = wal                ? CB_OK
+	               : rc == SQLITE_ROW ? cb_err_set(err, CB_UNSUPPORTED, "%s: this filesystem cannot hold a shared log", e->file)
+	                                  : sql_error(e, rc, err);
 	(void)sqlite3_finalize(stmt);
 	return code;
 }

@@ -19,7 +19,8 @@ cb_code sqlite_counters_set(engine *e, const uint64_t values[STORE_COUNTERS], cb
 {
 	_Static_assert(STORE_COUNTERS == 7, "the statement has seven places");
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_COUNTERS_SET, &u, err, "uuuuuuu", values[0], values[1], values[2], values[3], values[4], values[5], values[6]));
+	CB_TRY(sql_take(e, SQL_COUNTERS_SET, &u, err, "uuuuuuu", values[0], values[1], values[2], values[3], values[4], values[5],
+	                values[6]));
 	return sql_finish(e, &u, NULL, err);
 }
 
@@ -84,7 +85,8 @@ cb_code sqlite_row_put(engine *e, bool is_node, const engine_row *r, cb_error *e
 	} else if (r->segment != 0) {
 		CB_TRY(sql_take(e, SQL_CONTENT_PUT, &u, err, "uuuuuun", r->id, r->birth, r->sum, r->size, r->segment, r->offset));
 	} else {
-		CB_TRY(sql_take(e, SQL_CONTENT_PUT, &u, err, "uuuuuub", r->id, r->birth, r->sum, r->size, (uint64_t)0, (uint64_t)0, r->data));
+		CB_TRY(sql_take(e, SQL_CONTENT_PUT, &u, err, "uuuuuub", r->id, r->birth, r->sum, r->size, (uint64_t)0, (uint64_t)0,
+		                r->data));
 	}
 	return sql_finish(e, &u, NULL, err);
 }
@@ -119,7 +121,8 @@ cb_code sqlite_content_move(engine *e, uint64_t id, uint64_t segment, uint64_t o
 	return content_change(e, &u, id, err);
 }
 
-static cb_code rows_visit(engine *e, const sql_use *u, bool is_node, bool with_data, engine_row_visit visit, void *context, cb_error *err)
+static cb_code rows_visit(engine *e, const sql_use *u, bool is_node, bool with_data, engine_row_visit visit, void *context,
+                          cb_error *err)
 {
 	for (;;) {
 		bool found = false;
@@ -133,8 +136,8 @@ static cb_code rows_visit(engine *e, const sql_use *u, bool is_node, bool with_d
 	}
 }
 
-cb_code sqlite_row_walk(engine *e, bool is_node, uint64_t after, uint64_t limit, bool with_data, engine_row_visit visit, void *context,
-                        cb_error *err)
+cb_code sqlite_row_walk(engine *e, bool is_node, uint64_t after, uint64_t limit, bool with_data, engine_row_visit visit,
+                        void *context, cb_error *err)
 {
 	static const sql_id ids[2][2] = {{SQL_CONTENT_WALK, SQL_CONTENT_WALK_DATA}, {SQL_NODE_WALK, SQL_NODE_WALK_DATA}};
 	AUTO_SQL sql_use u = {0};

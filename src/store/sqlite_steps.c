@@ -30,8 +30,8 @@ static cb_code step_read(const sql_use *u, bool with_changes, store_step *out, c
 	return bad ? sql_damaged("step", err) : CB_OK;
 }
 
-cb_code sqlite_step_walk(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit, void *context,
-                         cb_error *err)
+cb_code sqlite_step_walk(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit,
+                         void *context, cb_error *err)
 {
 	static const sql_id ids[2][2] = {{SQL_STEP_UP, SQL_STEP_UP_CHANGES}, {SQL_STEP_DOWN, SQL_STEP_DOWN_CHANGES}};
 	bool down = from > to;
@@ -75,13 +75,13 @@ cb_code sqlite_step_put(engine *e, const store_step *s, uint64_t epoch, cb_error
 	uint64_t gap = s->gap;
 	AUTO_SQL sql_use u = {0};
 	if (s->has_root) {
-		CB_TRY(sql_take(e, SQL_STEP_PUT, &u, err, l, s->box, s->seq, s->state, epoch, s->root, gap, s->weight, s->kind, s->who,
-		                s->params_content, s->result_content, s->started_ns, s->ended_ns, s->target, s->other_box, s->other_seq, s->params,
-		                s->result, s->changes));
+		CB_TRY(sql_take(e, SQL_STEP_PUT, &u, err, l, s->box, s->seq, s->state, epoch, s->root, gap, s->weight, s->kind,
+		                s->who, s->params_content, s->result_content, s->started_ns, s->ended_ns, s->target, s->other_box,
+		                s->other_seq, s->params, s->result, s->changes));
 	} else {
-		CB_TRY(sql_take(e, SQL_STEP_PUT, &u, err, l, s->box, s->seq, s->state, epoch, gap, s->weight, s->kind, s->who, s->params_content,
-		                s->result_content, s->started_ns, s->ended_ns, s->target, s->other_box, s->other_seq, s->params, s->result,
-		                s->changes));
+		CB_TRY(sql_take(e, SQL_STEP_PUT, &u, err, l, s->box, s->seq, s->state, epoch, gap, s->weight, s->kind, s->who,
+		                s->params_content, s->result_content, s->started_ns, s->ended_ns, s->target, s->other_box,
+		                s->other_seq, s->params, s->result, s->changes));
 	}
 	cb_code code = sql_finish(e, &u, NULL, err);
 	return code == CB_EXISTS ? cb_err_set(err, code, "step %llu exists already", (unsigned long long)s->seq) : code;
@@ -140,7 +140,8 @@ cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t ino, uint64_t seq, cb
 	return sql_finish(e, &u, NULL, err);
 }
 
-cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context, cb_error *err)
+cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
+                          cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
 	CB_TRY(sql_take(e, SQL_TOUCH_WALK, &u, err, "uuu", box, ino, sql_bound(max_seq)));

@@ -24,7 +24,8 @@ static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to
 	int rc = sqlite3_backup_step(b, -1);
 	int end = sqlite3_backup_finish(b);
 	if (rc == SQLITE_DONE && end == SQLITE_OK) return CB_OK;
-	if (((end ? end : rc) & 0xff) == SQLITE_FULL) return cb_err_set(err, CB_NOSPACE, "%s: no space left on the device", to_file);
+	if (((end ? end : rc) & 0xff) == SQLITE_FULL)
+		return cb_err_set(err, CB_NOSPACE, "%s: no space left on the device", to_file);
 	return cb_err_set(err, CB_IO, "copying to %s: %s", to_file, sqlite3_errstr(end ? end : rc));
 }
 
@@ -51,28 +52,32 @@ static const question questions[] = {
 	{"SELECT id FROM box WHERE id NOT IN (SELECT box FROM head)", "box %lld has no head"},
 	{"SELECT DISTINCT box FROM step WHERE box NOT IN (SELECT id FROM box)", "steps of box %lld, which does not exist"},
 	{"SELECT DISTINCT box FROM touch WHERE box NOT IN (SELECT id FROM box)", "touched files of box %lld, which does not exist"},
-	{"SELECT DISTINCT box FROM checkpoint WHERE box NOT IN (SELECT id FROM box)", "checkpoints of box %lld, which does not exist"},
-	{"SELECT DISTINCT box FROM setting WHERE box<>0 AND box NOT IN (SELECT id FROM box)", "settings of box %lld, which does not exist"},
+	{"SELECT DISTINCT box FROM checkpoint WHERE box NOT IN (SELECT id FROM box)",
+         "checkpoints of box %lld, which does not exist"},
+	{"SELECT DISTINCT box FROM setting WHERE box<>0 AND box NOT IN (SELECT id FROM box)",
+         "settings of box %lld, which does not exist"},
 	{"SELECT c.seq FROM checkpoint c WHERE NOT EXISTS(SELECT 1 FROM step s WHERE s.box=c.box AND s.seq=c.seq)",
-	 "a checkpoint names step %lld, which does not exist"},
+         "a checkpoint names step %lld, which does not exist"},
 	{"SELECT box FROM step WHERE seq>(SELECT seq FROM head h WHERE h.box=step.box)", "box %lld has steps after its head"},
 	{"SELECT id FROM node WHERE birth>(SELECT epoch FROM head WHERE box=0)", "node %lld was born in the future"},
 	{"SELECT id FROM content WHERE birth>(SELECT epoch FROM head WHERE box=0)", "content %lld was born in the future"},
-	{"SELECT max(id) FROM node HAVING max(id)>=(SELECT next_node FROM head WHERE box=0)", "the node counter is not above node %lld"},
+	{"SELECT max(id) FROM node HAVING max(id)>=(SELECT next_node FROM head WHERE box=0)",
+         "the node counter is not above node %lld"},
 	{"SELECT max(id) FROM content HAVING max(id)>=(SELECT next_content FROM head WHERE box=0)",
-	 "the content counter is not above content %lld"},
-	{"SELECT max(id) FROM box HAVING max(id)>=(SELECT next_box FROM head WHERE box=0)", "the box counter is not above box %lld"},
+         "the content counter is not above content %lld"},
+	{"SELECT max(id) FROM box HAVING max(id)>=(SELECT next_box FROM head WHERE box=0)",
+         "the box counter is not above box %lld"},
 	{"SELECT max(state) FROM step HAVING max(state)>=(SELECT next_state FROM head WHERE box=0)",
-	 "the state counter is not above state %lld"},
+         "the state counter is not above state %lld"},
 	{"SELECT box FROM head WHERE box<>0 AND state>=(SELECT next_state FROM head WHERE box=0)",
-	 "the state counter is not above the head of box %lld"},
+         "the state counter is not above the head of box %lld"},
 	{"SELECT box FROM head WHERE root<>0 AND root NOT IN (SELECT id FROM node)", "the root of box %lld is missing"},
 	{"SELECT root FROM step INDEXED BY step_root WHERE root IS NOT NULL AND root<>0 AND root NOT IN (SELECT id FROM node)",
-	 "node %lld, the root of a step, is missing"},
+         "node %lld, the root of a step, is missing"},
 	{"SELECT params_content FROM step WHERE params_content<>0 AND params_content NOT IN (SELECT id FROM content)",
-	 "content %lld, the parameters of a step, is missing"},
+         "content %lld, the parameters of a step, is missing"},
 	{"SELECT result_content FROM step WHERE result_content<>0 AND result_content NOT IN (SELECT id FROM content)",
-	 "content %lld, the result of a step, is missing"},
+         "content %lld, the result of a step, is missing"},
 };
 
 static void complain_failed(const sqlite_engine *e, store_complain complain, void *context)

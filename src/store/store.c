@@ -58,7 +58,9 @@ cb_code store_need_write(store *s, cb_error *err)
 {
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
 	if (!store_in_write(s)) return cb_err_set(err, CB_INVALID, "no write transaction is open");
-	if (s->txn.failed != CB_OK) return cb_err_set(err, s->txn.failed, "an earlier write of this transaction failed: %s", cb_code_text(s->txn.failed));
+	if (s->txn.failed != CB_OK)
+		return cb_err_set(err, s->txn.failed, "an earlier write of this transaction failed: %s",
+		                  cb_code_text(s->txn.failed));
 	return CB_OK;
 }
 
@@ -70,8 +72,10 @@ cb_code store_wrote(store *s, cb_code code)
 	case CB_NOTFOUND:
 	case CB_STALE:
 	case CB_INVALID:
-	case CB_TOOBIG: break; /* nothing was half-done */
-	default: s->txn.failed = code;
+	case CB_TOOBIG:
+		break; /* nothing was half-done */
+	default:
+		s->txn.failed = code;
 	}
 	return code;
 }
@@ -112,10 +116,10 @@ cb_code store_write_begin(store *s, cb_error *err)
 	if (is_holder(s)) return cb_err_set(err, CB_INVALID, "a transaction is open already");
 	CB_TRY(check_poison(s, err));
 	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
-	cb_code code = lock_writer_take(s->lock_fd, &s->live, s->lock_timeout_ms, err);
+	cb_code code = lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err);
 	if (code == CB_OK) {
 		code = begin_locked(s, err);
-		if (code != CB_OK) lock_writer_release(s->lock_fd, &s->live);
+		if (code != CB_OK) lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	}
 	if (code != CB_OK) lock_turn_release(&s->turn);
 	return code;
@@ -142,7 +146,7 @@ static void finish(store *s, bool committed)
 	store_txn_clear(s, committed);
 	engine *e = s->engine;
 	if (committed && e->log_pages >= TIDY_HARD_PAGES) e->ops->tidy(e);
-	lock_writer_release(s->lock_fd, &s->live);
+	lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	if (committed && e->log_pages >= TIDY_PAGES) e->ops->tidy(e);
 	if (e->flush_failed) store_poison(s);
 }

@@ -33,14 +33,14 @@ typedef enum store_durability {
 typedef struct store_fault_plan store_fault_plan; /* fault.h */
 
 typedef struct store_options {
-	const char *path;             /* the store's folder; NULL: in memory */
-	bool create;                  /* make it when it is not there */
+	const char *path; /* the store's folder; NULL: in memory */
+	bool create;      /* make it when it is not there */
 	bool read_only;
 	store_durability durability;
-	size_t cache_bytes;           /* nodes and small contents kept in memory; 0: 64 MiB */
-	const clock_source *clock;    /* NULL: the system's */
-	store_fault_plan *faults;     /* NULL: none. Consulted at every write, flush and truncation */
-	int64_t lock_timeout_ms;      /* how long to wait for the writer lock; 0: 60,000; then CB_BUSY */
+	size_t cache_bytes;        /* nodes and small contents kept in memory; 0: 64 MiB */
+	const clock_source *clock; /* NULL: the system's */
+	store_fault_plan *faults;  /* NULL: none. Consulted at every write, flush and truncation */
+	int64_t lock_timeout_ms;   /* how long to wait for the writer lock; 0: 60,000; then CB_BUSY */
 } store_options;
 
 /* Errors: CB_NOTFOUND (no store and !create), CB_NEWER, CB_FOREIGN, CB_CORRUPT, CB_DENIED (folder of another user, or open to group
@@ -136,7 +136,7 @@ typedef struct store_head {
 	uint64_t root;     /* the nearest kept root at or before it: a node, 0 for an empty tree */
 	uint64_t root_box; /* the step that root belongs to: usually of this box, for a young fork of its origin */
 	uint64_t root_seq;
-	uint64_t weight;   /* key changes between root and head: decides the next key frame */
+	uint64_t weight; /* key changes between root and head: decides the next key frame */
 } store_head;
 
 typedef struct store_box {
@@ -145,17 +145,17 @@ typedef struct store_box {
 	int64_t created_ns;
 	uint64_t origin_box; /* 0: not a fork */
 	uint64_t origin_seq;
-	bool deleted;        /* invisible; kept while a living fork needs its steps */
+	bool deleted;                                        /* invisible; kept while a living fork needs its steps */
 	uint64_t quota_bytes, quota_files, quota_file_bytes; /* 0: no bound */
-	uint64_t keep_steps; /* retention: 0 keeps everything */
-	int64_t keep_ns;     /* retention: 0 keeps everything */
+	uint64_t keep_steps;                                 /* retention: 0 keeps everything */
+	int64_t keep_ns;                                     /* retention: 0 keeps everything */
 	store_head head;
 } store_box;
 
 typedef cb_code (*store_box_visit)(void *context, const store_box *box, cb_error *err);
 
-cb_code store_box_find(store *s, const char *name, store_box *out, cb_error *err);  /* living ones; CB_NOTFOUND */
-cb_code store_box_get(store *s, uint64_t id, store_box *out, cb_error *err);        /* deleted ones too */
+cb_code store_box_find(store *s, const char *name, store_box *out, cb_error *err); /* living ones; CB_NOTFOUND */
+cb_code store_box_get(store *s, uint64_t id, store_box *out, cb_error *err);       /* deleted ones too */
 cb_code store_box_list(store *s, bool with_deleted, store_box_visit visit, void *context, cb_error *err); /* by name */
 /* Living boxes (and deleted ones that still have steps) forked from `origin`. */
 cb_code store_box_forks(store *s, uint64_t origin, store_box_visit visit, void *context, cb_error *err);
@@ -163,7 +163,8 @@ cb_code store_box_forks(store *s, uint64_t origin, store_box_visit visit, void *
  * field but the head. */
 cb_code store_box_insert(store *s, const store_box *box, cb_error *err);
 cb_code store_box_update(store *s, const store_box *box, cb_error *err);
-cb_code store_box_remove(store *s, uint64_t id, cb_error *err); /* the row, its head, its settings; steps go with store_step_delete */
+cb_code store_box_remove(store *s, uint64_t id,
+                         cb_error *err); /* the row, its head, its settings; steps go with store_step_delete */
 cb_code store_head_get(store *s, uint64_t box, store_head *out, cb_error *err);
 cb_code store_head_set(store *s, uint64_t box, const store_head *head, cb_error *err);
 
@@ -171,32 +172,33 @@ cb_code store_head_set(store *s, uint64_t box, const store_head *head, cb_error 
 
 typedef struct store_step {
 	uint64_t box, seq;
-	uint64_t state;          /* the state after it; equals its predecessor's when nothing changed */
-	uint64_t epoch;          /* unused by callers on put */
-	const char *kind;        /* "write", "exec", "merge", ... never NULL */
-	const char *who;         /* never NULL, may be "" */
-	span params, result;     /* in the row, or when longer than 1,000 bytes in a content: */
+	uint64_t state;                          /* the state after it; equals its predecessor's when nothing changed */
+	uint64_t epoch;                          /* unused by callers on put */
+	const char *kind;                        /* "write", "exec", "merge", ... never NULL */
+	const char *who;                         /* never NULL, may be "" */
+	span params, result;                     /* in the row, or when longer than 1,000 bytes in a content: */
 	uint64_t params_content, result_content; /* 0: in the row */
 	int64_t started_ns, ended_ns;
-	uint64_t target;         /* undo: the step undone; redo: the undo undone; restore: 0 */
+	uint64_t target;               /* undo: the step undone; redo: the undo undone; restore: 0 */
 	uint64_t other_box, other_seq; /* second parent: merge source, restore source, fork origin; 0: none */
-	bool has_root;           /* root is the tree after this step (0 = empty tree) */
+	bool has_root;                 /* root is the tree after this step (0 = empty tree) */
 	uint64_t root;
-	bool has_changes;        /* changes holds the step's key changes; otherwise both neighbours have roots */
+	bool has_changes; /* changes holds the step's key changes; otherwise both neighbours have roots */
 	span changes;
-	uint64_t weight;         /* number of keys in changes */
-	bool gap;                /* its predecessor was pruned */
+	uint64_t weight; /* number of keys in changes */
+	bool gap;        /* its predecessor was pruned */
 } store_step;
 
 /* The step and its strings are lent for the duration of the call. Returning anything but CB_OK ends the walk with that code;
  * CB_INTERRUPTED ends it with CB_OK. */
 typedef cb_code (*store_step_visit)(void *context, const store_step *step, cb_error *err);
 
-cb_code store_step_get(store *s, uint64_t box, uint64_t seq, store_step_visit visit, void *context, cb_error *err); /* CB_NOTFOUND */
+cb_code store_step_get(store *s, uint64_t box, uint64_t seq, store_step_visit visit, void *context,
+                       cb_error *err); /* CB_NOTFOUND */
 /* from <= to: upwards, from > to: downwards; both ends included; pruned ones are simply not there. with_changes false leaves `changes`
  * unread (cheaper). */
-cb_code store_step_walk(store *s, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit, void *context,
-                        cb_error *err);
+cb_code store_step_walk(store *s, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit,
+                        void *context, cb_error *err);
 /* The newest step of `box` at or before seq that has a root; CB_NOTFOUND. */
 cb_code store_step_root_before(store *s, uint64_t box, uint64_t seq, uint64_t *out_seq, uint64_t *out_root, cb_error *err);
 /* Inside a write transaction: */
@@ -208,9 +210,11 @@ cb_code store_step_count(store *s, uint64_t box, uint64_t *out, cb_error *err);
 
 /* The steps that touched a file: (box, ino, seq) rows, written in batches. */
 typedef cb_code (*store_seq_visit)(void *context, uint64_t seq, cb_error *err);
-cb_code store_touch_put(store *s, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err);   /* idempotent */
-cb_code store_touch_walk(store *s, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context, cb_error *err); /* newest first */
-cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq, cb_error *err); /* all steps up to this one are indexed; 0 none */
+cb_code store_touch_put(store *s, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err); /* idempotent */
+cb_code store_touch_walk(store *s, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
+                         cb_error *err); /* newest first */
+cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq,
+                         cb_error *err); /* all steps up to this one are indexed; 0 none */
 cb_code store_touch_last_set(store *s, uint64_t box, uint64_t seq, cb_error *err);
 
 /* ---- checkpoints and settings ---- */
@@ -224,8 +228,9 @@ typedef struct store_checkpoint {
 
 typedef cb_code (*store_checkpoint_visit)(void *context, const store_checkpoint *c, cb_error *err);
 cb_code store_checkpoint_get(store *s, uint64_t box, const char *name, store_checkpoint *out, cb_error *err);
-cb_code store_checkpoint_list(store *s, uint64_t box, store_checkpoint_visit visit, void *context, cb_error *err); /* by seq, name */
-cb_code store_checkpoint_put(store *s, const store_checkpoint *c, cb_error *err); /* CB_EXISTS */
+cb_code store_checkpoint_list(store *s, uint64_t box, store_checkpoint_visit visit, void *context,
+                              cb_error *err);                                             /* by seq, name */
+cb_code store_checkpoint_put(store *s, const store_checkpoint *c, cb_error *err);         /* CB_EXISTS */
 cb_code store_checkpoint_delete(store *s, uint64_t box, const char *name, cb_error *err); /* CB_NOTFOUND */
 
 /* Free-form strings per box (0: the store): configuration, later policies. Value NULL deletes. out: free() it; CB_NOTFOUND. */

@@ -23,7 +23,8 @@
 enum {
 	FRAME_HEADER_BYTES = 24,
 	LOG_HEADER_BYTES = 32,
-	GATHER_BYTES = 256 << 10,
+	GATHER_BYTES =
+		124 << 10, /* SQLite's own VFS cuts longer writes at 128 KiB, and reports one of exactly that as a full disk */
 };
 
 typedef enum gather_state {
@@ -35,13 +36,13 @@ typedef enum gather_state {
 typedef struct shim_file {
 	sqlite3_file base;
 	store_fault_plan *plan;
-	const char *path;      /* SQLite's, lives as long as the file; NULL: a temporary one */
-	sqlite3_file *real;    /* behind this struct */
-	struct shim_file *log; /* of a database: its log, when open */
+	const char *path;           /* SQLite's, lives as long as the file; NULL: a temporary one */
+	sqlite3_file *real;         /* behind this struct */
+	struct shim_file *log;      /* of a database: its log, when open */
 	struct shim_file *database; /* of a log */
 	gather_state state;
-	bool commit_next;    /* the header that came last is a commit frame's */
-	uint8_t *gathered;   /* GATHER_BYTES, made when first needed */
+	bool commit_next;  /* the header that came last is a commit frame's */
+	uint8_t *gathered; /* GATHER_BYTES, made when first needed */
 	size_t gathered_size;
 	sqlite3_int64 gathered_at, frontier;
 } shim_file;

@@ -177,7 +177,8 @@ static void *reader_run(void *context)
 		uint64_t steps = 0;
 		if (store_read_begin(w->s, &err) != CB_OK) w->wrong = "read_begin";
 		if (store_head_get(w->s, w->box, &h, &err) != CB_OK) w->wrong = "head_get";
-		if (store_step_count(w->s, w->box, &steps, &err) != CB_OK || steps != h.seq) w->wrong = "the count is not of the head's state";
+		if (store_step_count(w->s, w->box, &steps, &err) != CB_OK || steps != h.seq)
+			w->wrong = "the count is not of the head's state";
 		if (store_head_get(w->s, w->box, &again, &err) != CB_OK || again.seq != h.seq) w->wrong = "the picture changed";
 		store_read_end(w->s);
 		if (!store_fresh(w->s, w->box, &stamp)) {
@@ -262,7 +263,8 @@ TEST(processes_take_turns)
 	}
 	for (size_t i = 0; i < WORKERS; i++) {
 		total += atomic_load(&m->done[i]);
-		test_note("process %zu: %u commits, longest wait %.1f ms", i, atomic_load(&m->done[i]), (double)atomic_load(&m->worst_us[i]) / 1000);
+		test_note("process %zu: %u commits, longest wait %.1f ms", i, atomic_load(&m->done[i]),
+		          (double)atomic_load(&m->worst_us[i]) / 1000);
 	}
 	test_note("%.0f commits a second", (double)total * 1e6 / (double)run_us);
 	cb_error err;
@@ -329,7 +331,8 @@ TEST(another_pid_namespace)
 			uint64_t theirs = 0, seen = 0;
 			bool good = true;
 			for (unsigned i = 0; i < 200; i++) good = good && increment(mine, box, &err) == CB_OK;
-			good = good && store_owner_begin(mine, &theirs, &err) == CB_OK && store_gc_begin(mine, &seen, &err) == CB_OK;
+			good = good && store_owner_begin(mine, &theirs, &err) == CB_OK &&
+			       store_gc_begin(mine, &seen, &err) == CB_OK;
 			good = good && seen == 1; /* the owner outside is seen to live */
 			store_gc_end(mine);
 			_exit(good && write(pipes[1], "x", 1) == 1 ? 0 : 1); /* without ending its owner */
@@ -371,6 +374,16 @@ TEST(lock_timeout_is_busy)
 	store_close(s);
 }
 
+#if defined(__has_feature)
+#define WITH_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define WITH_TSAN 1
+#else
+#define WITH_TSAN 0
+#endif
+
+/* ThreadSanitizer does not know that the parent's threads are gone in a child. */
+#if !WITH_TSAN
 /* A fork while other threads write: it waits for them, and both sides go on. */
 TEST(fork_beside_busy_threads)
 {
@@ -399,3 +412,4 @@ TEST(fork_beside_busy_threads)
 	check_clean(s);
 	store_close(s);
 }
+#endif
