@@ -22,6 +22,7 @@ typedef struct live_map {
 		waiters;          /* processes that wait for the writer lock; a killed one leaves it high: slower, not wrong */
 	_Atomic uint32_t poison;  /* a flush failed: no writes until a repair */
 	_Atomic uint32_t writing; /* a writer has made slots odd and not yet even again */
+	_Atomic uint32_t tidied;  /* pages in the log when it was last folded into the database */
 	_Atomic uint64_t sweeps;  /* raised before freed ranges of segments are given back */
 	_Alignas(64) _Atomic uint32_t released;         /* futex: raised when the writer lock is given up */
 	_Alignas(64) _Atomic uint32_t queue;            /* futex: raised when the place at the head of the queue is given up */

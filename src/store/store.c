@@ -140,14 +140,37 @@ void store_txn_clear(store *s, bool committed)
 	memset(t->touched, 0, sizeof t->touched);
 }
 
+/*
+ * One process in turn folds the log, each time it has grown by so much; otherwise all would, after every commit, once the log is long and
+ * busy readers and writers keep it from starting anew.
+ */
+static bool should_tidy(store *s)
+{
+	live_map *m = s->live.map;
+	uint64_t pages = s->engine->log_pages;
+	if (!m || pages < TIDY_PAGES) return pages >= TIDY_PAGES;
+	uint32_t last = atomic_load(&m->tidied);
+	if (last <= pages && pages - last < TIDY_PAGES) return false;
+	return atomic_compare_exchange_strong(&m->tidied, &last, (uint32_t)pages);
+}
+
+/* The log began anew: the next folding counts from its start. */
+static void note_restart(store *s)
+{
+	live_map *m = s->live.map;
+	if (m && s->engine->log_pages < TIDY_PAGES && atomic_load(&m->tidied) != 0) atomic_store(&m->tidied, 0);
+}
+
 /* After the database's commit or rollback. */
 static void finish(store *s, bool committed)
 {
 	store_txn_clear(s, committed);
 	engine *e = s->engine;
-	if (committed && e->log_pages >= TIDY_HARD_PAGES) e->ops->tidy(e);
+	bool tidy = committed && should_tidy(s), hard = e->log_pages >= TIDY_HARD_PAGES;
+	if (committed) note_restart(s);
+	if (tidy && hard) e->ops->tidy(e);
 	lock_writer_release(s->lock_fd, &s->live, &s->pace);
-	if (committed && e->log_pages >= TIDY_PAGES) e->ops->tidy(e);
+	if (tidy && !hard) e->ops->tidy(e);
 	if (e->flush_failed) store_poison(s);
 }
 

@@ -33,7 +33,7 @@ static char *pattern(size_t size, unsigned seed)
 	CHECK(bytes);
 	for (size_t i = 0; i < size; i++) bytes[i] = (char)((i * 31 + seed * 7 + (i >> 8)) & 0xff);
 	bytes[size] = 0;
-	return bytes;
+	return test_keep(bytes);
 }
 
 static void check_content(const char *path, const char *bytes, size_t size)
@@ -65,7 +65,6 @@ TEST_BOTH(sizes_around_every_form)
 		CHECK_OK(cb_ftruncate(f, sizes[i], &err));
 		CHECK_OK(cb_close(f, &err));
 		check_content("/work/f", bytes, sizes[i]);
-		free(bytes);
 	}
 	end();
 }
@@ -74,7 +73,7 @@ TEST_BOTH(writes_at_random_places)
 {
 	begin(memory);
 	enum { SIZE = 300000 };
-	char *model = calloc(1, SIZE);
+	char *model = test_keep(calloc(1, SIZE));
 	test_rng rng = {test_seed()};
 	cb_file *f = NULL;
 	CHECK_OK(cb_open(b, "/work/f", CB_READ | CB_WRITE | CB_CREATE, 0600, &f, &err));
@@ -92,7 +91,6 @@ TEST_BOTH(writes_at_random_places)
 			memcpy(model + at, bytes, n);
 			if (at + n > size) size = at + n;
 		}
-		free(bytes);
 		if (i % 29 == 0) CHECK_OK(cb_fsync(f, &err));
 		if (i % 20 == 0) check_content("/work/f", model, size);
 	}
@@ -130,7 +128,7 @@ TEST_BOTH(append_costs_what_it_adds)
 {
 	begin(memory);
 	char line[64];
-	buf all = BUF_INIT(SIZE_MAX);
+	AUTO_BUF buf all = BUF_INIT(SIZE_MAX);
 	cb_write_options append = {.append = true};
 	for (int i = 0; i < 2000; i++) {
 		int n = snprintf(line, sizeof(line), "line %d of a log\n", i);
@@ -252,6 +250,7 @@ TEST_BOTH(links)
 	CHECK_STR(must_read(b, "/work/s"), "two");
 	char *target = NULL;
 	CHECK_OK(cb_readlink(b, "/work/s", &target, &err));
+	(void)test_keep(target);
 	CHECK_STR(target, "../work/b");
 	CHECK_OK(cb_symlink(b, "/work/loop", "/work/loop", &err));
 	CHECK_CODE(cb_read_file(b, "/work/loop", &target, NULL, &err), CB_LOOP);
@@ -355,7 +354,7 @@ static const char *listed(buf *out)
 TEST_BOTH(attributes_tags_metadata)
 {
 	begin(memory);
-	buf out = BUF_INIT(1 << 20);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	char *value = NULL;
 	size_t size = 0;
 	must_write(b, "/work/a", "a");
@@ -364,6 +363,7 @@ TEST_BOTH(attributes_tags_metadata)
 	CHECK_OK(cb_xattr_set(b, "/work/a", "user.x", "1", 1, 0, &err));
 	CHECK_CODE(cb_xattr_set(b, "/work/a", "user.too", big, 65537, 0, &err), CB_TOOBIG);
 	CHECK_OK(cb_xattr_get(b, "/work/a", "user.big", 0, &value, &size, &err));
+	(void)test_keep(value);
 	CHECK(size == 65536 && memcmp(value, big, size) == 0);
 	CHECK_OK(cb_xattr_remove(b, "/work/a", "user.big", 0, &err));
 	CHECK_CODE(cb_xattr_get(b, "/work/a", "user.big", 0, &value, &size, &err), CB_NODATA);
@@ -380,6 +380,7 @@ TEST_BOTH(attributes_tags_metadata)
 	CHECK_CODE(cb_tag_remove(b, "/work/a", "hot", &err), CB_NODATA);
 	CHECK_OK(cb_copy(b, "/work/a", "/work/copy", 0, &err));
 	CHECK_OK(cb_meta_get(b, "/work/copy", "owner", &value, &err));
+	(void)test_keep(value);
 	CHECK_STR(value, "me");
 	CHECK_OK(cb_unlink(b, "/work/a", &err));
 	end();
@@ -388,7 +389,7 @@ TEST_BOTH(attributes_tags_metadata)
 TEST_BOTH(key_values)
 {
 	begin(memory);
-	buf out = BUF_INIT(1 << 20);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	CHECK_OK(cb_kv_set(b, "user:1", "ann", 3, &err));
 	CHECK_OK(cb_kv_set(b, "user:2", "bob", 3, &err));
 	CHECK_OK(cb_kv_set(b, "User:3", "cat", 3, &err));
@@ -405,15 +406,18 @@ TEST_BOTH(key_values)
 	CHECK_OK(cb_box_begin(b, NULL, &err));
 	CHECK_OK(cb_kv_set(b, "big2", bytes, big, &err));
 	CHECK_OK(cb_kv_get(b, "big2", &got, &size, &err));
+	(void)test_keep(got);
 	CHECK(size == big && memcmp(got, bytes, big) == 0);
 	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
 	CHECK_OK(cb_kv_get(b, "big2", &got, &size, &err));
+	(void)test_keep(got);
 	CHECK(size == big && memcmp(got, bytes, big) == 0);
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
 	CHECK_CODE(cb_kv_get(b, "big2", &got, &size, &err), CB_NOTFOUND);
 	cb_gc_result gc;
 	CHECK_OK(cb_store_gc(s, &gc, &err));
 	CHECK_OK(cb_kv_get(b, "big", &got, &size, &err));
+	(void)test_keep(got);
 	CHECK(size == big && memcmp(got, bytes, big) == 0);
 	end();
 }
@@ -428,7 +432,7 @@ static cb_code list_path(void *context, const char *path, const cb_stat_info *in
 TEST_BOTH(walk_glob_copy_remove)
 {
 	begin(memory);
-	buf out = BUF_INIT(1 << 20);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	must_write(b, "/work/src/a.c", "a");
 	must_write(b, "/work/src/sub/b.c", "b");
 	must_write(b, "/work/src/sub/.hidden", "h");

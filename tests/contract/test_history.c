@@ -30,11 +30,11 @@ static cb_code print_step(void *context, const cb_step *step, cb_error *e)
 
 static char *log_text(cb_box *box, const char *path)
 {
-	buf out = BUF_INIT(1 << 20);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	char *text = NULL;
 	CHECK_OK(cb_log(box, &(cb_log_options){.path = path}, print_step, &out, NULL, &err));
 	CHECK_OK(buf_take(&out, &text, NULL, &err));
-	return text;
+	return test_keep(text);
 }
 
 TEST_BOTH(log_of_box_folder_and_file)
@@ -68,7 +68,7 @@ TEST_BOTH(file_log_across_key_frames)
 		(void)snprintf(text, sizeof(text), "%d", i);
 		must_write(b, path, text);
 	}
-	buf out = BUF_INIT(1 << 20);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	CHECK_OK(cb_log(b, &(cb_log_options){.path = "/work/f4"}, print_step, &out, NULL, &err));
 	int count = 0;
 	for (size_t i = 0; i < out.size; i++) count += out.bytes[i] == ' ';
@@ -86,11 +86,11 @@ TEST_BOTH(records_are_steps_that_undo_skips)
 	uint64_t seq = 0;
 	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "exec", .params = "ls", .result = "a\n"}, &seq, &err));
 	CHECK_U64(seq, 2);
-	char *big = malloc(100001);
+	char *big = test_keep(malloc(100001));
 	memset(big, 'r', 100000);
 	big[100000] = 0;
 	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "exec", .params = "cat", .result = big}, &seq, &err));
-	buf out = BUF_INIT(1 << 20);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	CHECK_OK(cb_step_get(b, 3, print_step, &out, &err));
 	CHECK_OK(cb_undo(b, 0, &seq, &err));
 	CHECK(!exists(b, "/work/a"));
@@ -155,6 +155,7 @@ TEST_BOTH(differences)
 	CHECK_STR(must_diff(b, b), "");
 	char *text = NULL;
 	CHECK_OK(cb_diff_text(base, b, NULL, 3, &text, NULL, &err));
+	(void)test_keep(text);
 	CHECK_STR(text, "diff --git a/work/bin b/work/bin\nnew file mode 100644\nBinary files /dev/null and b/work/bin differ\n"
 	                "diff --git a/work/dir/add b/work/dir/add\nnew file mode 100644\n--- /dev/null\n+++ b/work/dir/add\n@@ -0,0 +1 @@\n+hi\n"
 	                "diff --git a/work/gone b/work/gone\ndeleted file mode 100644\n--- a/work/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n"
@@ -162,10 +163,12 @@ TEST_BOTH(differences)
 	                "diff --git a/work/mode b/work/mode\nold mode 100644\nnew mode 100755\n"
 	                "diff --git a/work/old b/work/new\nrename from work/old\nrename to work/new\n");
 	CHECK_OK(cb_diff_text(base, b, "/work/dir", 3, &text, NULL, &err));
+	(void)test_keep(text);
 	CHECK(strncmp(text, "diff --git a/work/dir/add", 25) == 0 && !strstr(text, "work/mod"));
 	/* a name full of control bytes is quoted, as git does */
 	must_write(b, "/work/a\nb\"c", "x\n");
 	CHECK_OK(cb_diff_text(must_open(s, "demo@-1"), b, NULL, 3, &text, NULL, &err));
+	(void)test_keep(text);
 	CHECK(strstr(text, "+++ \"b/work/a\\nb\\\"c\"\n"));
 	cb_box_close(base);
 	end();
@@ -297,7 +300,7 @@ TEST_BOTH(merge_rename_against_append)
 {
 	uint64_t conflicts = 0;
 	begin(memory);
-	char *big = malloc(200001);
+	char *big = test_keep(malloc(200001));
 	memset(big, 'x', 200000);
 	big[200000] = 0;
 	must_write(b, "/work/log", big);
@@ -405,11 +408,11 @@ static cb_code print_blame(void *context, const cb_blame_line *line, cb_error *e
 
 static char *blame_text(cb_box *box, const char *path)
 {
-	buf out = BUF_INIT(1 << 20);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	char *text = NULL;
 	CHECK_OK(cb_blame(box, path, print_blame, &out, &err));
 	CHECK_OK(buf_take(&out, &text, NULL, &err));
-	return text;
+	return test_keep(text);
 }
 
 TEST_BOTH(blame_by_step)

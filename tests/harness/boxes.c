@@ -28,6 +28,15 @@ cb_store *test_store_reopen(void)
 	return s;
 }
 
+void *test_keep(void *p)
+{
+	static void **kept;
+	static size_t count;
+	if (count % 256 == 0) kept = realloc(kept, (count + 256) * sizeof(*kept));
+	kept[count++] = p;
+	return p;
+}
+
 static void complain(void *context, const char *line)
 {
 	(void)context;
@@ -54,7 +63,7 @@ char *must_read(cb_box *b, const char *path)
 	cb_error err = {0};
 	char *text = NULL;
 	CHECK_OK(cb_read_file(b, path, &text, NULL, &err));
-	return text;
+	return test_keep(text);
 }
 
 cb_box *must_open(cb_store *s, const char *address)
@@ -62,7 +71,7 @@ cb_box *must_open(cb_store *s, const char *address)
 	cb_error err = {0};
 	cb_box *b = NULL;
 	CHECK_OK(cb_box_open(s, address, &b, &err));
-	return b;
+	return test_keep(b);
 }
 
 cb_box *must_fork(cb_store *s, const char *address, const char *name)
@@ -108,7 +117,7 @@ char *must_diff(cb_box *from, cb_box *to)
 	char *out = NULL;
 	CHECK_OK(cb_diff(from, to, NULL, print_change, &text, &err));
 	CHECK_OK(buf_take(&text, &out, NULL, &err));
-	return out;
+	return test_keep(out);
 }
 
 typedef struct dumping {
@@ -153,5 +162,5 @@ char *must_dump(cb_box *b)
 	CHECK_OK(cb_walk(b, "/", dump_entry, &d, &err));
 	CHECK_OK(cb_kv_list(b, "", dump_kv, &d, &err));
 	CHECK_OK(buf_take(&d.text, &out, NULL, &err));
-	return out;
+	return test_keep(out);
 }

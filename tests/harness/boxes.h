@@ -14,6 +14,9 @@ const char *test_store_path(void);
 /* fsck must find nothing; complaints are printed. */
 void test_store_sound(cb_store *store);
 
+/* Keeps what a test will not free reachable to the end, so that the leak checker sees only the library's leaks. Returns p. */
+void *test_keep(void *p);
+
 /* Calls that must succeed. Strings given back are freed when the test's process ends. */
 void must_write(cb_box *b, const char *path, const char *text);
 char *must_read(cb_box *b, const char *path);
