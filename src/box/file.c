@@ -281,7 +281,10 @@ static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 		state_unref(t->base);
 		t->base = state_ref(f->kept.base);
 		t->delta = pmap_ref(&f->kept.delta);
-		t->quota_bytes = 0;
+		/* The box no longer counts the file; here it counts again, and against no quota. */
+		t->now.files++;
+		t->now.bytes += node->rec.size;
+		t->quota_bytes = t->quota_files = t->quota_file_bytes = 0;
 		code = data_replace(t, node, bytes, size, err);
 	}
 	if (code == CB_OK) code = inode_save(t, node, err);

@@ -85,7 +85,7 @@ static cb_code state_build(cb_store *cs, state *s, uint64_t box, uint64_t seq, u
 		s->root = root;
 		s->root_box = box;
 		s->root_seq = root_seq;
-		CB_TRY(store_step_get(cs->s, box, root_seq, take_state_id, &s->id, err));
+		CB_TRY(store_step_walk(cs->s, box, root_seq, root_seq, false, take_state_id, &s->id, err));
 		return state_replay(cs, s, box, root_seq, seq, err);
 	}
 	if (code != CB_NOTFOUND) return code;
@@ -102,7 +102,8 @@ static cb_code state_build(cb_store *cs, state *s, uint64_t box, uint64_t seq, u
 static cb_code state_load_locked(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err)
 {
 	uint64_t id = 0;
-	cb_code code = store_step_get(cs->s, box, seq, take_state_id, &id, err);
+	cb_code code = store_step_walk(cs->s, box, seq, seq, false, take_state_id, &id, err);
+	if (code == CB_OK && !id) code = CB_NOTFOUND;
 	if (code == CB_NOTFOUND) {
 		store_head head;
 		CB_TRY(store_head_get(cs->s, box, &head, err));

@@ -1,11 +1,13 @@
 /*
  * step.c: steps as rows: finding them, their key changes, the index of what they touched.
  *
- * The index has a row (box, subject, seq) for each D or I key that a step changed, where subject is a hash of the key: so the history of
- * one file is found without reading the steps of others. Rows are written in batches at key frames; the few steps since are scanned.
+ * The index says for each D or I key that a step changed: (hash of the key, step). So the history of one file is found without reading the
+ * steps of others. It is written at key frames, one sorted row for all steps since the last; the few steps since are scanned.
  */
 #include "base/hash.h"
 #include "box/history.h"
+
+#include <stdlib.h>
 
 static cb_code take_state(void *context, const store_step *step, cb_error *err)
 {
@@ -16,7 +18,9 @@ static cb_code take_state(void *context, const store_step *step, cb_error *err)
 
 cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_state, cb_error *err)
 {
-	cb_code code = store_step_get(cs->s, box, seq, take_state, out_state, err);
+	*out_state = 0;
+	cb_code code = store_step_walk(cs->s, box, seq, seq, false, take_state, out_state, err);
+	if (code == CB_OK && !*out_state) code = CB_NOTFOUND;
 	if (code != CB_NOTFOUND) return code;
 	store_head head;
 	CB_TRY(store_head_get(cs->s, box, &head, err));
@@ -165,29 +169,68 @@ cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *
 	return CB_OK;
 }
 
+/* One touch: 8 bytes of subject, 4 bytes of seq counted from the row's first; both little-endian, sorted by (subject, seq). */
+enum { TOUCH_BYTES = 12 };
+
 typedef struct indexing {
-	cb_store *cs;
-	uint64_t box, seq;
+	uint64_t first;
+	uint64_t seq;
+	buf touches;
+	buf large; /* uint64_t: steps without a change list */
 } indexing;
 
 static cb_code index_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	const indexing *x = context;
+	indexing *x = context;
 	uint64_t subject = step_subject(key_bytes);
 	bool touch = false;
 	if (!subject) return CB_OK;
 	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
-	return touch ? CB_OK : store_touch_put(x->cs->s, x->box, subject, x->seq, err);
+	if (touch) return CB_OK;
+	uint8_t *p;
+	CB_TRY(buf_extend(&x->touches, TOUCH_BYTES, &p, err));
+	put_le64(p, subject);
+	put_le32(p + 8, (uint32_t)(x->seq - x->first));
+	return CB_OK;
+}
+
+static cb_code index_step(void *context, const store_step *step, cb_error *err)
+{
+	indexing *x = context;
+	x->seq = step->seq;
+	if (step->has_changes) return tree_changes_decode(step->changes, index_key, x, err);
+	return step->weight ? buf_append(&x->large, &step->seq, sizeof(uint64_t), err) : CB_OK;
+}
+
+static int touch_compare(const void *a, const void *b)
+{
+	uint64_t x = get_le64(a), y = get_le64(b);
+	if (x != y) return x < y ? -1 : 1;
+	uint32_t m = get_le32((const uint8_t *)a + 8), n = get_le32((const uint8_t *)b + 8);
+	return m < n ? -1 : m > n;
+}
+
+static cb_code index_collect(cb_store *cs, uint64_t box, uint64_t to, indexing *x, cb_error *err)
+{
+	CB_TRY(store_step_walk(cs->s, box, x->first, to, true, index_step, x, err));
+	const uint64_t *large = (const uint64_t *)(const void *)x->large.bytes;
+	for (size_t i = 0; i < x->large.size / sizeof(uint64_t); i++) {
+		x->seq = large[i];
+		cb_code code = step_changes(cs, box, large[i], index_key, x, err);
+		if (code != CB_OK && code != CB_STALE) return code; /* a pruned neighbour: its history cannot be told anyway */
+	}
+	return CB_OK;
 }
 
 cb_code step_index(cb_store *cs, uint64_t box, uint64_t from, uint64_t to, cb_error *err)
 {
-	for (uint64_t seq = from; seq <= to; seq++) {
-		indexing x = {cs, box, seq};
-		cb_code code = step_changes(cs, box, seq, index_key, &x, err);
-		if (code != CB_OK && code != CB_STALE) return code; /* a pruned step has no history to find */
-	}
-	return CB_OK;
+	indexing x = {.first = from, .touches = BUF_INIT(SIZE_MAX), .large = BUF_INIT(SIZE_MAX)};
+	cb_code code = index_collect(cs, box, to, &x, err);
+	if (code == CB_OK && x.touches.size) qsort(x.touches.bytes, x.touches.size / TOUCH_BYTES, TOUCH_BYTES, touch_compare);
+	if (code == CB_OK) code = store_touch_put(cs->s, box, from, to, buf_span(&x.touches), err);
+	buf_done(&x.touches);
+	buf_done(&x.large);
+	return code;
 }
 
 typedef struct subject_search {
@@ -211,11 +254,40 @@ static cb_code match_subject(void *context, span key_bytes, span old_value, span
 	return CB_OK;
 }
 
-static cb_code take_first(void *context, uint64_t seq, cb_error *err)
+typedef struct touch_search {
+	const uint64_t *subjects;
+	size_t count;
+	uint64_t max_seq;
+	uint64_t found;
+} touch_search;
+
+/* The newest touch of a subject in one row, at or before max_seq. */
+static uint64_t touch_find(span row, uint64_t first, uint64_t subject, uint64_t max_seq)
 {
-	(void)err;
-	*(uint64_t *)context = seq;
-	return CB_INTERRUPTED;
+	size_t low = 0, high = row.size / TOUCH_BYTES;
+	while (low < high) { /* the first touch that lies after (subject, max_seq) */
+		size_t mid = (low + high) / 2;
+		const uint8_t *p = row.bytes + mid * TOUCH_BYTES;
+		uint64_t at = get_le64(p);
+		if (at < subject || (at == subject && first + get_le32(p + 8) <= max_seq))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == 0) return 0;
+	const uint8_t *p = row.bytes + (low - 1) * TOUCH_BYTES;
+	return get_le64(p) == subject ? first + get_le32(p + 8) : 0;
+}
+
+static cb_code search_row(void *context, uint64_t first, uint64_t last, span row, cb_error *err)
+{
+	touch_search *s = context;
+	if (row.size % TOUCH_BYTES || last < first) return cb_err_set(err, CB_CORRUPT, "the index of steps is malformed");
+	for (size_t i = 0; i < s->count; i++) {
+		uint64_t seq = touch_find(row, first, s->subjects[i], s->max_seq);
+		if (seq > s->found) s->found = seq;
+	}
+	return s->found ? CB_INTERRUPTED : CB_OK;
 }
 
 cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out, cb_error *err)
@@ -233,10 +305,8 @@ cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, si
 			return CB_OK;
 		}
 	}
-	for (size_t i = 0; i < count; i++) {
-		uint64_t seq = 0;
-		CB_TRY(store_touch_walk(cs->s, box, subjects[i], max_seq, take_first, &seq, err));
-		if (seq > *out) *out = seq;
-	}
+	touch_search s = {subjects, count, max_seq, 0};
+	CB_TRY(store_touch_walk(cs->s, box, max_seq, search_row, &s, err));
+	*out = s.found;
 	return CB_OK;
 }

@@ -346,7 +346,7 @@ static cb_code state_with(const state *head, const seal *s, state **out, cb_erro
 	atomic_init(&n->refs, 1);
 	n->overlay = pmap_ref(&head->overlay);
 	*out = n;
-	if (s->large) return CB_OK; /* its overlay goes into a root at once */
+	if (s->count > KEYFRAME_WEIGHT) return CB_OK; /* applied to the tree at once: state_make_root */
 	pmap_cursor c;
 	span key_bytes, value;
 	bool tombstone;
@@ -363,15 +363,10 @@ static cb_code state_with(const state *head, const seal *s, state **out, cb_erro
  * list of changes. */
 static cb_code state_make_root(cb_store *cs, uint64_t box, state *n, const seal *s, cb_error *err)
 {
-	if (s->large) {
-		uint64_t before = 0;
-		CB_TRY(tree_apply(&cs->nodes, n->root, &n->overlay, &before, err));
-		if (n->root_box != box || n->root_seq != n->seq - 1)
-			CB_TRY(store_step_root_set(cs->s, box, n->seq - 1, true, before, err));
-		CB_TRY(tree_apply(&cs->nodes, before, &s->delta, &n->root, err));
-	} else {
-		CB_TRY(tree_apply(&cs->nodes, n->root, &n->overlay, &n->root, err));
-	}
+	CB_TRY(tree_apply(&cs->nodes, n->root, &n->overlay, &n->root, err));
+	if (s->large && (n->root_box != box || n->root_seq != n->seq - 1))
+		CB_TRY(store_step_root_set(cs->s, box, n->seq - 1, true, n->root, err));
+	if (s->count > KEYFRAME_WEIGHT) CB_TRY(tree_apply(&cs->nodes, n->root, &s->delta, &n->root, err));
 	pmap_done(&n->overlay);
 	n->weight = 0;
 	n->root_box = box;
@@ -419,8 +414,7 @@ static cb_code index_steps(cb_store *cs, uint64_t box, uint64_t seq, cb_error *e
 	uint64_t last = 0;
 	CB_TRY(store_touch_last(cs->s, box, &last, err));
 	if (last >= seq) return CB_OK;
-	CB_TRY(step_index(cs, box, last + 1, seq, err));
-	return store_touch_last_set(cs->s, box, seq, err);
+	return step_index(cs, box, last + 1, seq, err);
 }
 
 static cb_code append_sealed(txn *t, uint64_t box, const char *who, const seal *s, uint64_t id, state **out, cb_error *err)
@@ -474,7 +468,7 @@ static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, state
 
 cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error *err)
 {
-	seal s;
+	seal s = {0};
 	*out = NULL;
 	cb_code code = append_with(t, box, who, &s, out, err);
 	seal_done(&s);
@@ -592,13 +586,14 @@ cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error
 	if (!was_in_write) CB_TRY(store_write_begin(s, err));
 	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
 	if (code == CB_OK) code = commit_current(b, t, &head, out, err);
-	if (code == CB_OK) stamp = store_stamp_after(s, b->row.id);
-	if (code == CB_OK)
+	bool changed = code == CB_OK && head; /* otherwise there is nothing to commit, and nobody's picture grows old */
+	if (changed) stamp = store_stamp_after(s, b->row.id);
+	if (changed)
 		code = store_write_commit(s, sync, err);
 	else
 		store_write_abort(s);
 	t->in_write = false;
-	locals_settle(t, code == CB_OK);
+	locals_settle(t, changed && code == CB_OK);
 	if (code == CB_OK && head) {
 		state_unref(b->head);
 		b->head = state_ref(head);

@@ -30,7 +30,6 @@ static cb_code reopen_version(span key_bytes, span value, tree_value *out, cb_er
 
 static cb_code restore_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	(void)old_value;
 	txn *t = context;
 	tree_value value;
 	if (key_bytes.bytes[0] == KIND_COUNTERS) {
@@ -39,6 +38,13 @@ static cb_code restore_key(void *context, span key_bytes, span old_value, span n
 		return txn_count(t, (int64_t)(c.files - t->now.files), (int64_t)(c.bytes - t->now.bytes), err);
 	}
 	if (!new_value.bytes) return pmap_put_tombstone(&t->delta, key_bytes, err);
+	/* Equal but for the version: an earlier restore or undo brought it back already, and versions only grow. */
+	if (old_value.bytes) {
+		tree_value before, after;
+		CB_TRY(reopen_version(key_bytes, old_value, &before, err));
+		CB_TRY(reopen_version(key_bytes, new_value, &after, err));
+		if (span_equal(span_make(before.bytes, before.size), span_make(after.bytes, after.size))) return CB_OK;
+	}
 	CB_TRY(reopen_version(key_bytes, new_value, &value, err));
 	return pmap_put(&t->delta, key_bytes, span_make(value.bytes, value.size), err);
 }

@@ -137,29 +137,22 @@ cb_code store_step_count(store *s, uint64_t box, uint64_t *out, cb_error *err)
 	return s->engine->ops->step_count(s->engine, box, out, err);
 }
 
-cb_code store_touch_put(store *s, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err)
+cb_code store_touch_put(store *s, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err)
 {
 	CB_TRY(store_need_write(s, err));
-	return store_wrote(s, s->engine->ops->touch_put(s->engine, box, ino, seq, err));
+	return store_wrote(s, s->engine->ops->touch_put(s->engine, box, first, last, subjects, err));
 }
 
-cb_code store_touch_walk(store *s, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
-                         cb_error *err)
+cb_code store_touch_walk(store *s, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err)
 {
 	STORE_ENTER(s, err);
-	return s->engine->ops->touch_walk(s->engine, box, ino, max_seq, visit, context, err);
+	return s->engine->ops->touch_walk(s->engine, box, max_seq, visit, context, err);
 }
 
 cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq, cb_error *err)
 {
 	STORE_ENTER(s, err);
 	return s->engine->ops->touch_last(s->engine, box, out_seq, err);
-}
-
-cb_code store_touch_last_set(store *s, uint64_t box, uint64_t seq, cb_error *err)
-{
-	CB_TRY(store_need_write(s, err));
-	return store_wrote(s, s->engine->ops->touch_last_set(s->engine, box, seq, err));
 }
 
 /* ---- checkpoints and settings ---- */

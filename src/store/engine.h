@@ -96,11 +96,9 @@ typedef struct store_ops {
 	cb_code (*step_gap_set)(engine *e, uint64_t box, uint64_t seq, cb_error *err);                                     /* W */
 	cb_code (*step_delete)(engine *e, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err); /* W */
 	cb_code (*step_count)(engine *e, uint64_t box, uint64_t *out, cb_error *err);
-	cb_code (*touch_put)(engine *e, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err); /* W */
-	cb_code (*touch_walk)(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
-	                      cb_error *err);
+	cb_code (*touch_put)(engine *e, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err); /* W */
+	cb_code (*touch_walk)(engine *e, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err);
 	cb_code (*touch_last)(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err);
-	cb_code (*touch_last_set)(engine *e, uint64_t box, uint64_t seq, cb_error *err); /* W */
 
 	cb_code (*checkpoint_get)(engine *e, uint64_t box, const char *name, store_checkpoint *out, cb_error *err);
 	cb_code (*checkpoint_list)(engine *e, uint64_t box, store_checkpoint_visit visit, void *context, cb_error *err);

@@ -19,6 +19,7 @@ enum {
 	BOOT_TEXT_BYTES = 64,
 	/* More numbers than could be handed out between two flushes of the log: one huge import, at most. */
 	BOOT_SKIP = 1 << 20,
+	BOOT_SKIP_BOXES = 1 << 12, /* their numbers have 31 bits */
 };
 
 static const char database_name[] = "cowbox.db";
@@ -156,7 +157,7 @@ static cb_code identity_write(store *s, const char *boot, bool skip, cb_error *e
 	if (skip) {
 		uint64_t counters[STORE_COUNTERS];
 		CB_TRY(e->ops->counters_get(e, counters, err));
-		for (int i = 0; i < STORE_EPOCH; i++) counters[i] += BOOT_SKIP;
+		for (int i = 0; i < STORE_EPOCH; i++) counters[i] += i == STORE_NEXT_BOX ? BOOT_SKIP_BOXES : BOOT_SKIP;
 		CB_TRY(e->ops->counters_set(e, counters, err));
 	}
 	return e->ops->meta_set(e, "boot_id", boot, err);

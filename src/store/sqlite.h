@@ -17,8 +17,11 @@ enum {
 #define SQL_BOX_FROM " FROM box b JOIN head h ON h.box=b.id "
 #define SQL_STEP_COLUMNS                                                                                  \
 	"box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,ended_ns," \
-	"target,other_box,other_seq,params,result,changes IS NOT NULL"
-#define SQL_UP " FROM step WHERE box=?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
+	"target,other_box,other_seq,params,result,typeof(changes)='blob'"
+/* Steps and touch rows are numbered (box << 32) + seq: one b-tree in which a box's rows lie together, appended to, with no index beside it. */
+#define SQL_FIRST "(?1<<32)+?2"
+#define SQL_LAST "(?1<<32)+min(?3,4294967295)"
+#define SQL_UP " FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " ORDER BY id"
 #define SQL_DOWN SQL_UP " DESC"
 
 /* Statements prepared once per connection, when first used. */
@@ -55,9 +58,10 @@ enum {
 	X(BOX_GET, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=?1")                                                     \
 	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted<=?1 ORDER BY b.name,b.id")                         \
 	X(BOX_FORKS, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.origin_box=?1 AND b.origin_box<>0 "                       \
-	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.box=b.id)) ORDER BY b.id")                      \
+	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.id BETWEEN b.id<<32 AND "                       \
+	             "(b.id<<32)+4294967295)) ORDER BY b.id")                                                                  \
 	X(BOX_INSERT, "INSERT INTO box(id,name,created_ns,origin_box,origin_seq,deleted,quota_bytes,quota_files,"              \
-	              "quota_file_bytes,keep_steps,keep_ns,touch_last) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,0)")          \
+	              "quota_file_bytes,keep_steps,keep_ns) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")                       \
 	X(BOX_UPDATE, "UPDATE box SET name=?2,created_ns=?3,origin_box=?4,origin_seq=?5,deleted=?6,quota_bytes=?7,"            \
 	              "quota_files=?8,quota_file_bytes=?9,keep_steps=?10,keep_ns=?11 WHERE id=?1")                             \
 	X(BOX_DELETE, "DELETE FROM box WHERE id=?1")                                                                           \
@@ -70,20 +74,20 @@ enum {
 	X(STEP_UP_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_UP)                                                       \
 	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_DOWN)                                                              \
 	X(STEP_DOWN_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_DOWN)                                                   \
-	X(STEP_ROOT_BEFORE, "SELECT seq,root FROM step INDEXED BY step_root WHERE box=?1 AND seq<=?2 AND root IS NOT NULL "    \
-	                    "ORDER BY seq DESC LIMIT 1")                                                                       \
-	X(STEP_PUT, "INSERT INTO step(box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"  \
+	X(STEP_ROOT_BEFORE, "SELECT id&4294967295,root FROM step INDEXED BY step_root WHERE id BETWEEN ?1<<32 AND "            \
+	                    "(?1<<32)+min(?2,4294967295) AND root IS NOT NULL ORDER BY id DESC LIMIT 1")                       \
+	X(STEP_PUT, "INSERT INTO step(id,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"  \
 	            "ended_ns,target,other_box,other_seq,params,result,changes) "                                              \
-	            "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")                              \
-	X(STEP_ROOT_SET, "UPDATE step SET root=?3 WHERE box=?1 AND seq=?2")                                                    \
-	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE box=?1 AND seq=?2")                                                       \
-	X(STEP_DELETE, "DELETE FROM step WHERE box=?1 AND seq BETWEEN ?2 AND ?3")                                              \
-	X(TOUCH_DELETE, "DELETE FROM touch WHERE box=?1 AND seq BETWEEN ?2 AND ?3")                                            \
-	X(STEP_COUNT, "SELECT count(*) FROM step WHERE box=?1")                                                                \
-	X(TOUCH_PUT, "INSERT OR IGNORE INTO touch(box,ino,seq) VALUES(?1,?2,?3)")                                              \
-	X(TOUCH_WALK, "SELECT seq FROM touch WHERE box=?1 AND ino=?2 AND seq<=?3 ORDER BY seq DESC")                           \
-	X(TOUCH_LAST, "SELECT touch_last FROM box WHERE id=?1")                                                                \
-	X(TOUCH_LAST_SET, "UPDATE box SET touch_last=?2 WHERE id=?1")                                                          \
+	            "VALUES((?1<<32)+?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")                              \
+	X(STEP_ROOT_SET, "UPDATE step SET root=?3 WHERE id=" SQL_FIRST)                                                    \
+	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE id=" SQL_FIRST)                                                       \
+	X(STEP_DELETE, "DELETE FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST)                                              \
+	X(TOUCH_DELETE, "DELETE FROM touch WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " AND first>=?2")                                            \
+	X(STEP_COUNT, "SELECT count(*) FROM step WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295")                                                                \
+	X(TOUCH_PUT, "INSERT OR REPLACE INTO touch(id,first,subjects) VALUES(" SQL_FIRST ",?3,?4)")                            \
+	X(TOUCH_WALK, "SELECT first,last,subjects FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 "   \
+	              "ORDER BY id DESC")                                                                                      \
+	X(TOUCH_LAST, "SELECT last FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 ORDER BY id DESC LIMIT 1")       \
 	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 AND name=?2")                           \
 	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 ORDER BY seq,name")                    \
 	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns) VALUES(?1,?2,?3,?4)")                               \
@@ -194,11 +198,9 @@ cb_code sqlite_step_root_set(engine *e, uint64_t box, uint64_t seq, bool has_roo
 cb_code sqlite_step_gap_set(engine *e, uint64_t box, uint64_t seq, cb_error *err);
 cb_code sqlite_step_delete(engine *e, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err);
 cb_code sqlite_step_count(engine *e, uint64_t box, uint64_t *out, cb_error *err);
-cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err);
-cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
-                          cb_error *err);
+cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err);
+cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err);
 cb_code sqlite_touch_last(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err);
-cb_code sqlite_touch_last_set(engine *e, uint64_t box, uint64_t seq, cb_error *err);
 
 cb_code sqlite_vacuum(engine *e, cb_error *err);
 cb_code sqlite_backup(engine *e, const char *to_file, cb_error *err);

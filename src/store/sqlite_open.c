@@ -191,7 +191,6 @@ static const store_ops sqlite_ops = {
 	.touch_put = sqlite_touch_put,
 	.touch_walk = sqlite_touch_walk,
 	.touch_last = sqlite_touch_last,
-	.touch_last_set = sqlite_touch_last_set,
 	.checkpoint_get = sqlite_checkpoint_get,
 	.checkpoint_list = sqlite_checkpoint_list,
 	.checkpoint_put = sqlite_checkpoint_put,

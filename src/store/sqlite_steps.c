@@ -133,25 +133,25 @@ cb_code sqlite_step_count(engine *e, uint64_t box, uint64_t *out, cb_error *err)
 
 /* ---- touched files ---- */
 
-cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err)
+cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_TOUCH_PUT, &u, err, "uuu", box, ino, seq));
+	CB_TRY(sql_take(e, SQL_TOUCH_PUT, &u, err, "uuub", box, last, first, subjects));
 	return sql_finish(e, &u, NULL, err);
 }
 
-cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
-                          cb_error *err)
+cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_TOUCH_WALK, &u, err, "uuu", box, ino, sql_bound(max_seq)));
+	CB_TRY(sql_take(e, SQL_TOUCH_WALK, &u, err, "uu", box, sql_bound(max_seq)));
 	for (;;) {
 		bool row = false, bad = false;
 		CB_TRY(sql_step(e, &u, &row, err));
 		if (!row) return CB_OK;
-		uint64_t seq = sql_u64(&u, 0, &bad);
+		uint64_t first = sql_u64(&u, 0, &bad), last = sql_u64(&u, 1, &bad);
+		span subjects = sql_blob(&u, 2, &bad);
 		if (bad) return sql_damaged("touch", err);
-		cb_code code = visit(context, seq, err);
+		cb_code code = visit(context, first, last, subjects, err);
 		if (code == CB_INTERRUPTED) return CB_OK;
 		if (code != CB_OK) return code;
 	}
@@ -163,18 +163,6 @@ cb_code sqlite_touch_last(engine *e, uint64_t box, uint64_t *out_seq, cb_error *
 	CB_TRY(sql_take(e, SQL_TOUCH_LAST, &u, err, "u", box));
 	bool row = false, bad = false;
 	CB_TRY(sql_step(e, &u, &row, err));
-	if (!row) return cb_err_set(err, CB_NOTFOUND, "no box with number %llu", (unsigned long long)box);
-	uint64_t seq = sql_u64(&u, 0, &bad);
-	if (bad) return sql_damaged("box", err);
-	*out_seq = seq;
-	return CB_OK;
-}
-
-cb_code sqlite_touch_last_set(engine *e, uint64_t box, uint64_t seq, cb_error *err)
-{
-	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_TOUCH_LAST_SET, &u, err, "uu", box, seq));
-	uint64_t changed = 0;
-	CB_TRY(sql_finish(e, &u, &changed, err));
-	return changed ? CB_OK : cb_err_set(err, CB_NOTFOUND, "no box with number %llu", (unsigned long long)box);
+	*out_seq = row ? sql_u64(&u, 0, &bad) : 0;
+	return bad ? sql_damaged("touch", err) : CB_OK;
 }

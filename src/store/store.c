@@ -309,7 +309,8 @@ cb_code store_take(store *s, store_counter which, uint64_t n, uint64_t *out_firs
 	CB_TRY(store_need_write(s, err));
 	CB_TRY(store_wrote(s, store_counters_need(s, err)));
 	uint64_t first = s->txn.counters[which];
-	if (n > INT64_MAX / 2 - first) return cb_err_set(err, CB_LIMIT, "the store has no more numbers");
+	uint64_t most = which == STORE_NEXT_BOX ? INT32_MAX : INT64_MAX / 2;
+	if (first > most || n > most - first) return cb_err_set(err, CB_LIMIT, "the store has no more numbers");
 	s->txn.counters[which] = first + n;
 	s->txn.counters_changed = true;
 	*out_first = first;

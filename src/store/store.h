@@ -208,14 +208,13 @@ cb_code store_step_gap_set(store *s, uint64_t box, uint64_t seq, cb_error *err);
 cb_code store_step_delete(store *s, uint64_t box, uint64_t from, uint64_t to, uint64_t *out_deleted, cb_error *err);
 cb_code store_step_count(store *s, uint64_t box, uint64_t *out, cb_error *err);
 
-/* The steps that touched a file: (box, ino, seq) rows, written in batches. */
-typedef cb_code (*store_seq_visit)(void *context, uint64_t seq, cb_error *err);
-cb_code store_touch_put(store *s, uint64_t box, uint64_t ino, uint64_t seq, cb_error *err); /* idempotent */
-cb_code store_touch_walk(store *s, uint64_t box, uint64_t ino, uint64_t max_seq, store_seq_visit visit, void *context,
-                         cb_error *err); /* newest first */
-cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq,
-                         cb_error *err); /* all steps up to this one are indexed; 0 none */
-cb_code store_touch_last_set(store *s, uint64_t box, uint64_t seq, cb_error *err);
+/* Which steps touched what: a row says it for the steps [first, last] of a box, in an opaque string; newest first. Rows that lie wholly
+ * in a range that store_step_delete deletes go with it. */
+typedef cb_code (*store_touch_visit)(void *context, uint64_t first, uint64_t last, span subjects, cb_error *err);
+cb_code store_touch_put(store *s, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err);
+cb_code store_touch_walk(store *s, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err);
+/* The last step that a row speaks of; 0: none. */
+cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq, cb_error *err);
 
 /* ---- checkpoints and settings ---- */
 

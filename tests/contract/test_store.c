@@ -464,45 +464,42 @@ CONTRACT(walk_inside_walk)
 	CHECK_STR(q.text, "3 2 1 | 2 1 | 1 | ");
 }
 
-static cb_code collect_seq(void *context, uint64_t seq, cb_error *e)
+static cb_code collect_touch(void *context, uint64_t first, uint64_t last, span subjects, cb_error *e)
 {
 	(void)e;
 	char *text = context;
-	(void)snprintf(text + strlen(text), 30, "%" PRIu64 " ", seq);
-	return seq == 2 ? CB_INTERRUPTED : CB_OK;
+	(void)snprintf(text + strlen(text), 60, "%" PRIu64 "-%" PRIu64 ":%.*s ", first, last, (int)subjects.size, (const char *)subjects.bytes);
+	return first == 3 ? CB_INTERRUPTED : CB_OK;
 }
 
 CONTRACT(touched_files)
 {
-	uint64_t box = box_new(s, "a"), last = 9;
+	uint64_t box = box_new(s, "a"), other = box_new(s, "b"), last = 9;
 	CHECK_OK(store_touch_last(s, box, &last, &err));
 	CHECK_U64(last, 0);
-	CHECK_CODE(store_touch_last(s, 99, &last, &err), CB_NOTFOUND);
 	begin(s);
-	for (uint64_t i = 1; i <= 5; i++) {
-		step_add(s, box, i, "write");
-		CHECK_OK(store_touch_put(s, box, 20, i, &err));
-	}
-	CHECK_OK(store_touch_put(s, box, 20, 5, &err));
-	CHECK_OK(store_touch_put(s, box, 21, 5, &err));
-	CHECK_OK(store_touch_last_set(s, box, 5, &err));
-	CHECK_CODE(store_touch_last_set(s, 99, 5, &err), CB_NOTFOUND);
-	store_box b;
-	CHECK_OK(store_box_get(s, box, &b, &err));
-	CHECK_OK(store_box_update(s, &b, &err)); /* leaves it alone */
+	for (uint64_t i = 1; i <= 6; i++) step_add(s, box, i, "write");
+	CHECK_OK(store_touch_put(s, box, 1, 2, span_str("one"), &err));
+	CHECK_OK(store_touch_put(s, box, 3, 4, span_str("two"), &err));
+	CHECK_OK(store_touch_put(s, box, 5, 6, span_str("three"), &err));
+	CHECK_OK(store_touch_put(s, other, 1, 9, span_str("other"), &err));
 	commit(s);
 	CHECK_OK(store_touch_last(s, box, &last, &err));
-	CHECK_U64(last, 5);
-	char text[100] = "";
-	CHECK_OK(store_touch_walk(s, box, 20, UINT64_MAX, collect_seq, text, &err));
-	CHECK_STR(text, "5 4 3 2 ");
+	CHECK_U64(last, 6);
+	char text[200] = "";
+	CHECK_OK(store_touch_walk(s, box, UINT64_MAX, collect_touch, text, &err));
+	CHECK_STR(text, "5-6:three 3-4:two ");
+	text[0] = 0;
+	CHECK_OK(store_touch_walk(s, box, 2, collect_touch, text, &err));
+	CHECK_STR(text, "1-2:one ");
 	uint64_t n = 0;
 	begin(s);
-	CHECK_OK(store_step_delete(s, box, 1, 4, &n, &err));
+	CHECK_OK(store_step_delete(s, box, 2, 5, &n, &err)); /* only 3-4 lies wholly inside */
 	commit(s);
+	CHECK_U64(n, 4);
 	text[0] = 0;
-	CHECK_OK(store_touch_walk(s, box, 20, UINT64_MAX, collect_seq, text, &err));
-	CHECK_STR(text, "5 ");
+	CHECK_OK(store_touch_walk(s, box, UINT64_MAX, collect_touch, text, &err));
+	CHECK_STR(text, "5-6:three 1-2:one ");
 }
 
 /* ---- checkpoints and settings ---- */
