@@ -49,6 +49,8 @@ static inline void state_auto_(state **s)
 cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
 /* The state a head row describes, reusing `known` (may be NULL) when only steps were added to it. Consumes nothing. */
 cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err);
+/* The same content as step 0 of a fork. NULL: no memory. */
+state *state_fork(const state *origin, uint64_t box);
 /* The state before a step whose predecessor was pruned: the step's own list of changes, taken back. */
 cb_code state_before_gap(cb_store *cs, const state *after, state **out, cb_error *err);
 /* Inside a write transaction: makes sure that step keeps a root, so that it can be opened without the steps before it. */

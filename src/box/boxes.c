@@ -286,25 +286,38 @@ cb_code cb_box_open(cb_store *cs, const char *address, cb_box **out, cb_error *e
 	return CB_OK;
 }
 
-static cb_code fork_in_write(cb_store *cs, const char *address, const char *name, cb_error *err)
+static cb_code fork_in_write(cb_store *cs, const char *address, const char *name, store_box *row, state **origin, cb_error *err)
 {
-	store_box from, row;
+	store_box from;
 	uint64_t seq = 0;
 	bool pinned = false;
-	state *origin = NULL;
 	CB_TRY(box_address(cs, address, &from, &seq, &pinned, err));
-	CB_TRY(state_load(cs, from.id, seq, &origin, err));
-	cb_code code = box_insert(cs, name, origin, &row, err);
-	state_unref(origin);
-	return code;
+	CB_TRY(state_load(cs, from.id, seq, origin, err));
+	return box_insert(cs, name, *origin, row, err);
+}
+
+/* The new box's handle, from what its making knew already. */
+static cb_code fork_handle(cb_store *cs, const store_box *row, const state *origin, cb_box **out, cb_error *err)
+{
+	cb_box *b = NULL;
+	CB_TRY(box_handle_create(cs, row, &b, err));
+	b->head = state_fork(origin, row->id);
+	if (!b->head) {
+		cb_box_close(b);
+		return cb_err_nomem(err);
+	}
+	*out = b;
+	return CB_OK;
 }
 
 cb_code cb_box_fork(cb_store *cs, const char *address, const char *name, cb_box **out, cb_error *err)
 {
 	CB_TRY(box_name_check(name, false, err));
+	store_box row;
+	AUTO_STATE state *origin = NULL;
 	CB_TRY(store_write_begin(cs->s, err));
-	CB_TRY(end_write(cs, fork_in_write(cs, address, name, err), err));
-	return out ? cb_box_open(cs, name, out, err) : CB_OK;
+	CB_TRY(end_write(cs, fork_in_write(cs, address, name, &row, &origin, err), err));
+	return out ? fork_handle(cs, &row, origin, out, err) : CB_OK;
 }
 
 typedef cb_code (*row_change)(store_box *row, const void *argument, cb_error *err);

@@ -17,8 +17,9 @@ typedef struct walk {
 	uint64_t stack[LIMIT_TREE_DEPTH]; /* inodes of the folders from the root to here */
 	size_t depth;
 	unsigned links;
-	buf pending; /* what is still to be resolved, read from `at` on */
+	span pending; /* what is still to be resolved, read from `at` on: the caller's path, or `spliced` */
 	size_t at;
+	buf spliced;  /* with the targets of links put in */
 } walk;
 
 static cb_code name_check(span name, cb_error *err)
@@ -61,8 +62,9 @@ static cb_code splice_link(walk *w, const record *r, cb_error *err)
 		buf_done(&next);
 		return code;
 	}
-	buf_done(&w->pending);
-	w->pending = next;
+	buf_done(&w->spliced);
+	w->spliced = next;
+	w->pending = buf_span(&next);
 	w->at = 0;
 	return CB_OK;
 }
@@ -160,11 +162,11 @@ cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, bool follo
 	w.stack[0] = INO_ROOT;
 	w.depth = 1;
 	w.links = 0;
-	w.pending = BUF_INIT(PENDING_MAX);
+	w.pending = span_make(path, size);
 	w.at = 0;
-	cb_code code = buf_append(&w.pending, path, size, err);
-	if (code == CB_OK) code = walk_run(&w, follow, out, err);
-	buf_done(&w.pending);
+	w.spliced = BUF_INIT(PENDING_MAX);
+	cb_code code = walk_run(&w, follow, out, err);
+	buf_done(&w.spliced);
 	if (code != CB_OK) return path_error(path, code, err);
 	gate_request request = {b, access, path, out->parent, resolved_name(out), out->exists ? out->node.rec.ino : 0};
 	return gate_pass(b->cs->gate, &request, err);

@@ -220,22 +220,23 @@ static cb_code record_decode_data(reader *r, record *out, cb_error *err)
 
 cb_code record_decode(span bytes, record *out, cb_error *err)
 {
-	reader r = reader_make(bytes);
-	out->ino = reader_le64(&r);
-	out->version = reader_le64(&r);
-	out->size = reader_le64(&r);
-	out->mtime_ns = (int64_t)reader_le64(&r);
-	out->ctime_ns = (int64_t)reader_le64(&r);
-	out->atime_ns = (int64_t)reader_le64(&r);
-	uint32_t word = reader_le32(&r);
+	if (bytes.size < RECORD_FIXED) return bad_record(err);
+	const uint8_t *p = bytes.bytes;
+	out->ino = get_le64(p);
+	out->version = get_le64(p + 8);
+	out->size = get_le64(p + 16);
+	out->mtime_ns = (int64_t)get_le64(p + 24);
+	out->ctime_ns = (int64_t)get_le64(p + 32);
+	out->atime_ns = (int64_t)get_le64(p + 40);
+	uint32_t word = get_le32(p + 48);
 	out->type = (cb_type)(word >> TYPE_SHIFT);
 	out->mode = word & MODE_MASK;
-	out->links = reader_le32(&r);
-	(void)reader_span(&r, 2);
-	out->form = (data_form)reader_byte(&r);
+	out->links = get_le32(p + 52);
+	out->form = (data_form)p[58];
 	out->content = 0;
 	out->start = 0;
-	if (r.bad || out->ino == 0 || out->type < CB_FILE || out->type > CB_SYMLINK || out->size > LIMIT_FILE_BYTES)
+	reader r = reader_make(span_make(p + RECORD_FIXED, bytes.size - RECORD_FIXED));
+	if (out->ino == 0 || out->type < CB_FILE || out->type > CB_SYMLINK || out->size > LIMIT_FILE_BYTES)
 		return bad_record(err);
 	CB_TRY(record_decode_data(&r, out, err));
 	return reader_at_end(&r) ? CB_OK : bad_record(err);
@@ -253,16 +254,26 @@ void entry_encode(const entry *e, tree_value *out)
 	out->size = 1 + record_write(&e->rec, out->bytes + 1);
 }
 
+bool entry_is_link(span bytes)
+{
+	return bytes.size == 9 && bytes.bytes[0] == ENTRY_LINK;
+}
+
+cb_code entry_record(span bytes, record *out, cb_error *err)
+{
+	if (bytes.size < 1 || bytes.bytes[0] != ENTRY_RECORD) return bad_record(err);
+	return record_decode(span_make(bytes.bytes + 1, bytes.size - 1), out, err);
+}
+
 cb_code entry_decode(span bytes, entry *out, cb_error *err)
 {
-	if (bytes.size == 9 && bytes.bytes[0] == ENTRY_LINK) {
+	if (entry_is_link(bytes)) {
 		*out = (entry){.is_link = true};
 		out->rec.ino = get_le64(bytes.bytes + 1);
 		return out->rec.ino ? CB_OK : bad_record(err);
 	}
-	if (bytes.size < 1 || bytes.bytes[0] != ENTRY_RECORD) return bad_record(err);
 	out->is_link = false;
-	return record_decode(span_make(bytes.bytes + 1, bytes.size - 1), &out->rec, err);
+	return entry_record(bytes, &out->rec, err);
 }
 
 void extent_encode(const extent *e, tree_value *out)

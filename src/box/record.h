@@ -127,6 +127,9 @@ void record_encode(const record *r, tree_value *out);
 cb_code record_decode(span bytes, record *out, cb_error *err);
 void entry_encode(const entry *e, tree_value *out);
 cb_code entry_decode(span bytes, entry *out, cb_error *err);
+/* The two halves of it, for listings: is the record elsewhere, and the record when it is not. */
+bool entry_is_link(span bytes);
+cb_code entry_record(span bytes, record *out, cb_error *err);
 void extent_encode(const extent *e, tree_value *out);
 cb_code extent_decode(span bytes, uint64_t offset, extent *out, cb_error *err);
 void value_encode(const value_ref *v, tree_value *out);

@@ -31,6 +31,19 @@ static state *state_alloc(uint64_t box, uint64_t seq)
 	return s;
 }
 
+state *state_fork(const state *origin, uint64_t box)
+{
+	state *s = state_alloc(box, 0);
+	if (!s) return NULL;
+	s->id = origin->id;
+	s->root = origin->root;
+	s->root_box = origin->root_box;
+	s->root_seq = origin->root_seq;
+	s->overlay = pmap_ref(&origin->overlay);
+	s->weight = origin->weight + 1;
+	return s;
+}
+
 static cb_code overlay_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	(void)old_value;
@@ -94,7 +107,7 @@ static cb_code state_build(cb_store *cs, state *s, uint64_t box, uint64_t seq, u
 	if (row.origin_box == 0 || depth >= FORK_CHAIN_MAX)
 		return cb_err_set(err, CB_CORRUPT, "box '%s' has no root for step %llu: run fsck", row.name, (unsigned long long)seq);
 	CB_TRY(state_build(cs, s, row.origin_box, row.origin_seq, depth + 1, err));
-	/* Step 0 of a fork only says where it starts; it counts as one change so that chains of empty forks get key frames. */
+	/* Step 0 of a fork only says where it starts; it counts as one change (state_fork too) so that chains of empty forks get key frames. */
 	s->weight++;
 	return state_replay(cs, s, box, 0, seq, err);
 }

@@ -15,21 +15,20 @@ enum {
 };
 
 /* The entry at a cursor below a folder; *found false past its last. Record of a link is fetched. */
-static cb_code cursor_entry(const tree_view *v, tree_cursor *c, uint64_t dir, char name[LIMIT_NAME_BYTES + 1], inode *out, bool *found,
+static cb_code cursor_entry(const tree_view *v, tree_cursor *c, uint64_t dir, char name[LIMIT_NAME_BYTES + 1], record *out, bool *found,
                             cb_error *err)
 {
-	key prefix = key_prefix(KIND_ENTRY, dir);
+	enum { PREFIX_BYTES = 9 }; /* kind and parent */
 	span k, value;
-	*found = tree_cursor_get(c, &k, &value) && span_starts(k, key_span(&prefix));
+	*found = tree_cursor_get(c, &k, &value) && k.size >= PREFIX_BYTES && k.bytes[0] == KIND_ENTRY && get_be64(k.bytes + 1) == dir;
 	if (!*found) return CB_OK;
-	entry e;
-	CB_TRY(entry_decode(value, &e, err));
-	span n = span_make(k.bytes + prefix.size, k.size - prefix.size);
+	span n = span_make(k.bytes + PREFIX_BYTES, k.size - PREFIX_BYTES);
 	memcpy(name, n.bytes, n.size);
 	name[n.size] = 0;
-	if (e.is_link) return inode_at(v, dir, n, out, NULL, err);
-	out->rec = e.rec;
-	out->where.size = 0;
+	if (!entry_is_link(value)) return entry_record(value, out, err);
+	inode node;
+	CB_TRY(inode_at(v, dir, n, &node, NULL, err));
+	*out = node.rec;
 	return CB_OK;
 }
 
@@ -54,11 +53,11 @@ cb_code cb_readdir(cb_box *b, const char *path, cb_entry_visit visit, void *cont
 	CB_TRY(tree_cursor_open(&now.v, key_span(&prefix), &c, err));
 	for (;;) {
 		char name[LIMIT_NAME_BYTES + 1];
-		inode node;
+		record r;
 		bool found = false;
-		CB_TRY(cursor_entry(&now.v, c, dir, name, &node, &found, err));
+		CB_TRY(cursor_entry(&now.v, c, dir, name, &r, &found, err));
 		if (!found) return CB_OK;
-		cb_stat_info info = record_stat(&node.rec);
+		cb_stat_info info = record_stat(&r);
 		cb_code code = visit(context, name, &info, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 		CB_TRY(tree_cursor_next(c, err));
@@ -125,7 +124,7 @@ static cb_code path_set(buf *path, size_t keep, const char *name, cb_error *err)
 }
 
 /* The next entry below, parents before children; the caller decides with walker_push whether to descend. *found false at the end. */
-static cb_code walker_next(walker *w, inode *out, bool *found, cb_error *err)
+static cb_code walker_next(walker *w, record *out, bool *found, cb_error *err)
 {
 	level *top;
 	while ((top = walker_top(w)) != NULL) {
@@ -143,26 +142,26 @@ static cb_code walker_next(walker *w, inode *out, bool *found, cb_error *err)
 
 typedef bool (*walk_filter)(void *context, const char *path, bool *descend);
 
-static cb_code walk_visit(const char *path, const inode *node, cb_walk_visit visit, void *context, cb_error *err)
+static cb_code walk_visit(const char *path, const record *r, cb_walk_visit visit, void *context, cb_error *err)
 {
-	cb_stat_info info = record_stat(&node->rec);
+	cb_stat_info info = record_stat(r);
 	return visit(context, path, &info, err);
 }
 
 static cb_code walk_below(walker *w, walk_filter filter, void *filter_context, cb_walk_visit visit, void *context, cb_error *err)
 {
 	for (;;) {
-		inode node;
+		record r;
 		bool found = false, descend = true;
-		CB_TRY(walker_next(w, &node, &found, err));
+		CB_TRY(walker_next(w, &r, &found, err));
 		if (!found) return CB_OK;
 		const char *path = (const char *)w->path.bytes;
 		bool wanted = !filter || filter(filter_context, path, &descend);
 		if (wanted) {
-			cb_code code = walk_visit(path, &node, visit, context, err);
+			cb_code code = walk_visit(path, &r, visit, context, err);
 			if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 		}
-		if (node.rec.type == CB_DIR && descend) CB_TRY(walker_push(w, node.rec.ino, err));
+		if (r.type == CB_DIR && descend) CB_TRY(walker_push(w, r.ino, err));
 	}
 }
 
@@ -177,7 +176,7 @@ cb_code cb_walk(cb_box *b, const char *path, cb_walk_visit visit, void *context,
 	if (code != CB_OK) return code;
 	AUTO_FREE char *clean = path_clean(path);
 	if (!clean) return cb_err_nomem(err);
-	code = walk_visit(clean, &r.node, visit, context, err);
+	code = walk_visit(clean, &r.node.rec, visit, context, err);
 	if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	if (r.node.rec.type != CB_DIR) return CB_OK;
 	walker w;
@@ -229,9 +228,9 @@ static cb_code collect_below(const tree_view *v, uint64_t dir, buf *out, cb_erro
 	walker_init(&w, v);
 	cb_code code = walker_push(&w, dir, err);
 	while (code == CB_OK) {
-		inode node;
+		record r;
 		bool found = false;
-		code = walker_next(&w, &node, &found, err);
+		code = walker_next(&w, &r, &found, err);
 		if (code != CB_OK || !found) break;
 		victim one = {.parent = walker_top(&w)->dir};
 		const char *path = (const char *)w.path.bytes;
@@ -239,7 +238,7 @@ static cb_code collect_below(const tree_view *v, uint64_t dir, buf *out, cb_erro
 		one.size = (uint8_t)strlen(name);
 		memcpy(one.name, name, one.size);
 		code = buf_append(out, &one, sizeof(one), err);
-		if (code == CB_OK && node.rec.type == CB_DIR) code = walker_push(&w, node.rec.ino, err);
+		if (code == CB_OK && r.type == CB_DIR) code = walker_push(&w, r.ino, err);
 	}
 	walker_done(&w);
 	return code;
@@ -340,18 +339,19 @@ static cb_code copy_below(txn *t, const tree_view *from, uint64_t dir, uint64_t 
 	cb_code code = buf_append(&dirs, &top, sizeof(top), err);
 	if (code == CB_OK) code = walker_push(&w, dir, err);
 	while (code == CB_OK) {
-		inode node, made;
+		record r;
+		inode made;
 		bool found = false;
-		code = walker_next(&w, &node, &found, err);
+		code = walker_next(&w, &r, &found, err);
 		if (code != CB_OK || !found) break;
 		dirs.size = w.levels.size / sizeof(level) * sizeof(copied_dir);
 		const copied_dir *into = (const copied_dir *)(const void *)(dirs.bytes + dirs.size) - 1;
 		const char *name = strrchr((const char *)w.path.bytes, '/') + 1;
-		code = inode_copy(t, from, &node.rec, into->to, span_str(name), &made, err);
-		if (code != CB_OK || node.rec.type != CB_DIR) continue;
-		copied_dir next = {node.rec.ino, made.rec.ino};
+		code = inode_copy(t, from, &r, into->to, span_str(name), &made, err);
+		if (code != CB_OK || r.type != CB_DIR) continue;
+		copied_dir next = {r.ino, made.rec.ino};
 		code = buf_append(&dirs, &next, sizeof(next), err);
-		if (code == CB_OK) code = walker_push(&w, node.rec.ino, err);
+		if (code == CB_OK) code = walker_push(&w, r.ino, err);
 	}
 	walker_done(&w);
 	return code;

@@ -134,6 +134,10 @@ cb_code sql_step(engine *e, const sql_use *u, bool *out_row, cb_error *err);
 cb_code sql_finish(engine *e, const sql_use *u, uint64_t *out_changes, cb_error *err);
 /* An error from SQLite as one of ours. */
 cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err);
+static inline bool sql_is_flush_failure(int rc)
+{
+	return rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC;
+}
 /* Statements that are not kept. */
 cb_code sql_exec(const sqlite_engine *e, const char *text, cb_error *err);
 cb_code sql_number(const sqlite_engine *e, const char *text, int64_t *out, cb_error *err);

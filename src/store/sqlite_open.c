@@ -28,19 +28,15 @@ static cb_code run(engine *e, sql_id id, cb_error *err)
 	return sql_finish(e, &u, NULL, err);
 }
 
-static bool is_flush_failure(int rc)
+static void rollback(engine *e)
 {
-	return rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC;
+	if (!sqlite3_get_autocommit(sql_engine(e)->db)) (void)run(e, SQL_ROLLBACK, NULL);
 }
 
 static cb_code write_begin(engine *e, cb_error *err)
 {
+	rollback(e); /* one that could not be ended for lack of memory */
 	return run(e, SQL_BEGIN_WRITE, err);
-}
-
-static void rollback(engine *e)
-{
-	if (!sqlite3_get_autocommit(sql_engine(e)->db)) (void)run(e, SQL_ROLLBACK, NULL);
 }
 
 static cb_code write_commit(engine *e, cb_error *err)
@@ -50,13 +46,14 @@ static cb_code write_commit(engine *e, cb_error *err)
 		return cb_err_set(err, CB_IO, "the transaction was rolled back by an earlier error");
 	cb_code code = run(e, SQL_COMMIT, err);
 	if (code == CB_OK) return CB_OK;
-	if (is_flush_failure(sqlite3_extended_errcode(sql_engine(e)->db))) e->flush_failed = true; /* of a restarted log's header */
+	if (sql_is_flush_failure(sqlite3_extended_errcode(sql_engine(e)->db))) e->flush_failed = true; /* of a restarted log's header */
 	rollback(e);
 	return code;
 }
 
 static cb_code read_begin(engine *e, cb_error *err)
 {
+	rollback(e);
 	return run(e, SQL_BEGIN_READ, err);
 }
 
@@ -94,7 +91,7 @@ static void tidy(engine *base)
 {
 	sqlite_engine *e = sql_engine(base);
 	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	if (is_flush_failure(rc)) base->flush_failed = true;
+	if (sql_is_flush_failure(rc)) base->flush_failed = true;
 	base->log_pages = 0; /* the next commit tells how much is really left */
 }
 

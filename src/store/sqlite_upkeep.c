@@ -13,28 +13,35 @@ cb_code sqlite_vacuum(engine *base, cb_error *err)
 	CB_TRY(sql_exec(e, "VACUUM", err));
 	if (e->memory) return CB_OK;
 	/* Best effort: with readers about, the log is cut short later. */
-	(void)sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-	return CB_OK;
+	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	if (!sql_is_flush_failure(rc)) return CB_OK;
+	base->flush_failed = true;
+	return sql_error(e, rc, err);
+}
+
+/* Failures of the copy, which has no engine of its own. */
+static cb_code copy_error(int rc, const char *to_file, cb_error *err)
+{
+	if ((rc & 0xff) == SQLITE_FULL) return cb_err_set(err, CB_NOSPACE, "%s: no space left on the device", to_file);
+	if ((rc & 0xff) == SQLITE_NOMEM) return cb_err_nomem(err);
+	return cb_err_set(err, CB_IO, "copying to %s: %s", to_file, sqlite3_errstr(rc));
 }
 
 static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to_file, cb_error *err)
 {
 	sqlite3_backup *b = sqlite3_backup_init(to, "main", e->db, "main");
-	if (!b) return cb_err_set(err, CB_IO, "%s: %s", to_file, sqlite3_errmsg(to));
+	if (!b) return copy_error(sqlite3_errcode(to), to_file, err);
 	int rc = sqlite3_backup_step(b, -1);
 	int end = sqlite3_backup_finish(b);
 	if (rc == SQLITE_DONE && end == SQLITE_OK) return CB_OK;
-	if (((end ? end : rc) & 0xff) == SQLITE_FULL)
-		return cb_err_set(err, CB_NOSPACE, "%s: no space left on the device", to_file);
-	return cb_err_set(err, CB_IO, "copying to %s: %s", to_file, sqlite3_errstr(end ? end : rc));
+	return copy_error(end ? end : rc, to_file, err);
 }
 
 cb_code sqlite_backup(engine *base, const char *to_file, cb_error *err)
 {
 	sqlite3 *to = NULL;
 	int rc = sqlite3_open_v2(to_file, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-	cb_code code = rc == SQLITE_OK ? copy_database(sql_engine(base), to, to_file, err)
-	                               : cb_err_set(err, CB_IO, "%s: %s", to_file, to ? sqlite3_errmsg(to) : "out of memory");
+	cb_code code = rc == SQLITE_OK ? copy_database(sql_engine(base), to, to_file, err) : copy_error(rc, to_file, err);
 	(void)sqlite3_close(to); /* the copy is made in one rollback-journal transaction: flushed when it ends */
 	if (code == CB_OK && chmod(to_file, 0600) != 0) return cb_err_errno(err, errno, "'%s'", to_file);
 	return code;
