@@ -38,7 +38,7 @@ static cb_code attr_put(op *o, const char *path, attr_key kind, const char *name
 	if (size > LIMIT_XATTR_VALUE_BYTES) return cb_err_set(err, CB_TOOBIG, "a value may have %d bytes", LIMIT_XATTR_VALUE_BYTES);
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_find(o->b, &v, path, !(flags & CB_NOFOLLOW), GATE_WRITE, &r, err));
+	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
 	key k = attr_make_key(kind, r.node.rec.ino, n);
 	if (kind.sort == 't') {
 		tree_value empty;
@@ -56,7 +56,7 @@ static cb_code attr_remove(op *o, const char *path, attr_key kind, const char *n
 	CB_TRY(name_span(name, "the name of an attribute or tag", &n, err));
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_find(o->b, &v, path, !(flags & CB_NOFOLLOW), GATE_WRITE, &r, err));
+	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
 	key k = attr_make_key(kind, r.node.rec.ino, n);
 	tree_value present;
 	cb_code code = txn_get(o->t, &k, &present, err);
@@ -73,7 +73,7 @@ static cb_code attr_get(cb_box *b, const char *path, attr_key kind, const char *
 	CB_TRY(name_span(name, "the name of an attribute or tag", &n, err));
 	tree_view v = box_view(b);
 	resolved r;
-	CB_TRY(path_find(b, &v, path, !(flags & CB_NOFOLLOW), GATE_READ, &r, err));
+	CB_TRY(path_find(b, &v, path, path_how(flags), GATE_READ, &r, err));
 	key k = attr_make_key(kind, r.node.rec.ino, n);
 	tree_value value;
 	cb_code code = tree_get(&v, key_span(&k), &value, err);
@@ -118,7 +118,7 @@ static cb_code attr_list(cb_box *b, const char *path, attr_key kind, unsigned fl
 	snapshot_take(b, &now);
 	resolved r;
 	listing l = {b, kind, visit, context};
-	cb_code code = path_find(b, &now.v, path, !(flags & CB_NOFOLLOW), GATE_READ, &r, err);
+	cb_code code = path_find(b, &now.v, path, path_how(flags), GATE_READ, &r, err);
 	if (code == CB_OK) code = inode_keys(&now.v, r.node.rec.ino, kind.kind, list_key, &l, err);
 	return box_leave(b, code);
 }

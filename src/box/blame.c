@@ -154,7 +154,7 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 	AUTO_SNAPSHOT snapshot now = {0};
 	snapshot_take(b, &now);
 	resolved r;
-	CB_TRY(path_find(b, &now.v, path, false, GATE_READ, &r, err));
+	CB_TRY(path_find(b, &now.v, path, 0, GATE_READ, &r, err));
 	if (r.node.rec.type != CB_FILE) return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
 	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
 	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), false};

@@ -246,6 +246,7 @@ typedef struct resolved {
 	bool exists;
 	bool is_link;     /* the entry refers to an I record */
 	bool must_be_dir; /* the path ended in '/' */
+	bool too_long;    /* PATH_ENTRY: the last component is no possible name */
 	bool is_dot;      /* the last component was "." or ".." */
 	inode node;       /* when it exists */
 } resolved;
@@ -257,11 +258,21 @@ static inline span resolved_name(const resolved *r)
 
 typedef enum gate_access { GATE_READ, GATE_WRITE, GATE_CREATE, GATE_REMOVE } gate_access;
 
-/* Resolves inside the box. follow: also a symlink in the last component. A missing last component is not an error here; a missing
+enum {
+	PATH_FOLLOW = 1, /* also a symlink in the last component */
+	PATH_ENTRY = 2,  /* the entry itself, to be made, removed or moved: a '/' after it does not follow a link, and is for the caller to judge */
+	PATH_FILE = 4,   /* a file may be made there: CB_ISDIR when a '/' follows, whatever is there */
+};
+/* From the public flags. */
+static inline unsigned path_how(unsigned flags)
+{
+	return flags & CB_NOFOLLOW ? 0 : PATH_FOLLOW;
+}
+/* Resolves inside the box, as `how` (PATH_...) says. A missing last component is not an error here; a missing
  * folder before it is CB_NOTFOUND. Passes the gate. */
-cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err);
+cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err);
 /* The same, and CB_NOTFOUND when it is not there. */
-cb_code path_find(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err);
+cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
 /* Takes "a//b/./c" to "/a/b/c" (".." and links are left to resolution); for messages and history. free() it. */

@@ -7,6 +7,12 @@
  */
 #include "box/box.h"
 
+/* The changes made to a file after it went from the box; all handles on it share them. */
+typedef struct orphan {
+	unsigned refs; /* under the box's lock */
+	txn *t;
+} orphan;
+
 struct cb_file {
 	cb_box *b;
 	cb_file *next; /* in b->open_files */
@@ -16,7 +22,7 @@ struct cb_file {
 	char *path;      /* as opened, for the step's record */
 	snapshot kept;   /* the last picture that had the file */
 	bool detached;   /* the file is gone from the box */
-	txn *private_;   /* a detached file's own changes */
+	orphan *private_; /* a detached file's own changes; NULL: none yet */
 };
 
 static void file_keep(cb_file *f)
@@ -56,7 +62,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 		if (code != CB_NOTFOUND) return code;
 		f->detached = true;
 	}
-	*v = f->private_ ? txn_view(f->private_) : f->kept.v;
+	*v = f->private_ ? txn_view(f->private_->t) : f->kept.v;
 	cb_code code = inode_find(v, f->ino, out, err);
 	if (code == CB_NOTFOUND) return cb_err_set(err, CB_STALE, "'%s' was removed before it was read through this handle", f->path);
 	return code;
@@ -65,7 +71,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 /* The transaction whose local contents the file's record may refer to. */
 static const txn *file_contents(const cb_file *f)
 {
-	return f->private_ ? f->private_ : f->b->txn;
+	return f->private_ ? f->private_->t : f->b->txn;
 }
 
 /* ---- opening ---- */
@@ -80,15 +86,16 @@ static cb_code open_resolved(op *o, const char *path, unsigned flags, uint32_t m
 	if ((flags & CB_CREATE) && (flags & CB_EXCLUSIVE)) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
 	if (r->node.rec.type == CB_SYMLINK) return cb_err_set(err, CB_LOOP, "'%s' is a symbolic link", path);
 	if (r->node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
-	if (!(flags & CB_TRUNCATE) || r->node.rec.size == 0) return CB_OK;
+	if (!(flags & CB_TRUNCATE)) return CB_OK;
 	inode_changed(o->t, &r->node, true);
 	CB_TRY(data_drop(o->t, &r->node, err));
 	return inode_save(o->t, &r->node, err);
 }
 
-static bool open_follows(unsigned flags)
+static unsigned open_how(unsigned flags)
 {
-	return !(flags & CB_NOFOLLOW_OPEN) && !((flags & CB_CREATE) && (flags & CB_EXCLUSIVE));
+	bool follow = !(flags & CB_NOFOLLOW_OPEN) && !((flags & CB_CREATE) && (flags & CB_EXCLUSIVE));
+	return (follow ? PATH_FOLLOW : 0) | (flags & CB_CREATE ? PATH_FILE : 0);
 }
 
 /* Opens that change the box: an exclusive creation is a step at once, so that it can serve as a lock; others join the running step. */
@@ -101,7 +108,7 @@ static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32
 	else
 		CB_TRY(op_begin_running(&o, b, "write", path, err));
 	tree_view v = txn_view(o.t);
-	cb_code code = path_resolve(b, &v, path, open_follows(flags), flags & CB_CREATE ? GATE_CREATE : GATE_WRITE, &r, err);
+	cb_code code = path_resolve(b, &v, path, open_how(flags), flags & CB_CREATE ? GATE_CREATE : GATE_WRITE, &r, err);
 	if (code == CB_OK) code = open_resolved(&o, path, flags, mode, &r, err);
 	if (code == CB_OK) *ino = r.node.rec.ino;
 	return op_end(&o, code, NULL, err);
@@ -112,7 +119,7 @@ static cb_code open_plain(cb_box *b, const char *path, unsigned flags, uint64_t 
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
-	cb_code code = path_resolve(b, &v, path, open_follows(flags), flags & CB_WRITE ? GATE_WRITE : GATE_READ, &r, err);
+	cb_code code = path_resolve(b, &v, path, open_how(flags), flags & CB_WRITE ? GATE_WRITE : GATE_READ, &r, err);
 	if (code == CB_OK) code = open_resolved(NULL, path, flags, 0, &r, err);
 	if (code == CB_OK) *ino = r.node.rec.ino;
 	return box_leave(b, code);
@@ -120,7 +127,10 @@ static cb_code open_plain(cb_box *b, const char *path, unsigned flags, uint64_t 
 
 static void file_destroy(cb_file *f)
 {
-	txn_destroy(f->private_);
+	if (f->private_ && --f->private_->refs == 0) {
+		txn_destroy(f->private_->t);
+		free(f->private_);
+	}
 	snapshot_done(&f->kept);
 	free(f->path);
 	free(f);
@@ -269,6 +279,21 @@ static cb_code write_inode(txn *t, inode *node, const write_request *w, cb_error
 	return inode_save(t, node, err);
 }
 
+/* Gives t to every handle on the file. */
+static cb_code orphan_share(cb_file *f, txn *t, cb_error *err)
+{
+	orphan *shared = mem_alloc(sizeof(*shared));
+	if (!shared) return cb_err_nomem(err);
+	*shared = (orphan){0, t};
+	for (cb_file *g = f->b->open_files; g; g = g->next) {
+		if (g->ino != f->ino) continue;
+		g->detached = true;
+		g->private_ = shared;
+		shared->refs++;
+	}
+	return CB_OK;
+}
+
 /* The first write to a file that is gone: a transaction of its own that starts with a copy of the data. */
 static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 {
@@ -289,19 +314,17 @@ static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 	}
 	if (code == CB_OK) code = inode_save(t, node, err);
 	free(bytes);
-	if (code == CB_OK)
-		f->private_ = t;
-	else
-		txn_destroy(t);
+	if (code == CB_OK) code = orphan_share(f, t, err);
+	if (code != CB_OK) txn_destroy(t);
 	return code;
 }
 
 static cb_code write_detached(cb_file *f, inode *node, const write_request *w, cb_error *err)
 {
 	if (!f->private_) CB_TRY(file_make_private(f, node, err));
-	tree_view v = txn_view(f->private_);
+	tree_view v = txn_view(f->private_->t);
 	CB_TRY(inode_find(&v, f->ino, node, err));
-	return write_inode(f->private_, node, w, err);
+	return write_inode(f->private_->t, node, w, err);
 }
 
 static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)

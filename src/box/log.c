@@ -89,7 +89,7 @@ static cb_code log_box(logging *l, uint64_t from, cb_error *err)
 cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, cb_error *err)
 {
 	resolved r;
-	CB_TRY(path_resolve(b, v, path, false, GATE_READ, &r, err));
+	CB_TRY(path_resolve(b, v, path, 0, GATE_READ, &r, err));
 	*t = (trail){.cs = b->cs, .box = b->row.id, .seq = b->head->seq, .entry = key_entry(r.parent, resolved_name(&r))};
 	t->known = r.exists;
 	if (r.exists) t->ino = r.node.rec.ino;
@@ -281,7 +281,7 @@ static cb_code log_run(logging *l, const cb_log_options *options, cb_error *err)
 	AUTO_SNAPSHOT snapshot now = {0};
 	snapshot_take(l->b, &now);
 	resolved r;
-	CB_TRY(path_resolve(l->b, &now.v, options->path, false, GATE_READ, &r, err));
+	CB_TRY(path_resolve(l->b, &now.v, options->path, 0, GATE_READ, &r, err));
 	if (r.exists && r.node.rec.ino == INO_ROOT) return log_box(l, from, err);
 	if (r.exists && r.node.rec.type == CB_DIR) return log_folder(l, &now.v, r.node.rec.ino, from, err);
 	return log_file(l, &now.v, options->path, from, err);

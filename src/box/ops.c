@@ -10,14 +10,14 @@ cb_code cb_stat(cb_box *b, const char *path, unsigned flags, cb_stat_info *out, 
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
-	cb_code code = path_find(b, &v, path, !(flags & CB_NOFOLLOW), GATE_READ, &r, err);
+	cb_code code = path_find(b, &v, path, path_how(flags), GATE_READ, &r, err);
 	if (code == CB_OK) *out = record_stat(&r.node.rec);
 	return box_leave(b, code);
 }
 
 static cb_code find_file(cb_box *b, const tree_view *v, const char *path, gate_access access, resolved *out, cb_error *err)
 {
-	CB_TRY(path_find(b, v, path, true, access, out, err));
+	CB_TRY(path_find(b, v, path, PATH_FOLLOW, access, out, err));
 	if (out->node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
 	return CB_OK;
 }
@@ -52,7 +52,7 @@ cb_code cb_readlink(cb_box *b, const char *path, char **out, cb_error *err)
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
-	cb_code code = path_find(b, &v, path, false, GATE_READ, &r, err);
+	cb_code code = path_find(b, &v, path, 0, GATE_READ, &r, err);
 	if (code == CB_OK && r.node.rec.type != CB_SYMLINK) code = cb_err_set(err, CB_INVALID, "'%s' is not a symbolic link", path);
 	if (code == CB_OK) code = data_load(b->cs, b->txn, &v, &r.node.rec, LIMIT_SYMLINK_TARGET_BYTES, out, NULL, err);
 	return box_leave(b, code);
@@ -87,7 +87,7 @@ static cb_code write_file(op *o, const char *path, const void *bytes, size_t siz
 	if (options->parents) CB_TRY(path_make_parents(o, path, err));
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_resolve(o->b, &v, path, true, GATE_CREATE, &r, err));
+	CB_TRY(path_resolve(o->b, &v, path, PATH_FOLLOW | PATH_FILE, GATE_CREATE, &r, err));
 	CB_TRY(expect_version(&r, options->expected_version, path, err));
 	CB_TRY(file_for_write(o, path, options->mode ? options->mode : 0644, &r, err));
 	inode_changed(o->t, &r.node, true);
@@ -127,14 +127,20 @@ cb_code cb_truncate(cb_box *b, const char *path, uint64_t size, cb_error *err)
 	return op_end(&o, do_truncate(&o, path, size, err), NULL, err);
 }
 
+static cb_code name_fits(const resolved *r, const char *path, cb_error *err)
+{
+	return r->too_long ? cb_err_set(err, CB_NAMETOOLONG, "'%s': a name is longer than %d bytes", path, LIMIT_NAME_BYTES) : CB_OK;
+}
+
 static cb_code do_mkdir(op *o, const char *path, uint32_t mode, unsigned flags, cb_error *err)
 {
 	if (flags & CB_PARENTS) CB_TRY(path_make_parents(o, path, err));
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_resolve(o->b, &v, path, (flags & CB_PARENTS) != 0, GATE_CREATE, &r, err));
+	CB_TRY(path_resolve(o->b, &v, path, flags & CB_PARENTS ? PATH_FOLLOW : PATH_ENTRY, GATE_CREATE, &r, err));
 	if (r.exists && (flags & CB_PARENTS) && r.node.rec.type == CB_DIR) return CB_OK;
 	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	CB_TRY(name_fits(&r, path, err));
 	inode made;
 	return inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, mode, &made, err);
 }
@@ -144,6 +150,13 @@ cb_code cb_mkdir(cb_box *b, const char *path, uint32_t mode, unsigned flags, cb_
 	op o;
 	CB_TRY(op_begin(&o, b, "mkdir", path, err));
 	return op_end(&o, do_mkdir(&o, path, mode, flags, err), NULL, err);
+}
+
+static cb_code entry_find(cb_box *b, const tree_view *v, const char *path, resolved *out, cb_error *err)
+{
+	CB_TRY(path_resolve(b, v, path, PATH_ENTRY, GATE_REMOVE, out, err));
+	CB_TRY(name_fits(out, path, err));
+	return out->exists ? CB_OK : cb_err_set(err, CB_NOTFOUND, "no such file or folder: '%s'", path);
 }
 
 static bool last_is(const char *path, const char *name)
@@ -157,7 +170,7 @@ static cb_code do_rmdir(op *o, const char *path, cb_error *err)
 {
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_find(o->b, &v, path, false, GATE_REMOVE, &r, err));
+	CB_TRY(entry_find(o->b, &v, path, &r, err));
 	if (r.node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "'%s' is not a folder", path);
 	if (r.is_dot && last_is(path, "..")) return cb_err_set(err, CB_NOTEMPTY, "'%s' is not empty", path);
 	if (r.is_dot && last_is(path, ".")) return cb_err_set(err, CB_INVALID, "'%s' cannot be removed by this name", path);
@@ -179,8 +192,9 @@ static cb_code do_unlink(op *o, const char *path, cb_error *err)
 {
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_find(o->b, &v, path, false, GATE_REMOVE, &r, err));
+	CB_TRY(entry_find(o->b, &v, path, &r, err));
 	if (r.node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
+	if (r.must_be_dir) return cb_err_set(err, CB_NOTDIR, "'%s' ends in '/' and is not a folder", path);
 	return inode_unlink(o->t, r.parent, resolved_name(&r), err);
 }
 
@@ -195,11 +209,12 @@ static cb_code do_link(op *o, const char *from, const char *to, cb_error *err)
 {
 	tree_view v = txn_view(o->t);
 	resolved f, r;
-	CB_TRY(path_find(o->b, &v, from, false, GATE_READ, &f, err));
-	CB_TRY(path_resolve(o->b, &v, to, false, GATE_CREATE, &r, err));
+	CB_TRY(path_find(o->b, &v, from, 0, GATE_READ, &f, err));
+	CB_TRY(path_resolve(o->b, &v, to, PATH_ENTRY, GATE_CREATE, &r, err));
 	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", to);
-	if (f.node.rec.type == CB_DIR) return cb_err_set(err, CB_NOPERM, "'%s' is a folder and cannot have a second link", from);
+	CB_TRY(name_fits(&r, to, err));
 	if (r.must_be_dir) return cb_err_set(err, CB_NOTFOUND, "'%s' ends in '/'", to);
+	if (f.node.rec.type == CB_DIR) return cb_err_set(err, CB_NOPERM, "'%s' is a folder and cannot have a second link", from);
 	if (f.node.rec.links >= LIMIT_LINKS) return cb_err_set(err, CB_MLINK, "'%s' has %d links already", from, LIMIT_LINKS);
 	return inode_link(o->t, &f.node, r.parent, resolved_name(&r), err);
 }
@@ -218,8 +233,9 @@ static cb_code do_symlink(op *o, const char *target, const char *path, cb_error 
 	if (size > LIMIT_SYMLINK_TARGET_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a link target may have %d bytes", LIMIT_SYMLINK_TARGET_BYTES);
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_resolve(o->b, &v, path, false, GATE_CREATE, &r, err));
+	CB_TRY(path_resolve(o->b, &v, path, PATH_ENTRY, GATE_CREATE, &r, err));
 	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	CB_TRY(name_fits(&r, path, err));
 	if (r.must_be_dir) return cb_err_set(err, CB_NOTFOUND, "'%s' ends in '/'", path);
 	CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_SYMLINK, 0777, &r.node, err));
 	CB_TRY(data_replace(o->t, &r.node, target, size, err));
@@ -237,7 +253,7 @@ static cb_code do_chmod(op *o, const char *path, uint32_t mode, unsigned flags, 
 {
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_find(o->b, &v, path, !(flags & CB_NOFOLLOW), GATE_WRITE, &r, err));
+	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
 	if (r.node.rec.type == CB_SYMLINK) return cb_err_set(err, CB_UNSUPPORTED, "a symbolic link has no mode of its own");
 	r.node.rec.mode = mode & 07777;
 	inode_changed(o->t, &r.node, false);
@@ -255,7 +271,7 @@ static cb_code do_utimens(op *o, const char *path, int64_t atime_ns, int64_t mti
 {
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_find(o->b, &v, path, !(flags & CB_NOFOLLOW), GATE_WRITE, &r, err));
+	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
 	inode_changed(o->t, &r.node, false);
 	if (atime_ns != CB_TIME_OMIT) r.node.rec.atime_ns = atime_ns;
 	if (mtime_ns != CB_TIME_OMIT) r.node.rec.mtime_ns = mtime_ns;
@@ -285,19 +301,20 @@ static cb_code is_ancestor(const tree_view *v, uint64_t ino, uint64_t below, boo
 	return CB_OK;
 }
 
-static cb_code refuse_cycle(const tree_view *v, const resolved *what, const resolved *into, cb_error *err)
+/* Linux tells the two apart: a folder into itself is invalid, over one of its own ancestors the target is not empty. */
+static cb_code refuse_cycle(const tree_view *v, const resolved *f, const resolved *r, bool exchange, cb_error *err)
 {
-	if (what->node.rec.type != CB_DIR) return CB_OK;
 	bool inside = false;
-	CB_TRY(is_ancestor(v, what->node.rec.ino, into->parent, &inside, err));
-	return inside ? cb_err_set(err, CB_INVALID, "a folder cannot be moved into itself") : CB_OK;
+	if (f->node.rec.type == CB_DIR) CB_TRY(is_ancestor(v, f->node.rec.ino, r->parent, &inside, err));
+	if (inside) return cb_err_set(err, CB_INVALID, "a folder cannot be moved into itself");
+	if (r->exists && r->node.rec.type == CB_DIR) CB_TRY(is_ancestor(v, r->node.rec.ino, f->parent, &inside, err));
+	if (!inside) return CB_OK;
+	return exchange ? cb_err_set(err, CB_INVALID, "a folder cannot be moved into itself")
+	                : cb_err_set(err, CB_NOTEMPTY, "the target folder holds what is to replace it");
 }
 
-static cb_code rename_exchange(op *o, const tree_view *v, const resolved *f, const resolved *r, cb_error *err)
+static cb_code rename_exchange(op *o, const resolved *f, const resolved *r, cb_error *err)
 {
-	if (!r->exists) return cb_err_set(err, CB_NOTFOUND, "there is nothing to exchange with");
-	CB_TRY(refuse_cycle(v, f, r, err));
-	CB_TRY(refuse_cycle(v, r, f, err));
 	if (f->node.rec.ino == r->node.rec.ino) return CB_OK;
 	/* By way of a name that no path can hold: it contains a slash. */
 	span aside = span_str("/");
@@ -317,16 +334,29 @@ static cb_code rename_check_target(const tree_view *v, const resolved *f, const 
 	return empty ? CB_OK : cb_err_set(err, CB_NOTEMPTY, "the target folder is not empty");
 }
 
+/* In the order in which Linux looks. */
+static cb_code rename_check(const tree_view *v, const resolved *f, const resolved *r, unsigned flags, cb_error *err)
+{
+	bool exchange = flags & CB_EXCHANGE, from_dir = f->exists && f->node.rec.type == CB_DIR;
+	if (f->is_dot) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be renamed");
+	if (r->is_dot && !(flags & CB_NOREPLACE)) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be replaced");
+	if (r->is_dot) return cb_err_set(err, CB_EXISTS, "the target exists already");
+	CB_TRY(name_fits(f, "the source", err));
+	if (!f->exists) return cb_err_set(err, CB_NOTFOUND, "no such file or folder");
+	CB_TRY(name_fits(r, "the target", err));
+	if (r->exists && (flags & CB_NOREPLACE)) return cb_err_set(err, CB_EXISTS, "the target exists already");
+	if (exchange && !r->exists) return cb_err_set(err, CB_NOTFOUND, "there is nothing to exchange with");
+	if (exchange && r->must_be_dir && r->node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "the target ends in '/'");
+	if (!from_dir && (f->must_be_dir || (r->must_be_dir && !exchange))) return cb_err_set(err, CB_NOTDIR, "a path ends in '/' and is not a folder");
+	return refuse_cycle(v, f, r, exchange, err);
+}
+
 static cb_code rename_resolved(op *o, const tree_view *v, const resolved *f, const resolved *r, unsigned flags, cb_error *err)
 {
-	if (f->is_dot || (r->exists && r->is_dot)) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be renamed");
-	if (r->exists && (flags & CB_NOREPLACE)) return cb_err_set(err, CB_EXISTS, "the target exists already");
-	if (flags & CB_EXCHANGE) return rename_exchange(o, v, f, r, err);
-	CB_TRY(refuse_cycle(v, f, r, err));
-	if (!r->exists && r->must_be_dir && f->node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "the target ends in '/'");
+	CB_TRY(rename_check(v, f, r, flags, err));
+	if (flags & CB_EXCHANGE) return rename_exchange(o, f, r, err);
 	if (r->exists) {
 		if (f->node.rec.ino == r->node.rec.ino) return CB_OK; /* two links of one file: POSIX says nothing happens */
-		/* Into an ancestor of the source: that ancestor is never empty. */
 		CB_TRY(rename_check_target(v, f, r, err));
 		CB_TRY(inode_unlink(o->t, r->parent, resolved_name(r), err));
 	}
@@ -339,8 +369,8 @@ static cb_code do_rename(op *o, const char *from, const char *to, unsigned flags
 	if (flags & CB_PARENTS) CB_TRY(path_make_parents(o, to, err));
 	tree_view v = txn_view(o->t);
 	resolved f, r;
-	CB_TRY(path_find(o->b, &v, from, false, GATE_REMOVE, &f, err));
-	CB_TRY(path_resolve(o->b, &v, to, false, GATE_CREATE, &r, err));
+	CB_TRY(path_resolve(o->b, &v, from, PATH_ENTRY, GATE_REMOVE, &f, err));
+	CB_TRY(path_resolve(o->b, &v, to, PATH_ENTRY, GATE_CREATE, &r, err));
 	cb_code code = rename_resolved(o, &v, &f, &r, flags, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "renaming '%s' to '%s'", from, to);
 }

@@ -105,12 +105,19 @@ static cb_code result_is(walk *w, span name, resolved *out)
 }
 
 /* One component. *done: *out is the result. */
-static cb_code step_into(walk *w, span name, bool last, bool slash, bool follow, resolved *out, bool *done, cb_error *err)
+static cb_code step_into(walk *w, span name, bool last, bool slash, unsigned how, resolved *out, bool *done, cb_error *err)
 {
 	if (span_equal(name, span_str(".")) || span_equal(name, span_str(".."))) {
 		if (name.size == 2 && w->depth > 1) w->depth--;
 		*done = last;
 		return last ? result_is_top(w, out, err) : CB_OK;
+	}
+	if (last && slash && (how & PATH_FILE)) return cb_err_set(err, CB_ISDIR, "it ends in '/'");
+	if (last && (how & PATH_ENTRY) && name.size > LIMIT_NAME_BYTES) { /* with rename, what is wrong on the other side is told first */
+		out->exists = false;
+		out->too_long = true;
+		*done = true;
+		return result_is(w, span_str(""), out);
 	}
 	CB_TRY(name_check(name, err));
 	cb_code code = inode_at(w->v, w->stack[w->depth - 1], name, &out->node, &out->is_link, err);
@@ -122,24 +129,25 @@ static cb_code step_into(walk *w, span name, bool last, bool slash, bool follow,
 		return last ? result_is(w, name, out) : CB_NOTFOUND;
 	}
 	const record *r = &out->node.rec;
-	if (r->type == CB_SYMLINK && (!last || follow || slash)) return splice_link(w, r, err);
+	if (r->type == CB_SYMLINK && (!last || how & PATH_FOLLOW || (slash && !(how & PATH_ENTRY)))) return splice_link(w, r, err);
 	if (last) {
 		*done = true;
-		if (slash && r->type != CB_DIR) return cb_err_set(err, CB_NOTDIR, NULL);
+		if (slash && r->type != CB_DIR && !(how & PATH_ENTRY)) return cb_err_set(err, CB_NOTDIR, NULL);
 		return result_is(w, name, out);
 	}
 	if (r->type != CB_DIR) return cb_err_set(err, CB_NOTDIR, NULL);
 	return push_dir(w, r->ino, err);
 }
 
-static cb_code walk_run(walk *w, bool follow, resolved *out, cb_error *err)
+static cb_code walk_run(walk *w, unsigned how, resolved *out, cb_error *err)
 {
 	span name;
 	bool last, slash, done = false;
 	out->must_be_dir = false;
+	out->too_long = false;
 	while (!done) {
 		if (!next_component(w, &name, &last, &slash)) return result_is_top(w, out, err);
-		CB_TRY(step_into(w, name, last, slash, follow, out, &done, err));
+		CB_TRY(step_into(w, name, last, slash, how, out, &done, err));
 	}
 	return CB_OK;
 }
@@ -151,7 +159,7 @@ static cb_code path_error(const char *path, cb_code code, cb_error *err)
 	return cb_err_wrap(err, code, "'%s'", path);
 }
 
-cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err)
+cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err)
 {
 	size_t size = path ? strlen(path) : 0;
 	if (size == 0) return cb_err_set(err, CB_NOTFOUND, "an empty path names nothing");
@@ -165,16 +173,16 @@ cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, bool follo
 	w.pending = span_make(path, size);
 	w.at = 0;
 	w.spliced = BUF_INIT(PENDING_MAX);
-	cb_code code = walk_run(&w, follow, out, err);
+	cb_code code = walk_run(&w, how, out, err);
 	buf_done(&w.spliced);
 	if (code != CB_OK) return path_error(path, code, err);
 	gate_request request = {b, access, path, out->parent, resolved_name(out), out->exists ? out->node.rec.ino : 0};
 	return gate_pass(b->cs->gate, &request, err);
 }
 
-cb_code path_find(cb_box *b, const tree_view *v, const char *path, bool follow, gate_access access, resolved *out, cb_error *err)
+cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err)
 {
-	CB_TRY(path_resolve(b, v, path, follow, access, out, err));
+	CB_TRY(path_resolve(b, v, path, how, access, out, err));
 	return out->exists ? CB_OK : path_error(path, CB_NOTFOUND, err);
 }
 
@@ -190,7 +198,7 @@ cb_code path_make_parents(op *o, const char *path, cb_error *err)
 		part[i] = 0;
 		tree_view v = txn_view(o->t);
 		resolved r;
-		CB_TRY(path_resolve(o->b, &v, part, true, GATE_CREATE, &r, err));
+		CB_TRY(path_resolve(o->b, &v, part, PATH_FOLLOW, GATE_CREATE, &r, err));
 		inode made;
 		if (!r.exists) CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, 0755, &made, err));
 	}

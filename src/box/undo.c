@@ -132,10 +132,10 @@ static cb_code restore_entry(txn *t, const tree_view *from, uint64_t parent, spa
 static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const char *path, cb_error *err)
 {
 	resolved there, here;
-	CB_TRY(path_resolve(source, from, path, false, GATE_READ, &there, err));
+	CB_TRY(path_resolve(source, from, path, 0, GATE_READ, &there, err));
 	CB_TRY(path_make_parents(o, path, err));
 	tree_view v = txn_view(o->t);
-	CB_TRY(path_resolve(o->b, &v, path, false, GATE_CREATE, &here, err));
+	CB_TRY(path_resolve(o->b, &v, path, 0, GATE_CREATE, &here, err));
 	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);
 	if (here.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be restored by this name", path);
 	return restore_entry(o->t, from, here.parent, resolved_name(&here), there.exists ? &there.node : NULL, err);

@@ -37,7 +37,7 @@ static cb_code enter_dir(cb_box *b, const char *path, snapshot *out, uint64_t *i
 	CB_TRY(box_enter(b, err));
 	snapshot_take(b, out);
 	resolved r;
-	cb_code code = path_find(b, &out->v, path, true, GATE_READ, &r, err);
+	cb_code code = path_find(b, &out->v, path, PATH_FOLLOW, GATE_READ, &r, err);
 	if (code == CB_OK && r.node.rec.type != CB_DIR) code = cb_err_set(err, CB_NOTDIR, "'%s' is not a folder", path);
 	if (code == CB_OK) *ino = r.node.rec.ino;
 	return box_leave(b, code);
@@ -171,7 +171,7 @@ cb_code cb_walk(cb_box *b, const char *path, cb_walk_visit visit, void *context,
 	CB_TRY(box_enter(b, err));
 	snapshot_take(b, &now);
 	resolved r;
-	cb_code code = path_find(b, &now.v, path, false, GATE_READ, &r, err);
+	cb_code code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
 	(void)box_leave(b, code);
 	if (code != CB_OK) return code;
 	AUTO_FREE char *clean = path_clean(path);
@@ -261,7 +261,7 @@ static cb_code do_remove(op *o, const char *path, cb_error *err)
 {
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_find(o->b, &v, path, false, GATE_REMOVE, &r, err));
+	CB_TRY(path_find(o->b, &v, path, 0, GATE_REMOVE, &r, err));
 	if (r.is_dot) return cb_err_set(err, CB_BUSY, "'%s' cannot be removed by this name", path);
 	return tree_remove(o->t, r.parent, resolved_name(&r), &r.node, err);
 }
@@ -394,8 +394,8 @@ static cb_code do_copy(op *o, const char *from, const char *to, unsigned flags, 
 	AUTO_SNAPSHOT snapshot before = {0};
 	snapshot_take(o->b, &before);
 	resolved f, r;
-	CB_TRY(path_find(o->b, &before.v, from, !(flags & CB_NOFOLLOW), GATE_READ, &f, err));
-	CB_TRY(path_resolve(o->b, &before.v, to, true, GATE_CREATE, &r, err));
+	CB_TRY(path_find(o->b, &before.v, from, path_how(flags), GATE_READ, &f, err));
+	CB_TRY(path_resolve(o->b, &before.v, to, PATH_FOLLOW, GATE_CREATE, &r, err));
 	cb_code code = copy_resolved(o, &before, &f, &r, flags, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "copying '%s' to '%s'", from, to);
 }

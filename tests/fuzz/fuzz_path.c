@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tree_view v = box_view(b);
 	resolved r;
 	cb_error err = {0};
-	if (path_resolve(b, &v, path, true, GATE_READ, &r, &err) == CB_OK && r.exists) {
+	if (path_resolve(b, &v, path, PATH_FOLLOW, GATE_READ, &r, &err) == CB_OK && r.exists) {
 		AUTO_BUF buf where = BUF_INIT(1 << 20);
 		assert(r.node.rec.type != CB_SYMLINK);
 		assert(inode_path(&v, r.node.rec.ino, &where, &err) == CB_OK && where.bytes[0] == '/');
