@@ -42,14 +42,15 @@ CB_API void cb_free(void *p);
 /* ---- store ---- */
 
 typedef struct cb_store_options {
-	bool no_create;     /* fail with CB_NOTFOUND instead of making the store */
+	bool no_create; /* fail with CB_NOTFOUND instead of making the store */
 	bool read_only;
 	bool full;          /* flush every step to disk before it is acknowledged; default: steps survive the death of any process,
 	                       and a power cut returns to a recent consistent state; checkpoints and cb_fsync are always flushed */
 	size_t cache_bytes; /* 0: 64 MiB */
 } cb_store_options;
 
-/* path: a folder, ":memory:", or NULL for the default ($COWBOX_STORE, $XDG_DATA_HOME/cowbox, ~/.local/share/cowbox). options may be NULL. */
+/* path: a folder (its parent must exist), ":memory:", or NULL for the default: $COWBOX_STORE, else $XDG_DATA_HOME/cowbox, else
+ * ~/.local/share/cowbox, whose parents are made. options may be NULL. */
 CB_API cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err);
 /* Flushes and closes. Boxes of the store must be closed before. Accepts NULL. */
 CB_API void cb_store_close(cb_store *store);
@@ -82,12 +83,12 @@ typedef struct cb_box_info {
 	int64_t created_ns;
 	char origin[CB_NAME_MAX + 1]; /* "" when not a fork, or when the origin was deleted */
 	uint64_t origin_seq;
-	uint64_t seq;    /* newest step */
-	uint64_t state;  /* id of the newest state, never reused */
-	uint64_t files, bytes; /* inodes but the root, and their logical sizes */
+	uint64_t seq;                                        /* newest step */
+	uint64_t state;                                      /* id of the newest state, never reused */
+	uint64_t files, bytes;                               /* inodes but the root, and their logical sizes */
 	uint64_t quota_bytes, quota_files, quota_file_bytes; /* 0: no bound */
-	uint64_t keep_steps; /* retention: prune keeps this many newest steps; 0: all */
-	int64_t keep_ns;     /* retention: prune keeps steps younger than this; 0: all */
+	uint64_t keep_steps;                                 /* retention: prune keeps this many newest steps; 0: all */
+	int64_t keep_ns;                                     /* retention: prune keeps steps younger than this; 0: all */
 } cb_box_info;
 
 /* out may be NULL. A new box holds /work, /home/agent and /tmp. CB_EXISTS, CB_INVALID (name). */
@@ -125,12 +126,12 @@ typedef struct cb_step_info {
 } cb_step_info;
 
 typedef struct cb_commit_result {
-	uint64_t seq;    /* the step; 0 when nothing changed and nothing was to be recorded */
+	uint64_t seq; /* the step; 0 when nothing changed and nothing was to be recorded */
 	uint64_t state;
-	bool merged;     /* others had committed meanwhile; the changes were disjoint */
-	uint64_t conflicts;            /* CB_CONFLICT: how many paths */
-	char conflict_path[256];       /* the first of them */
-	char fork[CB_NAME_MAX + 1];    /* where this transaction's result was kept */
+	bool merged;                /* others had committed meanwhile; the changes were disjoint */
+	uint64_t conflicts;         /* CB_CONFLICT: how many paths */
+	char conflict_path[256];    /* the first of them */
+	char fork[CB_NAME_MAX + 1]; /* where this transaction's result was kept */
 } cb_commit_result;
 
 /* Collects over the current state; nobody is locked out meanwhile. One transaction per handle. */
@@ -148,7 +149,7 @@ typedef enum cb_type { CB_FILE = 1, CB_DIR = 2, CB_SYMLINK = 3 } cb_type;
 typedef struct cb_stat_info {
 	uint64_t ino;
 	cb_type type;
-	uint32_t mode;    /* permission bits, 07777 */
+	uint32_t mode; /* permission bits, 07777 */
 	uint32_t links;
 	uint64_t size;
 	uint64_t version; /* grows with every change of the file, also by restore; 0 inside the transaction that changed it */
@@ -162,15 +163,15 @@ enum {
 	CB_PARENTS = 8,   /* write, mkdir, copy, rename: make missing parent folders; mkdir: an existing folder is fine */
 };
 
-#define CB_VERSION_ANY 0                /* no expectation */
-#define CB_VERSION_ABSENT UINT64_MAX    /* the file must not exist */
+#define CB_VERSION_ANY 0             /* no expectation */
+#define CB_VERSION_ABSENT UINT64_MAX /* the file must not exist */
 
 typedef struct cb_write_options {
 	uint32_t mode;             /* for a new file; 0: 0644 */
 	uint64_t expected_version; /* CB_VERSION: nothing was changed */
 	bool append;
-	bool parents;              /* make missing parent folders */
-	uint64_t *out_version;     /* may be NULL */
+	bool parents;          /* make missing parent folders */
+	uint64_t *out_version; /* may be NULL */
 } cb_write_options;
 
 /* The whole file. *out is followed by a NUL that size does not count; cb_free() it. */
@@ -206,8 +207,10 @@ CB_API cb_code cb_copy(cb_box *box, const char *from, const char *to, unsigned f
 /* A file, link or whole folder. */
 CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);
 
-CB_API cb_code cb_xattr_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, unsigned flags, cb_error *err);
-CB_API cb_code cb_xattr_get(cb_box *box, const char *path, const char *name, unsigned flags, char **out, size_t *out_size, cb_error *err);
+CB_API cb_code cb_xattr_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, unsigned flags,
+                            cb_error *err);
+CB_API cb_code cb_xattr_get(cb_box *box, const char *path, const char *name, unsigned flags, char **out, size_t *out_size,
+                            cb_error *err);
 CB_API cb_code cb_xattr_remove(cb_box *box, const char *path, const char *name, unsigned flags, cb_error *err); /* CB_NODATA */
 typedef cb_code (*cb_name_visit)(void *context, const char *name, const char *value, size_t size, cb_error *err);
 CB_API cb_code cb_xattr_list(cb_box *box, const char *path, unsigned flags, cb_name_visit visit, void *context, cb_error *err);
@@ -251,7 +254,7 @@ CB_API cb_code cb_fsync(cb_file *file, cb_error *err); /* ends the step and flus
 
 CB_API cb_code cb_kv_set(cb_box *box, const char *key, const void *value, size_t size, cb_error *err);
 CB_API cb_code cb_kv_get(cb_box *box, const char *key, char **out, size_t *out_size, cb_error *err); /* cb_free() it */
-CB_API cb_code cb_kv_delete(cb_box *box, const char *key, cb_error *err); /* CB_NOTFOUND */
+CB_API cb_code cb_kv_delete(cb_box *box, const char *key, cb_error *err);                            /* CB_NOTFOUND */
 /* Keys that begin with exactly these bytes, in byte order. */
 CB_API cb_code cb_kv_list(cb_box *box, const char *prefix, cb_name_visit visit, void *context, cb_error *err);
 
@@ -263,21 +266,22 @@ typedef struct cb_step {
 	const char *params, *result; /* "" when none; bytes up to the sizes, NUL-terminated */
 	size_t params_size, result_size;
 	int64_t started_ns, ended_ns;
-	bool changed;            /* false: a record only */
-	uint64_t target;         /* undo, redo: the step they took back */
+	bool changed;                /* false: a record only */
+	uint64_t target;             /* undo, redo: the step they took back */
 	char other[CB_NAME_MAX + 1]; /* merge, restore, fork: the other parent's box, "" when none */
 	uint64_t other_seq;
-	bool gap;                /* steps before it were pruned */
+	bool gap; /* steps before it were pruned */
 } cb_step;
 typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *err);
 
 typedef struct cb_log_options {
-	const char *path;     /* NULL: the whole box; a folder: everything below; a file: followed through renames */
-	uint64_t before;      /* 0: from the handle's state backwards */
-	uint64_t max_steps;   /* 0: all */
+	const char *path;   /* NULL: the whole box; a folder: everything below; a file: followed through renames */
+	uint64_t before;    /* 0: from the handle's state backwards */
+	uint64_t max_steps; /* 0: all */
 } cb_log_options;
 /* Newest first. *out_pruned (may be NULL) tells that older steps were pruned. */
-CB_API cb_code cb_log(cb_box *box, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned, cb_error *err);
+CB_API cb_code cb_log(cb_box *box, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned,
+                      cb_error *err);
 CB_API cb_code cb_step_get(cb_box *box, uint64_t seq, cb_step_visit visit, void *context, cb_error *err);
 /* A step that changes nothing: what a command or tool call did. */
 CB_API cb_code cb_step_record(cb_box *box, const cb_step_info *info, uint64_t *out_seq, cb_error *err);
@@ -296,7 +300,7 @@ typedef struct cb_change {
 	const char *path;     /* where it is now (deleted: was) */
 	const char *old_path; /* renamed: where it was; else NULL */
 	bool has_old, has_new;
-	bool modified;        /* renamed: content differs too */
+	bool modified;                   /* renamed: content differs too */
 	cb_stat_info old_info, new_info; /* valid where has_old / has_new */
 } cb_change;
 typedef cb_code (*cb_change_visit)(void *context, const cb_change *change, cb_error *err);
@@ -309,7 +313,8 @@ CB_API cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_chan
 CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size,
                             cb_error *err);
 
-/* Makes an older state (path NULL or "/"), or one file or folder of it, the newest, as a new step. source: an open state of this store. */
+/* Makes an older state (path NULL or "/"), or one file or folder of it, the newest, as a new step. source: an open state of this
+ * store. */
 CB_API cb_code cb_restore(cb_box *box, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err);
 /* seq 0: the last change not yet undone, CB_NOTHING when there is none. Otherwise that step, taken back as a reverse three-way merge:
  * CB_CONFLICT names the paths that later steps changed. */
@@ -361,7 +366,8 @@ typedef struct cb_prune_options {
 	uint64_t keep_steps; /* keep at least this many of the newest; 0: the box's retention */
 	int64_t keep_ns;     /* keep what is younger; 0: the box's retention */
 } cb_prune_options;
-/* Drops old steps, never checkpoints, fork points and merge points of living boxes, nor the newest step. Space comes back with cb_store_gc. */
+/* Drops old steps, never checkpoints, fork points and merge points of living boxes, nor the newest step. Space comes back with
+ * cb_store_gc. */
 CB_API cb_code cb_prune(cb_box *box, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err);
 
 #ifdef __cplusplus

@@ -111,7 +111,8 @@ static cb_code list_key(void *context, span key_bytes, span value, cb_error *err
 	return l->visit(l->context, name, bytes, size, err);
 }
 
-static cb_code attr_list(cb_box *b, const char *path, attr_key kind, unsigned flags, cb_name_visit visit, void *context, cb_error *err)
+static cb_code attr_list(cb_box *b, const char *path, attr_key kind, unsigned flags, cb_name_visit visit, void *context,
+                         cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
 	AUTO_SNAPSHOT snapshot now = {0};
@@ -171,7 +172,8 @@ cb_code cb_meta_set(cb_box *b, const char *path, const char *name, const char *v
 {
 	op o;
 	CB_TRY(op_begin(&o, b, "meta", path, err));
-	cb_code code = value ? attr_put(&o, path, meta_kind, name, value, strlen(value), 0, err) : attr_remove(&o, path, meta_kind, name, 0, err);
+	cb_code code = value ? attr_put(&o, path, meta_kind, name, value, strlen(value), 0, err)
+	                     : attr_remove(&o, path, meta_kind, name, 0, err);
 	return op_end(&o, code, NULL, err);
 }
 

@@ -1,8 +1,8 @@
 /*
  * blame.c: which step wrote each line.
  *
- * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts are
- * then compared oldest to newest, unchanged lines keeping their origin. Cost: the file's own versions, not the box's steps.
+ * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts
+ * are then compared oldest to newest, unchanged lines keeping their origin. Cost: the file's own versions, not the box's steps.
  */
 #include "box/history.h"
 #include "box/text.h"
@@ -72,10 +72,8 @@ static cb_code collect_points(blaming *g, trail *t, cb_error *err)
 			return CB_OK;
 		}
 		if (code != CB_OK) return code;
-		if (p.seq)
-			CB_TRY(buf_append(&g->versions, &p, sizeof(p), err));
-		else
-			CB_TRY(trail_to_origin(t, &more, err));
+		if (p.seq) CB_TRY(buf_append(&g->versions, &p, sizeof(p), err));
+		else CB_TRY(trail_to_origin(t, &more, err));
 	}
 	g->pruned = t->known; /* the file was there already before the oldest step that is left */
 	return CB_OK;
@@ -99,7 +97,8 @@ static cb_code lines_advance(lines *l, char *text, size_t size, uint64_t origin,
 {
 	uint64_t *origins = NULL;
 	size_t count = 0;
-	cb_code code = text_blame_step(l->origins, l->count, span_make(l->text, l->size), span_make(text, size), origin, &origins, &count, err);
+	cb_code code = text_blame_step(l->origins, l->count, span_make(l->text, l->size), span_make(text, size), origin, &origins,
+	                               &count, err);
 	if (code != CB_OK) {
 		free(text);
 		return code;
@@ -139,7 +138,8 @@ static cb_code visit_lines(blaming *g, const lines *l, cb_blame_visit visit, voi
 		uint64_t origin = i < l->count ? l->origins[i] : 0;
 		if (origin) {
 			const point *p = &all[origin - 1];
-			if (row.id != p->box && store_box_get(g->cs->s, p->box, &row, NULL) != CB_OK) row = (store_box){.id = p->box};
+			if (row.id != p->box && store_box_get(g->cs->s, p->box, &row, NULL) != CB_OK)
+				row = (store_box){.id = p->box};
 			line.box = row.name;
 			line.seq = p->seq;
 		}
@@ -155,7 +155,8 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 	snapshot_take(b, &now);
 	resolved r;
 	CB_TRY(path_find(b, &now.v, path, 0, GATE_READ, &r, err));
-	if (r.node.rec.type != CB_FILE) return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
+	if (r.node.rec.type != CB_FILE)
+		return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
 	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
 	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), false};
 	trail t;
@@ -177,7 +178,8 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 cb_code cb_blame(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	cb_code code = b->txn && b->txn->explicit_ ? cb_err_set(err, CB_BUSY, "commit or abort the transaction first") : box_flush(b, false, err);
+	cb_code code = b->txn && b->txn->explicit_ ? cb_err_set(err, CB_BUSY, "commit or abort the transaction first")
+	                                           : box_flush(b, false, err);
 	if (code == CB_OK) code = blame_run(b, path, visit, context, err);
 	return box_leave(b, code);
 }

@@ -31,11 +31,11 @@ static inline int u64_compare(const void *a, const void *b)
 /* One immutable content of a box. Shared by reference count; any thread may read it. */
 typedef struct state {
 	_Atomic uint32_t refs;
-	uint64_t id;  /* never reused */
+	uint64_t id; /* never reused */
 	uint64_t box, seq;
 	uint64_t root, root_box, root_seq; /* the kept root it is built on, and the step that keeps it */
-	pmap overlay; /* changes since root */
-	uint64_t weight; /* of the steps since root */
+	pmap overlay;                      /* changes since root */
+	uint64_t weight;                   /* of the steps since root */
 } state;
 
 state *state_ref(state *s);
@@ -85,17 +85,17 @@ typedef struct txn {
 	cb_box *b;
 	state *base;
 	pmap delta;
-	counters now;              /* of the box with delta applied */
+	counters now; /* of the box with delta applied */
 	local_content *locals;
 	size_t local_count, local_capacity;
-	uint64_t local_bytes;      /* in memory, not yet stored */
-	uint64_t owner;            /* keeps early contents from gc */
-	uint64_t epoch;            /* of the store when it began */
-	pid_t pid;                 /* of the process that began it: a forked child must not commit it too */
-	bool explicit_;            /* cb_box_begin; otherwise one call, or the running step of open files */
-	bool in_write;             /* the store's write transaction is open, and base is the head */
-	int64_t now_ns;            /* the time all changes of one call carry */
-	int64_t last_write_ns;     /* of open files: a quiet second ends the step */
+	uint64_t local_bytes;  /* in memory, not yet stored */
+	uint64_t owner;        /* keeps early contents from gc */
+	uint64_t epoch;        /* of the store when it began */
+	pid_t pid;             /* of the process that began it: a forked child must not commit it too */
+	bool explicit_;        /* cb_box_begin; otherwise one call, or the running step of open files */
+	bool in_write;         /* the store's write transaction is open, and base is the head */
+	int64_t now_ns;        /* the time all changes of one call carry */
+	int64_t last_write_ns; /* of open files: a quiet second ends the step */
 	uint64_t quota_bytes, quota_files, quota_file_bytes;
 	char *kind, *params, *result;
 	int64_t started_ns;
@@ -240,7 +240,7 @@ cb_code inode_copy_into(txn *t, const tree_view *from, const record *source, ino
 /* ---- paths ---- */
 
 typedef struct resolved {
-	uint64_t parent;  /* the folder that holds the last component; 0 for the root */
+	uint64_t parent; /* the folder that holds the last component; 0 for the root */
 	uint8_t name[LIMIT_NAME_BYTES + 1];
 	size_t name_size; /* 0 for the root */
 	bool exists;
@@ -260,8 +260,9 @@ typedef enum gate_access { GATE_READ, GATE_WRITE, GATE_CREATE, GATE_REMOVE } gat
 
 enum {
 	PATH_FOLLOW = 1, /* also a symlink in the last component */
-	PATH_ENTRY = 2,  /* the entry itself, to be made, removed or moved: a '/' after it does not follow a link, and is for the caller to judge */
-	PATH_FILE = 4,   /* a file may be made there: CB_ISDIR when a '/' follows, whatever is there */
+	/* The entry itself, to be made, removed or moved: a '/' after it does not follow a link, and is for the caller to judge. */
+	PATH_ENTRY = 2,
+	PATH_FILE = 4, /* a file may be made there: CB_ISDIR when a '/' follows, whatever is there */
 };
 /* From the public flags. */
 static inline unsigned path_how(unsigned flags)
@@ -270,7 +271,8 @@ static inline unsigned path_how(unsigned flags)
 }
 /* Resolves inside the box, as `how` (PATH_...) says. A missing last component is not an error here; a missing
  * folder before it is CB_NOTFOUND. Passes the gate. */
-cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err);
+cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out,
+                     cb_error *err);
 /* The same, and CB_NOTFOUND when it is not there. */
 cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err);
 /* Makes missing folders before the last component. */
@@ -283,10 +285,10 @@ char *path_clean(const char *path);
 typedef struct gate_request {
 	const cb_box *box;
 	gate_access access;
-	const char *path;      /* as given */
-	uint64_t parent;       /* of the last component */
-	span name;             /* "" for the root */
-	uint64_t ino;          /* 0: does not exist */
+	const char *path; /* as given */
+	uint64_t parent;  /* of the last component */
+	span name;        /* "" for the root */
+	uint64_t ino;     /* 0: does not exist */
 } gate_request;
 /* CB_OK lets it pass. The hook is where policies, views, guards and providers attach. */
 typedef cb_code (*gate_hook)(void *context, const gate_request *request, cb_error *err);
@@ -302,7 +304,8 @@ bool gate_reserved(span name);
 
 cb_code data_read(const cb_store *cs, const txn *t, const tree_view *v, const record *r, uint64_t offset, void *to, size_t size,
                   cb_error *err); /* within r->size; holes give zeros */
-cb_code data_write(txn *t, inode *node, uint64_t offset, const void *bytes, size_t size, cb_error *err); /* grows; does not save the inode */
+cb_code data_write(txn *t, inode *node, uint64_t offset, const void *bytes, size_t size,
+                   cb_error *err); /* grows; does not save the inode */
 cb_code data_replace(txn *t, inode *node, const void *bytes, size_t size, cb_error *err);
 cb_code data_resize(txn *t, inode *node, uint64_t size, cb_error *err);
 cb_code data_drop(txn *t, inode *node, cb_error *err);

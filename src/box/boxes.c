@@ -1,6 +1,7 @@
 /*
  * boxes.c: stores and the boxes in them: create, open by address, fork, rename, delete, list, settings.
  */
+#include "base/io.h"
 #include "box/box.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static cb_code nodes_put(void *context, span bytes, uint64_t *out_id, cb_error *
 }
 
 /* free() it. */
-static char *default_path(void)
+static char *default_path(bool create)
 {
 	const char *store_path_env = getenv("COWBOX_STORE");
 	const char *data = getenv("XDG_DATA_HOME");
@@ -37,18 +38,21 @@ static char *default_path(void)
 	char *out = NULL;
 	int n = -1;
 	if (store_path_env && *store_path_env) return mem_strdup(store_path_env);
-	if (data && *data)
-		n = asprintf(&out, "%s/cowbox", data);
-	else if (home && *home)
-		n = asprintf(&out, "%s/.local/share/cowbox", home);
-	return n < 0 ? NULL : out;
+	if (data && *data) n = asprintf(&out, "%s/cowbox", data);
+	else if (home && *home) n = asprintf(&out, "%s/.local/share/cowbox", home);
+	if (n < 0) return NULL;
+	char *name = strrchr(out, '/');
+	*name = 0;
+	if (create && *out) (void)io_mkdirs(out, 0700, NULL); /* what cannot be made shows when the store is */
+	*name = '/';
+	return out;
 }
 
 cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err)
 {
 	static const cb_store_options defaults = {0};
 	if (!options) options = &defaults;
-	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path();
+	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path(!options->no_create);
 	if (!chosen) return cb_err_set(err, CB_INVALID, "no store named: set COWBOX_STORE or HOME");
 	cb_store *cs = mem_alloc(sizeof(*cs));
 	if (!cs) return cb_err_nomem(err);
@@ -60,10 +64,8 @@ cb_code cb_store_open(const char *path, const cb_store_options *options, cb_stor
 	                    .cache_bytes = options->cache_bytes};
 	*cs = (cb_store){0};
 	cb_code code = box_store_open(cs, &so, err);
-	if (code != CB_OK)
-		free(cs);
-	else
-		*out = cs;
+	if (code != CB_OK) free(cs);
+	else *out = cs;
 	return code;
 }
 
@@ -124,7 +126,8 @@ cb_code box_name_check(const char *name, bool checkpoint, cb_error *err)
 {
 	const char *what = checkpoint ? "checkpoint" : "box";
 	size_t size = name ? strlen(name) : 0;
-	if (size < 1 || size > CB_NAME_MAX) return cb_err_set(err, CB_INVALID, "a %s name has 1 to %d characters", what, CB_NAME_MAX);
+	if (size < 1 || size > CB_NAME_MAX)
+		return cb_err_set(err, CB_INVALID, "a %s name has 1 to %d characters", what, CB_NAME_MAX);
 	bool digits = true;
 	for (size_t i = 0; i < size; i++) {
 		unsigned char c = (unsigned char)name[i];
@@ -439,7 +442,6 @@ cb_code cb_box_info_get(cb_box *b, cb_box_info *out, cb_error *err)
 	return box_leave(b, code);
 }
 
-
 static cb_code collect_row(void *context, const store_box *row, cb_error *err)
 {
 	return buf_append(context, row, sizeof(*row), err);
@@ -467,7 +469,8 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 
 cb_code cb_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
 {
-	if (!*name || strlen(name) > LIMIT_NAME_BYTES) return cb_err_set(err, CB_INVALID, "a setting's name has 1 to %d bytes", LIMIT_NAME_BYTES);
+	if (!*name || strlen(name) > LIMIT_NAME_BYTES)
+		return cb_err_set(err, CB_INVALID, "a setting's name has 1 to %d bytes", LIMIT_NAME_BYTES);
 	CB_TRY(store_write_begin(b->cs->s, err));
 	return end_write(b->cs, store_setting_set(b->cs->s, b->row.id, name, value, err), err);
 }
@@ -501,10 +504,8 @@ cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sy
 	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
 	if (code != CB_OK) return box_leave(b, code);
 	code = checkpoint_in_write(b, name, seq, err);
-	if (code == CB_OK)
-		code = store_write_commit(b->cs->s, !no_sync, err);
-	else
-		store_write_abort(b->cs->s);
+	if (code == CB_OK) code = store_write_commit(b->cs->s, !no_sync, err);
+	else store_write_abort(b->cs->s);
 	return box_leave(b, code);
 }
 

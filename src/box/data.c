@@ -59,8 +59,8 @@ static cb_code extents_open(const tree_view *v, uint64_t ino, uint64_t offset, t
 	}
 }
 
-static cb_code extents_read(const cb_store *cs, const txn *t, const tree_view *v, uint64_t ino, uint64_t offset, uint8_t *to, size_t size,
-                            cb_error *err)
+static cb_code extents_read(const cb_store *cs, const txn *t, const tree_view *v, uint64_t ino, uint64_t offset, uint8_t *to,
+                            size_t size, cb_error *err)
 {
 	AUTO_CURSOR tree_cursor *c = NULL;
 	CB_TRY(extents_open(v, ino, offset, &c, err));
@@ -207,7 +207,8 @@ cb_code data_seek(const tree_view *v, const record *r, uint64_t offset, bool hol
 
 static cb_code set_size(txn *t, record *r, uint64_t size, cb_error *err)
 {
-	if (size > LIMIT_FILE_BYTES) return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
+	if (size > LIMIT_FILE_BYTES)
+		return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
 	if (size > r->size && t->quota_file_bytes && size > t->quota_file_bytes)
 		return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)t->quota_file_bytes);
 	if (size != r->size) CB_TRY(txn_count(t, 0, (int64_t)(size - r->size), err));
@@ -336,8 +337,10 @@ cb_code data_write(txn *t, inode *node, uint64_t offset, const void *bytes, size
 	if (offset > LIMIT_FILE_BYTES || size > LIMIT_FILE_BYTES - offset)
 		return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
 	uint64_t end = offset + size;
-	if (offset == 0 && end >= r->size && size <= LIMIT_CONTENT_BYTES && r->form != DATA_EXTENTS) return data_replace(t, node, bytes, size, err);
-	if (r->form != DATA_EXTENTS && end <= REWRITE_BYTES && r->size <= REWRITE_BYTES) return write_small(t, node, offset, bytes, size, end, err);
+	if (offset == 0 && end >= r->size && size <= LIMIT_CONTENT_BYTES && r->form != DATA_EXTENTS)
+		return data_replace(t, node, bytes, size, err);
+	if (r->form != DATA_EXTENTS && end <= REWRITE_BYTES && r->size <= REWRITE_BYTES)
+		return write_small(t, node, offset, bytes, size, end, err);
 	if (r->form != DATA_EXTENTS) CB_TRY(to_extents(t, r, err));
 	if (offset == r->size) {
 		CB_TRY(append_extent(t, r, bytes, size, err));
@@ -376,7 +379,8 @@ static bool same_reference(const tree_view *va, const record *a, const tree_view
 	return a->form == DATA_NONE;
 }
 
-cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out, cb_error *err)
+cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
+                   cb_error *err)
 {
 	*out = false;
 	if (a->size != b->size) return CB_OK;

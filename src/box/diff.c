@@ -154,7 +154,9 @@ static cb_code data_differ(diffing *d, const record *a, const record *b, bool *o
 static cb_code tell(diffing *d, cb_change_kind kind, const places *a, const places *b, char *path, char *old_path, bool modified,
                     cb_error *err)
 {
-	change_row row = {.c = {.kind = kind, .has_old = a != NULL, .has_new = b != NULL, .modified = modified}, .path = path, .old_path = old_path};
+	change_row row = {.c = {.kind = kind, .has_old = a != NULL, .has_new = b != NULL, .modified = modified},
+	                  .path = path,
+	                  .old_path = old_path};
 	if (a) row.c.old_info = record_stat(&a->node.rec);
 	if (b) row.c.new_info = record_stat(&b->node.rec);
 	return row_add(d, &row, err);
@@ -230,7 +232,8 @@ static cb_code tell_all(diffing *d, cb_change_kind kind, places *p, cb_error *er
 {
 	char **all = (char **)(void *)p->paths.bytes;
 	for (size_t i = 0; i < p->paths.size / sizeof(char *); i++)
-		CB_TRY(tell(d, kind, kind == CB_DELETED ? p : NULL, kind == CB_ADDED ? p : NULL, TAKE_PTR(all[i]), NULL, false, err));
+		CB_TRY(tell(d, kind, kind == CB_DELETED ? p : NULL, kind == CB_ADDED ? p : NULL, TAKE_PTR(all[i]), NULL, false,
+		            err));
 	return CB_OK;
 }
 
@@ -318,7 +321,8 @@ static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, v
 	return visit_rows(rows, n, within, visit, context, err);
 }
 
-cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context, cb_error *err)
+cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context,
+                   cb_error *err)
 {
 	AUTO_FREE char *within = path ? path_clean(path) : NULL;
 	if (path && !within) return cb_err_nomem(err);
@@ -339,7 +343,8 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
 cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	if (b->txn && b->txn->local_count) return box_leave(b, cb_err_set(err, CB_BUSY, "end the transaction on '%s' before comparing", b->row.name));
+	if (b->txn && b->txn->local_count)
+		return box_leave(b, cb_err_set(err, CB_BUSY, "end the transaction on '%s' before comparing", b->row.name));
 	snapshot_take(b, out);
 	return box_leave(b, CB_OK);
 }

@@ -68,7 +68,8 @@ static cb_code print_header(buf *out, const cb_change *c, const char *old_path, 
 	return print_line_name(out, "rename to ", "", c->path, err);
 }
 
-static cb_code load_side(printing *p, const tree_view *v, bool there, uint64_t ino, char **out, size_t *size, bool *binary, cb_error *err)
+static cb_code load_side(printing *p, const tree_view *v, bool there, uint64_t ino, char **out, size_t *size, bool *binary,
+                         cb_error *err)
 {
 	inode node;
 	*size = 0;
@@ -113,7 +114,8 @@ static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 {
 	printing *p = context;
 	bool dir = (c->has_new && c->new_info.type == CB_DIR) || (!c->has_new && c->has_old && c->old_info.type == CB_DIR);
-	if (c->kind == CB_KEYVALUE || (dir && c->kind != CB_RENAMED)) return CB_OK; /* git has no word for them; cb_diff lists them */
+	if (c->kind == CB_KEYVALUE || (dir && c->kind != CB_RENAMED))
+		return CB_OK; /* git has no word for them; cb_diff lists them */
 	const char *old_path = c->old_path ? c->old_path : c->path;
 	bool mode_only = c->kind == CB_ATTRS && git_mode(&c->old_info) == git_mode(&c->new_info);
 	if (mode_only) return CB_OK;
@@ -131,7 +133,8 @@ static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 	return content && !dir ? print_content(p, c, old_path, err) : CB_OK;
 }
 
-cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size, cb_error *err)
+cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size,
+                     cb_error *err)
 {
 	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
 	AUTO_SNAPSHOT snapshot a = {0};

@@ -19,9 +19,9 @@ struct cb_file {
 	uint64_t ino;
 	unsigned flags;
 	uint64_t position;
-	char *path;      /* as opened, for the step's record */
-	snapshot kept;   /* the last picture that had the file */
-	bool detached;   /* the file is gone from the box */
+	char *path;       /* as opened, for the step's record */
+	snapshot kept;    /* the last picture that had the file */
+	bool detached;    /* the file is gone from the box */
 	orphan *private_; /* a detached file's own changes; NULL: none yet */
 };
 
@@ -64,7 +64,8 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 	}
 	*v = f->private_ ? txn_view(f->private_->t) : f->kept.v;
 	cb_code code = inode_find(v, f->ino, out, err);
-	if (code == CB_NOTFOUND) return cb_err_set(err, CB_STALE, "'%s' was removed before it was read through this handle", f->path);
+	if (code == CB_NOTFOUND)
+		return cb_err_set(err, CB_STALE, "'%s' was removed before it was read through this handle", f->path);
 	return code;
 }
 
@@ -103,10 +104,8 @@ static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32
 {
 	op o;
 	resolved r;
-	if (flags & CB_EXCLUSIVE)
-		CB_TRY(op_begin(&o, b, "create", path, err));
-	else
-		CB_TRY(op_begin_running(&o, b, "write", path, err));
+	if (flags & CB_EXCLUSIVE) CB_TRY(op_begin(&o, b, "create", path, err));
+	else CB_TRY(op_begin_running(&o, b, "write", path, err));
 	tree_view v = txn_view(o.t);
 	cb_code code = path_resolve(b, &v, path, open_how(flags), flags & CB_CREATE ? GATE_CREATE : GATE_WRITE, &r, err);
 	if (code == CB_OK) code = open_resolved(&o, path, flags, mode, &r, err);
@@ -271,10 +270,8 @@ static cb_code write_inode(txn *t, inode *node, const write_request *w, cb_error
 {
 	inode_changed(t, node, true);
 	uint64_t offset = w->at_end ? node->rec.size : w->offset;
-	if (w->bytes)
-		CB_TRY(data_write(t, node, offset, w->bytes, w->size, err));
-	else
-		CB_TRY(data_resize(t, node, offset, err));
+	if (w->bytes) CB_TRY(data_write(t, node, offset, w->bytes, w->size, err));
+	else CB_TRY(data_resize(t, node, offset, err));
 	if (w->out_end) *w->out_end = offset + w->size;
 	return inode_save(t, node, err);
 }

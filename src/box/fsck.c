@@ -2,8 +2,8 @@
  * fsck.c: every invariant of a box, checked without trusting any of them. The store checks its own things first (src/store/check.c).
  *
  * For each box: every step's change list decodes and its kept root is a sound tree; the newest state and every checkpoint hold the file
- * invariants listed in inode.c, and every content they name is there and has its sum. A complaint names the box, the state, and the path where
- * there is one; what is sound stays readable.
+ * invariants listed in inode.c, and every content they name is there and has its sum. A complaint names the box, the state, and the
+ * path where there is one; what is sound stays readable.
  */
 #include "box/history.h"
 
@@ -17,7 +17,7 @@ typedef struct checking {
 	cb_complain complain;
 	void *context;
 	uint64_t count;
-	buf sound;  /* bytes, by content number: 0 unknown, 1 sound, 2 damaged */
+	buf sound; /* bytes, by content number: 0 unknown, 1 sound, 2 damaged */
 	const char *box;
 	uint64_t seq;
 } checking;
@@ -30,10 +30,8 @@ static void say(checking *c, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (c->box)
-		(void)snprintf(line, sizeof(line), "box '%s' step %" PRIu64 ": %s", c->box, c->seq, text);
-	else
-		(void)snprintf(line, sizeof(line), "%s", text);
+	if (c->box) (void)snprintf(line, sizeof(line), "box '%s' step %" PRIu64 ": %s", c->box, c->seq, text);
+	else (void)snprintf(line, sizeof(line), "%s", text);
 	c->count++;
 	if (c->complain) c->complain(c->context, line);
 }
@@ -47,15 +45,15 @@ static void relay(void *context, const char *line)
 /* One inode as its keys tell it. */
 typedef struct found {
 	uint64_t ino;
-	uint64_t parent;  /* of a folder, or of the last entry seen */
+	uint64_t parent; /* of a folder, or of the last entry seen */
 	uint64_t size;
 	uint64_t entries; /* D entries that name it */
 	uint32_t links;   /* as its record says */
 	uint8_t type;
 	uint8_t form;
 	bool has_record;
-	bool by_link;     /* entries refer to an I record */
-	uint8_t mark;     /* for the cycle search: 1 on the way, 2 reaches the root */
+	bool by_link; /* entries refer to an I record */
+	uint8_t mark; /* for the cycle search: 1 on the way, 2 reaches the root */
 } found;
 
 typedef struct pass {
@@ -74,10 +72,8 @@ static found *find(const pass *p, uint64_t ino)
 	size_t low = 0, high = p->all.size / sizeof(found);
 	while (low < high) {
 		size_t mid = (low + high) / 2;
-		if (all[mid].ino < ino)
-			low = mid + 1;
-		else
-			high = mid;
+		if (all[mid].ino < ino) low = mid + 1;
+		else high = mid;
 	}
 	return low < p->all.size / sizeof(found) && all[low].ino == ino ? &all[low] : NULL;
 }
@@ -86,10 +82,8 @@ static found *find(const pass *p, uint64_t ino)
 static void describe(const pass *p, uint64_t ino, char *out, size_t size)
 {
 	AUTO_BUF buf path = BUF_INIT(1 << 20);
-	if (ino && inode_path(&p->v, ino, &path, NULL) == CB_OK)
-		(void)snprintf(out, size, "%s", (const char *)path.bytes);
-	else
-		(void)snprintf(out, size, "inode %" PRIu64, ino);
+	if (ino && inode_path(&p->v, ino, &path, NULL) == CB_OK) (void)snprintf(out, size, "%s", (const char *)path.bytes);
+	else (void)snprintf(out, size, "inode %" PRIu64, ino);
 }
 
 static void complain_ino(pass *p, uint64_t ino, const char *what)
@@ -134,7 +128,8 @@ static cb_code check_content(void *context, uint64_t content, uint64_t min_size,
 	if (*known == 1 && (store_content_size(c->cs->s, content, &size, &why) != CB_OK || size < min_size)) *known = 2;
 	if (*known == 2) {
 		char what[600];
-		(void)snprintf(what, sizeof(what), "its content %" PRIu64 " is damaged or missing%s%.400s", content, why.message[0] ? ": " : "", why.message);
+		(void)snprintf(what, sizeof(what), "its content %" PRIu64 " is damaged or missing%s%.400s", content,
+		               why.message[0] ? ": " : "", why.message);
 		complain_ino(k->p, k->ino, what);
 	}
 	return CB_OK;
@@ -162,7 +157,8 @@ static cb_code see_entry(pass *p, const key_parts *k, span value, cb_error *err)
 	bool root = k->ino == 0 && k->name.size == 0;
 	key place = key_name(e.rec.ino, k->ino, k->name);
 	tree_value ignored;
-	if (!root && tree_get(&p->v, key_span(&place), &ignored, NULL) != CB_OK) complain_ino(p, k->ino, "holds an entry without its name key");
+	if (!root && tree_get(&p->v, key_span(&place), &ignored, NULL) != CB_OK)
+		complain_ino(p, k->ino, "holds an entry without its name key");
 	if (root != (e.rec.ino == INO_ROOT)) complain_ino(p, e.rec.ino, "is a root where none may be");
 	if (!e.is_link) return add_record(p, &e.rec, k->ino, true, err);
 	found f = {.ino = e.rec.ino, .parent = k->ino, .entries = 1, .by_link = true};
@@ -241,8 +237,10 @@ static void judge_inode(pass *p, const found *f)
 	const found *parent = find(p, f->parent);
 	if (!f->has_record) complain_ino(p, f->ino, "is named by an entry but has no record");
 	if (f->entries == 0) complain_ino(p, f->ino, "has a record but no entry");
-	if (f->has_record && f->entries && f->entries != f->links) complain_ino(p, f->ino, "has another number of links than its record says");
-	if (f->ino != INO_ROOT && f->entries && (!parent || parent->type != CB_DIR)) complain_ino(p, f->ino, "lies in something that is no folder");
+	if (f->has_record && f->entries && f->entries != f->links)
+		complain_ino(p, f->ino, "has another number of links than its record says");
+	if (f->ino != INO_ROOT && f->entries && (!parent || parent->type != CB_DIR))
+		complain_ino(p, f->ino, "lies in something that is no folder");
 	if (f->type == CB_DIR && f->entries > 1) complain_ino(p, f->ino, "is a folder with several names");
 	if (f->type == CB_DIR && (f->size || f->form != DATA_NONE)) complain_ino(p, f->ino, "is a folder with data");
 }
@@ -275,13 +273,11 @@ static void judge_counters(pass *p)
 		real.files++;
 		real.bytes += all[i].size;
 	}
-	if (!find(p, INO_ROOT))
-		say(p->c, "there is no root folder");
-	else if (entries - 1 != p->names)
-		say(p->c, "%" PRIu64 " entries have %" PRIu64 " name keys", entries - 1, p->names);
+	if (!find(p, INO_ROOT)) say(p->c, "there is no root folder");
+	else if (entries - 1 != p->names) say(p->c, "%" PRIu64 " entries have %" PRIu64 " name keys", entries - 1, p->names);
 	if (!p->has_counters || real.files != p->stored.files || real.bytes != p->stored.bytes)
-		say(p->c, "the counters say %" PRIu64 " files and %" PRIu64 " bytes, there are %" PRIu64 " and %" PRIu64, p->stored.files, p->stored.bytes,
-		    real.files, real.bytes);
+		say(p->c, "the counters say %" PRIu64 " files and %" PRIu64 " bytes, there are %" PRIu64 " and %" PRIu64,
+		    p->stored.files, p->stored.bytes, real.files, real.bytes);
 }
 
 static void judge_extent(pass *p, const key_parts *k, span value)
@@ -388,7 +384,8 @@ static cb_code check_step(void *context, const store_step *step, cb_error *err)
 	step_list *l = context;
 	cb_error why = {0};
 	l->c->seq = step->seq;
-	if (step->has_changes && tree_changes_decode(step->changes, decode_only, NULL, &why) != CB_OK) say(l->c, "its changes are damaged: %s", why.message);
+	if (step->has_changes && tree_changes_decode(step->changes, decode_only, NULL, &why) != CB_OK)
+		say(l->c, "its changes are damaged: %s", why.message);
 	uint64_t pair[2] = {step->root, step->seq};
 	return step->has_root && step->root ? buf_append(&l->roots, pair, sizeof(pair), err) : CB_OK;
 }

@@ -7,8 +7,8 @@
 
 bool gate_reserved(span name)
 {
-	static const char *const reserved[] = {"usr",   "bin",  "sbin", "lib", "lib32", "lib64", "libx32", "etc",
-	                                       "proc",  "dev",  "sys",  "run", "var",   "boot"};
+	static const char *const reserved[] = {"usr", "bin",  "sbin", "lib", "lib32", "lib64", "libx32",
+	                                       "etc", "proc", "dev",  "sys", "run",   "var",   "boot"};
 	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
 		if (span_equal(name, span_str(reserved[i]))) return true;
 	return false;

@@ -147,9 +147,9 @@ static bool is_marked(void *context, bool is_node, uint64_t id)
 /* ---- roots that are no longer needed ---- */
 
 typedef struct thinning {
-	buf drop;        /* uint64_t: steps whose root may go */
+	buf drop; /* uint64_t: steps whose root may go */
 	uint64_t head_root_seq;
-	uint64_t weight; /* since the last root that stays */
+	uint64_t weight;    /* since the last root that stays */
 	uint64_t candidate; /* seq of a root that may go if the next step is no large one; 0: none */
 } thinning;
 
@@ -163,10 +163,8 @@ static cb_code thin_step(void *context, const store_step *step, cb_error *err)
 	t->weight += step->weight;
 	if (!step->has_root) return CB_OK;
 	bool needed = step->seq == 0 || step->gap || !step->has_changes || step->seq >= t->head_root_seq || t->weight > THIN_WEIGHT;
-	if (needed)
-		t->weight = 0;
-	else
-		t->candidate = step->seq;
+	if (needed) t->weight = 0;
+	else t->candidate = step->seq;
 	return CB_OK;
 }
 
@@ -182,10 +180,8 @@ static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
 			const uint64_t *all = (const uint64_t *)(const void *)t.drop.bytes;
 			for (size_t i = 0; code == CB_OK && i < t.drop.size / sizeof(uint64_t); i++)
 				code = store_step_root_set(cs->s, row->id, all[i], false, 0, err);
-			if (code == CB_OK)
-				code = store_write_commit(cs->s, false, err);
-			else
-				store_write_abort(cs->s);
+			if (code == CB_OK) code = store_write_commit(cs->s, false, err);
+			else store_write_abort(cs->s);
 		}
 	}
 	buf_done(&t.drop);
@@ -236,7 +232,8 @@ static cb_code reap_box(cb_store *cs, const store_box *row, bool *gone, cb_error
 	CB_TRY(keep_needed_roots(cs, row->id, seqs, n, err));
 	CB_TRY(delete_others(cs, row, seqs, n, err));
 	const store_checkpoint *all = (const store_checkpoint *)(const void *)names.bytes;
-	for (size_t i = 0; i < names.size / sizeof(store_checkpoint); i++) CB_TRY(store_checkpoint_delete(cs->s, row->id, all[i].name, err));
+	for (size_t i = 0; i < names.size / sizeof(store_checkpoint); i++)
+		CB_TRY(store_checkpoint_delete(cs->s, row->id, all[i].name, err));
 	*gone = n == 0;
 	return n == 0 ? store_box_remove(cs->s, row->id, err) : CB_OK;
 }
@@ -254,10 +251,8 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 			bool gone = false;
 			CB_TRY(store_write_begin(cs->s, err));
 			cb_code code = reap_box(cs, &all[i], &gone, err);
-			if (code == CB_OK)
-				code = store_write_commit(cs->s, false, err);
-			else
-				store_write_abort(cs->s);
+			if (code == CB_OK) code = store_write_commit(cs->s, false, err);
+			else store_write_abort(cs->s);
 			if (code != CB_OK) return code;
 			progress = progress || gone;
 			*freed += gone;

@@ -164,11 +164,10 @@ cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_erro
 	*o = (op){.b = b};
 	(void)pthread_mutex_lock(&b->lock);
 	cb_code code = refuse_pinned(b, err);
-	if (code == CB_OK && b->txn && b->txn->in_write) code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
-	if (code == CB_OK && b->txn && b->txn->explicit_)
-		op_join(o);
-	else if (code == CB_OK)
-		code = op_begin_own(o, kind, params, err);
+	if (code == CB_OK && b->txn && b->txn->in_write)
+		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
+	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o);
+	else if (code == CB_OK) code = op_begin_own(o, kind, params, err);
 	if (code != CB_OK) (void)pthread_mutex_unlock(&b->lock);
 	return code;
 }
@@ -221,7 +220,8 @@ cb_code cb_box_begin(cb_box *b, const cb_step_info *info, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
 	cb_code code = refuse_pinned(b, err);
-	if (code == CB_OK && b->txn && b->txn->explicit_) code = cb_err_set(err, CB_BUSY, "a transaction is open on this handle already");
+	if (code == CB_OK && b->txn && b->txn->explicit_)
+		code = cb_err_set(err, CB_BUSY, "a transaction is open on this handle already");
 	if (code == CB_OK) code = box_flush(b, false, err);
 	txn *t = NULL;
 	if (code == CB_OK) code = txn_create_unlocked(b, "txn", "", &t, err);
@@ -246,10 +246,8 @@ cb_code cb_box_commit(cb_box *b, const cb_step_info *info, cb_commit_result *out
 	code = txn_commit(b, t, false, out, err);
 	/* What failed for lack of room or a lock can be tried again; a conflict is settled (kept as a fork). */
 	bool again = code != CB_OK && code != CB_CONFLICT;
-	if (again)
-		b->txn = t;
-	else
-		txn_destroy(t);
+	if (again) b->txn = t;
+	else txn_destroy(t);
 	return box_leave(b, code);
 }
 
@@ -265,7 +263,8 @@ cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, c
 	op o;
 	cb_commit_result result = {0};
 	CB_TRY(op_begin(&o, b, "record", "", err));
-	cb_code code = o.own ? txn_fields(o.t, info, err) : cb_err_set(err, CB_BUSY, "a transaction is open: its commit is the record");
+	cb_code code =
+		o.own ? txn_fields(o.t, info, err) : cb_err_set(err, CB_BUSY, "a transaction is open: its commit is the record");
 	if (code == CB_OK) o.t->record = true;
 	code = op_end(&o, code, &result, err);
 	if (code == CB_OK && out_seq) *out_seq = result.seq;

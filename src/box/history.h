@@ -25,7 +25,8 @@ void step_row_done(step_row *r);
 cb_code step_page_load(cb_store *cs, uint64_t box, uint64_t from, step_row *rows, size_t max, size_t *out_count, cb_error *err);
 
 /* The newest step at or before max_seq that touched one of the subjects; 0: none. Step 0 is never given. */
-cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out, cb_error *err);
+cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out,
+                        cb_error *err);
 
 /* A folder whose entries changed has a new record, which differs in times and version only: that is its entries' history, not its own,
  * and nobody's to take back. */
@@ -35,10 +36,10 @@ cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *
 typedef struct trail {
 	cb_store *cs;
 	uint64_t box;
-	uint64_t seq;    /* the next step to look at, downwards */
-	key entry;       /* where the file is at that time */
+	uint64_t seq; /* the next step to look at, downwards */
+	key entry;    /* where the file is at that time */
 	uint64_t ino;
-	bool known;      /* ino is known */
+	bool known; /* ino is known */
 } trail;
 /* Starts at a path of a view (which belongs to (box, seq)). CB_NOTFOUND when no folder on the way exists. */
 cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, cb_error *err);

@@ -26,7 +26,8 @@ cb_code inode_at(const tree_view *v, uint64_t parent, span name, inode *out, boo
 	}
 	out->where = key_inode(e.rec.ino);
 	cb_code code = tree_get(v, key_span(&out->where), &value, err);
-	if (code == CB_NOTFOUND) return cb_err_set(err, CB_CORRUPT, "inode %llu has no record: run fsck", (unsigned long long)e.rec.ino);
+	if (code == CB_NOTFOUND)
+		return cb_err_set(err, CB_CORRUPT, "inode %llu has no record: run fsck", (unsigned long long)e.rec.ino);
 	if (code != CB_OK) return code;
 	return record_decode(span_make(value.bytes, value.size), &out->rec, err);
 }
@@ -69,7 +70,8 @@ cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err)
 	for (uint64_t at = ino; at != INO_ROOT;) {
 		uint8_t *slot;
 		cb_code code = buf_extend(&parts, sizeof(part), &slot, err);
-		if (code == CB_LIMIT) return cb_err_set(err, CB_CORRUPT, "inode %llu lies in a cycle: run fsck", (unsigned long long)ino);
+		if (code == CB_LIMIT)
+			return cb_err_set(err, CB_CORRUPT, "inode %llu lies in a cycle: run fsck", (unsigned long long)ino);
 		if (code != CB_OK) return code;
 		part *p = (part *)(void *)slot;
 		size_t size = 0;
@@ -140,7 +142,6 @@ cb_code inode_create(txn *t, uint64_t parent, span name, cb_type type, uint32_t 
 	CB_TRY(name_put(t, r->ino, parent, name, err));
 	return inode_touch_dir(t, parent, err);
 }
-
 
 static cb_code collect_key(void *context, span key_bytes, span value, cb_error *err)
 {

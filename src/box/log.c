@@ -98,11 +98,11 @@ cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, c
 
 typedef struct trail_scan {
 	const trail *t;
-	bool touched;       /* the entry or the inode's record changed */
-	bool appeared;      /* the entry did not exist, or named another inode, before */
-	uint64_t ino_before;/* what the entry named before; 0: nothing */
+	bool touched;        /* the entry or the inode's record changed */
+	bool appeared;       /* the entry did not exist, or named another inode, before */
+	uint64_t ino_before; /* what the entry named before; 0: nothing */
 	uint64_t ino_after;
-	key came_from;      /* where the inode left, in the same step; size 0: nowhere */
+	key came_from; /* where the inode left, in the same step; size 0: nowhere */
 } trail_scan;
 
 static cb_code entry_ino(span value, uint64_t *out, cb_error *err)
@@ -209,7 +209,7 @@ typedef struct below {
 	const tree_view *now; /* where most folders still are */
 	uint64_t folder;
 	uint64_t box, seq;
-	state *then;          /* loaded when a folder is not in `now` */
+	state *then; /* loaded when a folder is not in `now` */
 	bool found;
 } below;
 

@@ -254,10 +254,8 @@ static item *item_find(merge *m, uint64_t ino)
 	size_t low = 0, high = m->count;
 	while (low < high) {
 		size_t mid = (low + high) / 2;
-		if (m->items[mid].ino < ino)
-			low = mid + 1;
-		else
-			high = mid;
+		if (m->items[mid].ino < ino) low = mid + 1;
+		else high = mid;
 	}
 	return low < m->count && m->items[low].ino == ino ? &m->items[low] : NULL;
 }
@@ -285,24 +283,18 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 		return CB_OK;
 	}
 	CB_TRY(conflict_at(m, it, "deleted here, changed there", &theirs_wins, err));
-	if (theirs_wins)
-		it->fate = FATE_ADD;
-	else
-		it->into = 0;
+	if (theirs_wins) it->fate = FATE_ADD;
+	else it->into = 0;
 	return CB_OK;
 }
 
 static cb_code decide(merge *m, item *it, cb_error *err)
 {
 	it->fate = FATE_FIELDS;
-	if (!it->theirs.present && !it->base.present)
-		it->fate = FATE_DONE;
-	else if (!it->theirs.present)
-		return decide_deleted(m, it, err);
-	else if (!it->ours.present && it->base.present)
-		return decide_gone_here(m, it, err);
-	else if (!it->ours.present)
-		it->fate = FATE_ADD;
+	if (!it->theirs.present && !it->base.present) it->fate = FATE_DONE;
+	else if (!it->theirs.present) return decide_deleted(m, it, err);
+	else if (!it->ours.present && it->base.present) return decide_gone_here(m, it, err);
+	else if (!it->ours.present) it->fate = FATE_ADD;
 	return CB_OK;
 }
 
@@ -465,7 +457,8 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 	CB_TRY(result_dir(m, at->parent, out, err));
 	if (*out) return CB_OK;
 	const item *dir = item_find(m, at->parent);
-	if (dir && dir->into == 0 && !dir->base.present) return CB_OK; /* a folder added there and dropped: its content goes with it */
+	if (dir && dir->into == 0 && !dir->base.present)
+		return CB_OK; /* a folder added there and dropped: its content goes with it */
 	bool theirs_wins = false;
 	CB_TRY(conflict_at(m, it, "put there into a folder that is gone here", &theirs_wins, err));
 	return theirs_wins ? revive_dir(m, at->parent, out, err) : CB_OK;
@@ -563,7 +556,8 @@ static cb_code lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_er
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size;
 	for (unsigned depth = 0; dir != INO_ROOT && dir != ino; depth++) {
-		if (depth > LIMIT_TREE_DEPTH * 8) return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)dir);
+		if (depth > LIMIT_TREE_DEPTH * 8)
+			return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)dir);
 		CB_TRY(inode_place(&v, dir, &dir, name, &size, err));
 	}
 	*out = dir == ino;
@@ -681,7 +675,8 @@ static cb_code merge_text(merge *m, const item *it, inode *node, bool *done, cb_
 	if (is_text) CB_TRY(load_text(m, m->theirs, &it->theirs, &theirs, &nt, &is_text, err));
 	if (!is_text) return CB_OK;
 	AUTO_BUF buf merged = BUF_INIT(3 * (size_t)LIMIT_DIFF_TEXT_BYTES);
-	CB_TRY(text_merge3(span_make(base, nb), span_make(ours, no), span_make(theirs, nt), "ours", "theirs", &merged, &conflicts, err));
+	CB_TRY(text_merge3(span_make(base, nb), span_make(ours, no), span_make(theirs, nt), "ours", "theirs", &merged, &conflicts,
+	                   err));
 	if (conflicts) return CB_OK;
 	*done = true;
 	CB_TRY(data_replace(m->t, node, merged.bytes, merged.size, err));

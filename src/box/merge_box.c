@@ -30,7 +30,6 @@ static point *past_find(const past *p, uint64_t box)
 	return NULL;
 }
 
-
 static cb_code collect_merge(void *context, const store_step *step, cb_error *err)
 {
 	if (step->other_box == 0 || strcmp(step->kind, "merge") != 0) return CB_OK;
@@ -51,10 +50,8 @@ static cb_code past_add(past *p, uint64_t box, uint64_t seq, cb_error *err)
 		point *known = past_find(p, at.box);
 		if (known && known->seq >= at.seq) continue;
 		uint64_t from = known ? known->seq + 1 : 1;
-		if (known)
-			known->seq = at.seq;
-		else
-			CB_TRY(buf_append(&p->points, &at, sizeof(at), err));
+		if (known) known->seq = at.seq;
+		else CB_TRY(buf_append(&p->points, &at, sizeof(at), err));
 		if (at.seq >= from) CB_TRY(store_step_walk(p->cs->s, at.box, from, at.seq, false, collect_merge, &work, err));
 		store_box row;
 		cb_code code = store_box_get(p->cs->s, at.box, &row, err);
@@ -127,8 +124,8 @@ static cb_code merge_into(op *o, const state *theirs, merging *g, cb_error *err)
 	cb_code code = merge_states(o->t, &vb, &vo, &vt, &conflicts, err);
 	g->conflicts = conflicts.open;
 	if (code == CB_OK && conflicts.open)
-		code = cb_err_set(err, CB_CONFLICT, "%llu conflicts: %.*s", (unsigned long long)conflicts.open, (int)conflicts.list.size,
-		                  (const char *)conflicts.list.bytes);
+		code = cb_err_set(err, CB_CONFLICT, "%llu conflicts: %.*s", (unsigned long long)conflicts.open,
+		                  (int)conflicts.list.size, (const char *)conflicts.list.bytes);
 	buf_done(&conflicts.list);
 	o->t->other_box = theirs->box;
 	o->t->other_seq = theirs->seq;
@@ -138,14 +135,17 @@ static cb_code merge_into(op *o, const state *theirs, merging *g, cb_error *err)
 	return code;
 }
 
-cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts, cb_error *err)
+cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
+                 cb_error *err)
 {
 	if (into->cs != from->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
-	if (into == from || (into->row.id == from->row.id && !from->pinned)) return cb_err_set(err, CB_INVALID, "a box cannot be merged into itself");
+	if (into == from || (into->row.id == from->row.id && !from->pinned))
+		return cb_err_set(err, CB_INVALID, "a box cannot be merged into itself");
 	AUTO_STATE state *theirs = NULL;
 	CB_TRY(box_enter(from, err));
 	cb_code code = from->txn ? box_flush(from, false, err) : CB_OK;
-	if (code == CB_OK && from->txn) code = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", from->row.name);
+	if (code == CB_OK && from->txn)
+		code = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", from->row.name);
 	if (code == CB_OK) theirs = state_ref(from->head);
 	CB_TRY(box_leave(from, code));
 	op o;

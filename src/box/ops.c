@@ -65,8 +65,11 @@ static cb_code expect_version(const resolved *r, uint64_t expected, const char *
 	if (expected == CB_VERSION_ANY) return CB_OK;
 	uint64_t now = r->exists ? r->node.rec.version : CB_VERSION_ABSENT;
 	if (now == expected) return CB_OK;
-	if (!r->exists) return cb_err_set(err, CB_VERSION, "'%s' does not exist, version %llu was expected", path, (unsigned long long)expected);
-	if (expected == CB_VERSION_ABSENT) return cb_err_set(err, CB_VERSION, "'%s' exists already (version %llu)", path, (unsigned long long)now);
+	if (!r->exists)
+		return cb_err_set(err, CB_VERSION, "'%s' does not exist, version %llu was expected", path,
+		                  (unsigned long long)expected);
+	if (expected == CB_VERSION_ABSENT)
+		return cb_err_set(err, CB_VERSION, "'%s' exists already (version %llu)", path, (unsigned long long)now);
 	return cb_err_set(err, CB_VERSION, "'%s' has version %llu, not %llu: read it again", path, (unsigned long long)now,
 	                  (unsigned long long)expected);
 }
@@ -91,10 +94,8 @@ static cb_code write_file(op *o, const char *path, const void *bytes, size_t siz
 	CB_TRY(expect_version(&r, options->expected_version, path, err));
 	CB_TRY(file_for_write(o, path, options->mode ? options->mode : 0644, &r, err));
 	inode_changed(o->t, &r.node, true);
-	if (options->append)
-		CB_TRY(data_write(o->t, &r.node, r.node.rec.size, bytes, size, err));
-	else
-		CB_TRY(data_replace(o->t, &r.node, bytes, size, err));
+	if (options->append) CB_TRY(data_write(o->t, &r.node, r.node.rec.size, bytes, size, err));
+	else CB_TRY(data_replace(o->t, &r.node, bytes, size, err));
 	return inode_save(o->t, &r.node, err);
 }
 
@@ -129,7 +130,8 @@ cb_code cb_truncate(cb_box *b, const char *path, uint64_t size, cb_error *err)
 
 static cb_code name_fits(const resolved *r, const char *path, cb_error *err)
 {
-	return r->too_long ? cb_err_set(err, CB_NAMETOOLONG, "'%s': a name is longer than %d bytes", path, LIMIT_NAME_BYTES) : CB_OK;
+	return r->too_long ? cb_err_set(err, CB_NAMETOOLONG, "'%s': a name is longer than %d bytes", path, LIMIT_NAME_BYTES)
+	                   : CB_OK;
 }
 
 static cb_code do_mkdir(op *o, const char *path, uint32_t mode, unsigned flags, cb_error *err)
@@ -230,7 +232,8 @@ static cb_code do_symlink(op *o, const char *target, const char *path, cb_error 
 {
 	size_t size = strlen(target);
 	if (size == 0) return cb_err_set(err, CB_NOTFOUND, "a symbolic link needs a target");
-	if (size > LIMIT_SYMLINK_TARGET_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a link target may have %d bytes", LIMIT_SYMLINK_TARGET_BYTES);
+	if (size > LIMIT_SYMLINK_TARGET_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "a link target may have %d bytes", LIMIT_SYMLINK_TARGET_BYTES);
 	tree_view v = txn_view(o->t);
 	resolved r;
 	CB_TRY(path_resolve(o->b, &v, path, PATH_ENTRY, GATE_CREATE, &r, err));
@@ -294,7 +297,8 @@ static cb_code is_ancestor(const tree_view *v, uint64_t ino, uint64_t below, boo
 	size_t size;
 	for (unsigned depth = 0; below != INO_ROOT; depth++) {
 		if (below == ino) break;
-		if (depth > LIMIT_TREE_DEPTH * 8) return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)below);
+		if (depth > LIMIT_TREE_DEPTH * 8)
+			return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)below);
 		CB_TRY(inode_place(v, below, &below, name, &size, err));
 	}
 	*out = below == ino;
@@ -347,7 +351,8 @@ static cb_code rename_check(const tree_view *v, const resolved *f, const resolve
 	if (r->exists && (flags & CB_NOREPLACE)) return cb_err_set(err, CB_EXISTS, "the target exists already");
 	if (exchange && !r->exists) return cb_err_set(err, CB_NOTFOUND, "there is nothing to exchange with");
 	if (exchange && r->must_be_dir && r->node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "the target ends in '/'");
-	if (!from_dir && (f->must_be_dir || (r->must_be_dir && !exchange))) return cb_err_set(err, CB_NOTDIR, "a path ends in '/' and is not a folder");
+	if (!from_dir && (f->must_be_dir || (r->must_be_dir && !exchange)))
+		return cb_err_set(err, CB_NOTDIR, "a path ends in '/' and is not a folder");
 	return refuse_cycle(v, f, r, exchange, err);
 }
 
@@ -365,7 +370,8 @@ static cb_code rename_resolved(op *o, const tree_view *v, const resolved *f, con
 
 static cb_code do_rename(op *o, const char *from, const char *to, unsigned flags, cb_error *err)
 {
-	if ((flags & CB_NOREPLACE) && (flags & CB_EXCHANGE)) return cb_err_set(err, CB_INVALID, "no-replace and exchange exclude each other");
+	if ((flags & CB_NOREPLACE) && (flags & CB_EXCHANGE))
+		return cb_err_set(err, CB_INVALID, "no-replace and exchange exclude each other");
 	if (flags & CB_PARENTS) CB_TRY(path_make_parents(o, to, err));
 	tree_view v = txn_view(o->t);
 	resolved f, r;

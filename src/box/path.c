@@ -19,12 +19,13 @@ typedef struct walk {
 	unsigned links;
 	span pending; /* what is still to be resolved, read from `at` on: the caller's path, or `spliced` */
 	size_t at;
-	buf spliced;  /* with the targets of links put in */
+	buf spliced; /* with the targets of links put in */
 } walk;
 
 static cb_code name_check(span name, cb_error *err)
 {
-	if (name.size > LIMIT_NAME_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a name is longer than %d bytes", LIMIT_NAME_BYTES);
+	if (name.size > LIMIT_NAME_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "a name is longer than %d bytes", LIMIT_NAME_BYTES);
 	return CB_OK;
 }
 
@@ -71,7 +72,8 @@ static cb_code splice_link(walk *w, const record *r, cb_error *err)
 
 static cb_code push_dir(walk *w, uint64_t ino, cb_error *err)
 {
-	if (w->depth == LIMIT_TREE_DEPTH) return cb_err_set(err, CB_NAMETOOLONG, "folders are nested deeper than %d", LIMIT_TREE_DEPTH);
+	if (w->depth == LIMIT_TREE_DEPTH)
+		return cb_err_set(err, CB_NAMETOOLONG, "folders are nested deeper than %d", LIMIT_TREE_DEPTH);
 	w->stack[w->depth++] = ino;
 	return CB_OK;
 }
@@ -113,7 +115,8 @@ static cb_code step_into(walk *w, span name, bool last, bool slash, unsigned how
 		return last ? result_is_top(w, out, err) : CB_OK;
 	}
 	if (last && slash && (how & PATH_FILE)) return cb_err_set(err, CB_ISDIR, "it ends in '/'");
-	if (last && (how & PATH_ENTRY) && name.size > LIMIT_NAME_BYTES) { /* with rename, what is wrong on the other side is told first */
+	if (last && (how & PATH_ENTRY) &&
+	    name.size > LIMIT_NAME_BYTES) { /* with rename, what is wrong on the other side is told first */
 		out->exists = false;
 		out->too_long = true;
 		*done = true;
@@ -159,11 +162,13 @@ static cb_code path_error(const char *path, cb_code code, cb_error *err)
 	return cb_err_wrap(err, code, "'%s'", path);
 }
 
-cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err)
+cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out,
+                     cb_error *err)
 {
 	size_t size = path ? strlen(path) : 0;
 	if (size == 0) return cb_err_set(err, CB_NOTFOUND, "an empty path names nothing");
-	if (size >= LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
+	if (size >= LIMIT_PATH_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
 	walk w;
 	w.b = b;
 	w.v = v;
@@ -189,7 +194,8 @@ cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how,
 cb_code path_make_parents(op *o, const char *path, cb_error *err)
 {
 	size_t size = strlen(path);
-	if (size >= LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
+	if (size >= LIMIT_PATH_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
 	while (size && path[size - 1] == '/') size--;
 	char part[LIMIT_PATH_BYTES];
 	for (size_t i = 1; i < size; i++) {

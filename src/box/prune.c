@@ -11,7 +11,6 @@
 
 enum { BATCH = 2000 }; /* steps deleted under one hold of the writer lock */
 
-
 static cb_code keep_seq(buf *seqs, uint64_t seq, cb_error *err)
 {
 	return buf_append(seqs, &seq, sizeof(seq), err);

@@ -236,8 +236,7 @@ cb_code record_decode(span bytes, record *out, cb_error *err)
 	out->content = 0;
 	out->start = 0;
 	reader r = reader_make(span_make(p + RECORD_FIXED, bytes.size - RECORD_FIXED));
-	if (out->ino == 0 || out->type < CB_FILE || out->type > CB_SYMLINK || out->size > LIMIT_FILE_BYTES)
-		return bad_record(err);
+	if (out->ino == 0 || out->type < CB_FILE || out->type > CB_SYMLINK || out->size > LIMIT_FILE_BYTES) return bad_record(err);
 	CB_TRY(record_decode_data(&r, out, err));
 	return reader_at_end(&r) ? CB_OK : bad_record(err);
 }

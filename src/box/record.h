@@ -74,7 +74,7 @@ typedef struct entry {
 typedef struct extent {
 	uint64_t offset; /* in the file */
 	uint64_t content;
-	uint32_t start;  /* in the content */
+	uint32_t start; /* in the content */
 	uint32_t length;
 } extent;
 

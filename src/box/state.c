@@ -61,8 +61,8 @@ static cb_code replay_step(void *context, const store_step *step, cb_error *err)
 {
 	replay *r = context;
 	if (step->seq != r->expected || (!step->has_changes && step->state != r->s->id))
-		return cb_err_set(err, CB_CORRUPT, "history of box %llu has a hole before step %llu: run fsck", (unsigned long long)step->box,
-		                  (unsigned long long)step->seq);
+		return cb_err_set(err, CB_CORRUPT, "history of box %llu has a hole before step %llu: run fsck",
+		                  (unsigned long long)step->box, (unsigned long long)step->seq);
 	r->expected++;
 	r->s->id = step->state;
 	r->s->weight += step->weight;
@@ -105,9 +105,11 @@ static cb_code state_build(cb_store *cs, state *s, uint64_t box, uint64_t seq, u
 	store_box row;
 	CB_TRY(store_box_get(cs->s, box, &row, err));
 	if (row.origin_box == 0 || depth >= FORK_CHAIN_MAX)
-		return cb_err_set(err, CB_CORRUPT, "box '%s' has no root for step %llu: run fsck", row.name, (unsigned long long)seq);
+		return cb_err_set(err, CB_CORRUPT, "box '%s' has no root for step %llu: run fsck", row.name,
+		                  (unsigned long long)seq);
 	CB_TRY(state_build(cs, s, row.origin_box, row.origin_seq, depth + 1, err));
-	/* Step 0 of a fork only says where it starts; it counts as one change (state_fork too) so that chains of empty forks get key frames. */
+	/* Step 0 of a fork only says where it starts; it counts as one change (in state_fork too), so that chains of empty forks get
+	 * key frames. */
 	s->weight++;
 	return state_replay(cs, s, box, 0, seq, err);
 }

@@ -25,7 +25,8 @@ cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_stat
 	store_head head;
 	CB_TRY(store_head_get(cs->s, box, &head, err));
 	if (seq <= head.seq) return cb_err_set(err, CB_STALE, "step %llu was pruned", (unsigned long long)seq);
-	return cb_err_set(err, CB_NOTFOUND, "there is no step %llu (the newest is %llu)", (unsigned long long)seq, (unsigned long long)head.seq);
+	return cb_err_set(err, CB_NOTFOUND, "there is no step %llu (the newest is %llu)", (unsigned long long)seq,
+	                  (unsigned long long)head.seq);
 }
 
 /* ---- owned copies ---- */
@@ -122,8 +123,7 @@ cb_code step_page_load(cb_store *cs, uint64_t box, uint64_t from, step_row *rows
 	for (size_t i = 0; code == CB_OK && i < p.count; i++) code = row_fields(cs, &rows[i], err);
 	if (code != CB_OK)
 		for (size_t i = 0; i < p.count; i++) step_row_done(&rows[i]);
-	else
-		*out_count = p.count;
+	else *out_count = p.count;
 	return code;
 }
 
@@ -141,8 +141,9 @@ cb_code step_changes(cb_store *cs, uint64_t box, uint64_t seq, tree_diff_visit v
 	AUTO_STATE state *before = NULL;
 	AUTO_STATE state *after = NULL;
 	cb_code code = state_load(cs, box, seq - 1, &before, err);
-	if (code == CB_STALE) return cb_err_set(err, CB_STALE, "what step %llu changed cannot be told: the step before it was pruned",
-	                                        (unsigned long long)seq);
+	if (code == CB_STALE)
+		return cb_err_set(err, CB_STALE, "what step %llu changed cannot be told: the step before it was pruned",
+		                  (unsigned long long)seq);
 	if (code != CB_OK) return code;
 	CB_TRY(state_load(cs, box, seq, &after, err));
 	tree_view a = state_view(cs, before), b = state_view(cs, after);
@@ -165,7 +166,8 @@ cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *
 	entry a, b;
 	CB_TRY(entry_decode(old_value, &a, err));
 	CB_TRY(entry_decode(new_value, &b, err));
-	*out = !a.is_link && !b.is_link && a.rec.type == CB_DIR && b.rec.type == CB_DIR && a.rec.ino == b.rec.ino && a.rec.mode == b.rec.mode;
+	*out = !a.is_link && !b.is_link && a.rec.type == CB_DIR && b.rec.type == CB_DIR && a.rec.ino == b.rec.ino &&
+	       a.rec.mode == b.rec.mode;
 	return CB_OK;
 }
 
@@ -269,10 +271,8 @@ static uint64_t touch_find(span row, uint64_t first, uint64_t subject, uint64_t 
 		size_t mid = (low + high) / 2;
 		const uint8_t *p = row.bytes + mid * TOUCH_BYTES;
 		uint64_t at = get_le64(p);
-		if (at < subject || (at == subject && first + get_le32(p + 8) <= max_seq))
-			low = mid + 1;
-		else
-			high = mid;
+		if (at < subject || (at == subject && first + get_le32(p + 8) <= max_seq)) low = mid + 1;
+		else high = mid;
 	}
 	if (low == 0) return 0;
 	const uint8_t *p = row.bytes + (low - 1) * TOUCH_BYTES;
@@ -290,7 +290,8 @@ static cb_code search_row(void *context, uint64_t first, uint64_t last, span row
 	return s->found ? CB_INTERRUPTED : CB_OK;
 }
 
-cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out, cb_error *err)
+cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out,
+                        cb_error *err)
 {
 	uint64_t indexed = 0;
 	*out = 0;

@@ -13,9 +13,10 @@
 #include <stdio.h>
 
 enum {
-	KEYFRAME_WEIGHT = 256,   /* key changes after which a root is kept: a cold open replays at most these; measured in bench/core */
-	LARGE_STEP_KEYS = 4096,  /* a step of more keys keeps roots on both sides instead of a change list */
-	EARLY_BYTES = 8 << 20,   /* contents waiting in memory before they are put into the store early */
+	KEYFRAME_WEIGHT =
+		256, /* key changes after which a root is kept: a cold open replays at most these; measured in bench/core */
+	LARGE_STEP_KEYS = 4096, /* a step of more keys keeps roots on both sides instead of a change list */
+	EARLY_BYTES = 8 << 20,  /* contents waiting in memory before they are put into the store early */
 	FIELD_IN_ROW_BYTES = 1000,
 };
 
@@ -182,10 +183,8 @@ static void locals_settle(txn *t, bool committed)
 	for (size_t i = 0; i < t->local_count; i++) {
 		local_content *l = &t->locals[i];
 		if (!l->stored || !l->bytes.bytes) continue;
-		if (committed)
-			buf_done(&l->bytes);
-		else
-			l->stored = 0;
+		if (committed) buf_done(&l->bytes);
+		else l->stored = 0;
 	}
 	if (committed) t->local_bytes = 0;
 }
@@ -198,10 +197,8 @@ cb_code txn_relieve(txn *t, cb_error *err)
 	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
 	CB_TRY(store_write_begin(s, err));
 	cb_code code = locals_put(t, err);
-	if (code == CB_OK)
-		code = store_write_commit(s, false, err);
-	else
-		store_write_abort(s);
+	if (code == CB_OK) code = store_write_commit(s, false, err);
+	else store_write_abort(s);
 	locals_settle(t, code == CB_OK);
 	return code;
 }
@@ -213,7 +210,8 @@ cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_
 	if (!t || index >= t->local_count) return cb_err_set(err, CB_CORRUPT, "a record refers to an unknown content");
 	const local_content *l = &t->locals[index];
 	if (!l->bytes.bytes) return store_content_read(cs->s, l->stored, offset, to, size, err);
-	if (offset > l->bytes.size || size > l->bytes.size - offset) return cb_err_set(err, CB_INTERNAL, "read past a local content");
+	if (offset > l->bytes.size || size > l->bytes.size - offset)
+		return cb_err_set(err, CB_INTERNAL, "read past a local content");
 	memcpy(to, l->bytes.bytes + offset, size);
 	return CB_OK;
 }
@@ -222,9 +220,9 @@ cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_
 
 typedef struct seal {
 	txn *t;
-	uint64_t state;  /* version for what changed; 0 leaves it open */
-	pmap delta;      /* what is left */
-	buf changes;     /* its list; unused when large */
+	uint64_t state; /* version for what changed; 0 leaves it open */
+	pmap delta;     /* what is left */
+	buf changes;    /* its list; unused when large */
 	bool large;
 	key previous;
 	size_t count;
@@ -314,7 +312,10 @@ static cb_code seal_key(seal *s, const tree_view *base, span key_bytes, span val
 /* On failure the caller still calls seal_done. */
 static cb_code seal_run(seal *s, txn *t, uint64_t state_id, cb_error *err)
 {
-	*s = (seal){.t = t, .state = state_id, .changes = BUF_INIT(CHANGES_MAX_BYTES), .large = pmap_count(&t->delta) > LARGE_STEP_KEYS};
+	*s = (seal){.t = t,
+	            .state = state_id,
+	            .changes = BUF_INIT(CHANGES_MAX_BYTES),
+	            .large = pmap_count(&t->delta) > LARGE_STEP_KEYS};
 	tree_view base = state_view(t->cs, t->base);
 	pmap_cursor c;
 	span key_bytes, value;
@@ -351,10 +352,8 @@ static cb_code state_with(const state *head, const seal *s, state **out, cb_erro
 	span key_bytes, value;
 	bool tombstone;
 	for (pmap_seek(&c, &s->delta, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c)) {
-		if (tombstone)
-			CB_TRY(pmap_put_tombstone(&n->overlay, key_bytes, err));
-		else
-			CB_TRY(pmap_put(&n->overlay, key_bytes, value, err));
+		if (tombstone) CB_TRY(pmap_put_tombstone(&n->overlay, key_bytes, err));
+		else CB_TRY(pmap_put(&n->overlay, key_bytes, value, err));
 	}
 	return CB_OK;
 }
@@ -525,8 +524,9 @@ static cb_code commit_current(cb_box *b, txn *t, state **out_head, cb_commit_res
 		}
 		return txn_append(t, b->row.id, b->who, out_head, err);
 	}
-	if (t->no_merge) return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
-	                                   (unsigned long long)b->head->seq);
+	if (t->no_merge)
+		return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
+		                  (unsigned long long)b->head->seq);
 	ATTR_CLEANUP(auto_txn_destroy) txn *merged = NULL;
 	CB_TRY(txn_create(b, t->kind, t->params, &merged, err));
 	CB_TRY(copy_field(&merged->result, t->result, err));
@@ -557,10 +557,8 @@ static cb_code keep_as_fork(cb_box *b, txn *t, char *name, cb_error *err)
 		code = box_insert(b->cs, name, t->base, &row, err);
 	}
 	if (code == CB_OK) code = txn_append(t, row.id, b->who, &head, err);
-	if (code == CB_OK)
-		code = store_write_commit(s, false, err);
-	else
-		store_write_abort(s);
+	if (code == CB_OK) code = store_write_commit(s, false, err);
+	else store_write_abort(s);
 	state_unref(head);
 	return code;
 }
@@ -571,7 +569,8 @@ static cb_code commit_conflict(cb_box *b, txn *t, cb_commit_result *out, cb_erro
 	cb_error first = err ? *err : (cb_error){0};
 	cb_error second = {0};
 	if (keep_as_fork(b, t, name, &second) != CB_OK)
-		return cb_err_set(err, CB_CONFLICT, "conflict in %s; the result could not be kept as a fork (%s)", first.message, second.message);
+		return cb_err_set(err, CB_CONFLICT, "conflict in %s; the result could not be kept as a fork (%s)", first.message,
+		                  second.message);
 	if (out) memcpy(out->fork, name, sizeof(out->fork));
 	return cb_err_set(err, CB_CONFLICT, "conflict in %s; the result is kept as box '%s'", first.message, name);
 }
@@ -588,10 +587,8 @@ cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error
 	if (code == CB_OK) code = commit_current(b, t, &head, out, err);
 	bool changed = code == CB_OK && head; /* otherwise there is nothing to commit, and nobody's picture grows old */
 	if (changed) stamp = store_stamp_after(s, b->row.id);
-	if (changed)
-		code = store_write_commit(s, sync, err);
-	else
-		store_write_abort(s);
+	if (changed) code = store_write_commit(s, sync, err);
+	else store_write_abort(s);
 	t->in_write = false;
 	locals_settle(t, changed && code == CB_OK);
 	if (code == CB_OK && head) {

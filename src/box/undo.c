@@ -123,7 +123,8 @@ static cb_code restore_entry(txn *t, const tree_view *from, uint64_t parent, spa
 		CB_TRY(tree_remove(t, parent, name, &target, err));
 		return restore_new(t, from, parent, name, source, err);
 	}
-	if (target.rec.ino == source->rec.ino && target.rec.version == source->rec.version && target.rec.type != CB_DIR) return CB_OK;
+	if (target.rec.ino == source->rec.ino && target.rec.version == source->rec.version && target.rec.type != CB_DIR)
+		return CB_OK;
 	if (target.rec.type != CB_DIR) return restore_into(t, from, &target, source, err);
 	if (target.rec.mode != source->rec.mode) CB_TRY(restore_into(t, from, &target, source, err));
 	return restore_dir(t, from, target.rec.ino, source->rec.ino, err);
@@ -144,11 +145,14 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)
 {
 	if (b->cs != source->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
-	if (b == source) return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance '%s@-1'", b->row.name);
+	if (b == source)
+		return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance '%s@-1'",
+		                  b->row.name);
 	AUTO_SNAPSHOT snapshot from = {0};
 	CB_TRY(box_enter(source, err));
 	cb_code flushed = box_flush(source, false, err);
-	if (flushed == CB_OK && source->txn) flushed = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", source->row.name);
+	if (flushed == CB_OK && source->txn)
+		flushed = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", source->row.name);
 	if (flushed == CB_OK) snapshot_take(source, &from);
 	uint64_t source_box = source->row.id, source_seq = source->head->seq;
 	CB_TRY(box_leave(source, flushed));
@@ -163,7 +167,8 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	/* Under the writer lock: a state whose step exists is whole, and gc leaves what it holds. */
 	if (code == CB_OK) code = step_exists(b->cs, source_box, source_seq, &still_there, err);
 	tree_view head = state_view(b->cs, o.t->base);
-	if (code == CB_OK) code = whole ? tree_diff(&head, &from.v, restore_key, o.t, err) : restore_path(&o, source, &from.v, path, err);
+	if (code == CB_OK)
+		code = whole ? tree_diff(&head, &from.v, restore_key, o.t, err) : restore_path(&o, source, &from.v, path, err);
 	code = op_end(&o, code, &result, err);
 	if (code == CB_OK && out_seq) *out_seq = result.seq;
 	return code;

@@ -15,12 +15,13 @@ enum {
 };
 
 /* The entry at a cursor below a folder; *found false past its last. Record of a link is fetched. */
-static cb_code cursor_entry(const tree_view *v, tree_cursor *c, uint64_t dir, char name[LIMIT_NAME_BYTES + 1], record *out, bool *found,
-                            cb_error *err)
+static cb_code cursor_entry(const tree_view *v, tree_cursor *c, uint64_t dir, char name[LIMIT_NAME_BYTES + 1], record *out,
+                            bool *found, cb_error *err)
 {
 	enum { PREFIX_BYTES = 9 }; /* kind and parent */
 	span k, value;
-	*found = tree_cursor_get(c, &k, &value) && k.size >= PREFIX_BYTES && k.bytes[0] == KIND_ENTRY && get_be64(k.bytes + 1) == dir;
+	*found = tree_cursor_get(c, &k, &value) && k.size >= PREFIX_BYTES && k.bytes[0] == KIND_ENTRY &&
+	         get_be64(k.bytes + 1) == dir;
 	if (!*found) return CB_OK;
 	span n = span_make(k.bytes + PREFIX_BYTES, k.size - PREFIX_BYTES);
 	memcpy(name, n.bytes, n.size);
@@ -369,7 +370,8 @@ static cb_code copy_resolved(op *o, const snapshot *before, const resolved *f, c
 	if (r->exists) {
 		if (flags & CB_NOREPLACE) return cb_err_set(err, CB_EXISTS, "the target exists already");
 		if (r->node.rec.ino == f->node.rec.ino) return cb_err_set(err, CB_INVALID, "source and target are the same file");
-		if (r->node.rec.type == CB_DIR) return cb_err_set(err, f->node.rec.type == CB_DIR ? CB_EXISTS : CB_ISDIR, "the target is a folder");
+		if (r->node.rec.type == CB_DIR)
+			return cb_err_set(err, f->node.rec.type == CB_DIR ? CB_EXISTS : CB_ISDIR, "the target is a folder");
 		if (f->node.rec.type == CB_DIR) return cb_err_set(err, CB_NOTDIR, "a folder cannot replace a file");
 		if (r->node.rec.type == CB_FILE && f->node.rec.type == CB_FILE) { /* the target keeps its inode, links and mode */
 			inode target = r->node;

@@ -18,7 +18,8 @@ enum {
 #define SQL_STEP_COLUMNS                                                                                  \
 	"box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,ended_ns," \
 	"target,other_box,other_seq,params,result,typeof(changes)='blob'"
-/* Steps and touch rows are numbered (box << 32) + seq: one b-tree in which a box's rows lie together, appended to, with no index beside it. */
+/* Steps and touch rows are numbered (box << 32) + seq: one b-tree in which a box's rows lie together, appended to, with no index
+ * beside it. */
 #define SQL_FIRST "(?1<<32)+?2"
 #define SQL_LAST "(?1<<32)+min(?3,4294967295)"
 #define SQL_UP " FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " ORDER BY id"
@@ -76,14 +77,14 @@ enum {
 	X(STEP_DOWN_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_DOWN)                                                   \
 	X(STEP_ROOT_BEFORE, "SELECT id&4294967295,root FROM step INDEXED BY step_root WHERE id BETWEEN ?1<<32 AND "            \
 	                    "(?1<<32)+min(?2,4294967295) AND root IS NOT NULL ORDER BY id DESC LIMIT 1")                       \
-	X(STEP_PUT, "INSERT INTO step(id,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"  \
+	X(STEP_PUT, "INSERT INTO step(id,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"       \
 	            "ended_ns,target,other_box,other_seq,params,result,changes) "                                              \
-	            "VALUES((?1<<32)+?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")                              \
-	X(STEP_ROOT_SET, "UPDATE step SET root=?3 WHERE id=" SQL_FIRST)                                                    \
-	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE id=" SQL_FIRST)                                                       \
-	X(STEP_DELETE, "DELETE FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST)                                              \
-	X(TOUCH_DELETE, "DELETE FROM touch WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " AND first>=?2")                                            \
-	X(STEP_COUNT, "SELECT count(*) FROM step WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295")                                                                \
+	            "VALUES((?1<<32)+?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")                        \
+	X(STEP_ROOT_SET, "UPDATE step SET root=?3 WHERE id=" SQL_FIRST)                                                        \
+	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE id=" SQL_FIRST)                                                           \
+	X(STEP_DELETE, "DELETE FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST)                                        \
+	X(TOUCH_DELETE, "DELETE FROM touch WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " AND first>=?2")                     \
+	X(STEP_COUNT, "SELECT count(*) FROM step WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295")                             \
 	X(TOUCH_PUT, "INSERT OR REPLACE INTO touch(id,first,subjects) VALUES(" SQL_FIRST ",?3,?4)")                            \
 	X(TOUCH_WALK, "SELECT first,last,subjects FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 "   \
 	              "ORDER BY id DESC")                                                                                      \

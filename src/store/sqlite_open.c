@@ -46,7 +46,8 @@ static cb_code write_commit(engine *e, cb_error *err)
 		return cb_err_set(err, CB_IO, "the transaction was rolled back by an earlier error");
 	cb_code code = run(e, SQL_COMMIT, err);
 	if (code == CB_OK) return CB_OK;
-	if (sql_is_flush_failure(sqlite3_extended_errcode(sql_engine(e)->db))) e->flush_failed = true; /* of a restarted log's header */
+	if (sql_is_flush_failure(sqlite3_extended_errcode(sql_engine(e)->db)))
+		e->flush_failed = true; /* of a restarted log's header */
 	rollback(e);
 	return code;
 }

@@ -264,7 +264,8 @@ TEST_BOTH(links)
 
 TEST_BOTH(limits_and_reserved_names)
 {
-	static const char *const reserved[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys", "/run", "/var", "/boot"};
+	static const char *const reserved[] = {"/usr",  "/bin", "/sbin", "/lib", "/lib64", "/etc",
+	                                       "/proc", "/dev", "/sys",  "/run", "/var",   "/boot"};
 	begin(memory);
 	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
 		CHECK_CODE(cb_mkdir(b, reserved[i], 0755, 0, &err), CB_RESERVED);
@@ -439,7 +440,9 @@ TEST_BOTH(walk_glob_copy_remove)
 	must_write(b, "/work/src/sub/c.h", "c");
 	CHECK_OK(cb_symlink(b, "a.c", "/work/src/link", &err));
 	CHECK_OK(cb_walk(b, "/work/src", list_path, &out, &err));
-	CHECK_STR(listed(&out), "/work/src /work/src/a.c /work/src/link /work/src/sub /work/src/sub/.hidden /work/src/sub/b.c /work/src/sub/c.h ");
+	CHECK_STR(
+		listed(&out),
+		"/work/src /work/src/a.c /work/src/link /work/src/sub /work/src/sub/.hidden /work/src/sub/b.c /work/src/sub/c.h ");
 	CHECK_OK(cb_glob(b, "/work/**/*.{c,h}", list_path, &out, &err));
 	CHECK_STR(listed(&out), "/work/src/a.c /work/src/sub/b.c /work/src/sub/c.h ");
 	CHECK_OK(cb_glob(b, "work/src/*", list_path, &out, &err));
@@ -473,11 +476,11 @@ static cb_code gate_watch(void *context, const gate_request *request, cb_error *
 	return log->refuse ? cb_err_set(e, CB_DENIED, "refused by the test") : CB_OK;
 }
 
-#define GATED(call)                                                                          \
-	do {                                                                                 \
-		log.passed = 0;                                                              \
-		CHECK_CODE(call, CB_DENIED);                                                 \
-		CHECK_MSG(log.passed > 0, "%s did not pass the gate", #call);                \
+#define GATED(call)                                                           \
+	do {                                                                  \
+		log.passed = 0;                                               \
+		CHECK_CODE(call, CB_DENIED);                                  \
+		CHECK_MSG(log.passed > 0, "%s did not pass the gate", #call); \
 	} while (0)
 
 TEST_BOTH(every_path_operation_passes_the_gate)

@@ -46,7 +46,8 @@ TEST_BOTH(log_of_box_folder_and_file)
 	must_write(b, "/work/a", "3");
 	CHECK_OK(cb_rename(b, "/work/a", "/work/d/c", 0, &err));
 	must_write(b, "/work/d/c", "4");
-	CHECK_STR(log_text(b, NULL), "5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 2:write:ann:/work/d/b 1:write:ann:/work/a 0:new:: ");
+	CHECK_STR(log_text(b, NULL), "5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 2:write:ann:/work/d/b "
+	                             "1:write:ann:/work/a 0:new:: ");
 	CHECK_STR(log_text(b, "/work/d/c"), "5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 1:write:ann:/work/a ");
 	CHECK_STR(log_text(b, "/work/d"), "5:write:ann:/work/d/c 4:rename:ann:/work/a 2:write:ann:/work/d/b ");
 	/* an editor that saves by writing a new file over the old name */
@@ -55,7 +56,8 @@ TEST_BOTH(log_of_box_folder_and_file)
 	CHECK_STR(log_text(b, "/work/d/b"), "7:rename:ann:/work/d/tmp 2:write:ann:/work/d/b ");
 	/* a deleted file still has its history */
 	CHECK_OK(cb_unlink(b, "/work/d/c", &err));
-	CHECK_STR(log_text(b, "/work/d/c"), "8:unlink:ann:/work/d/c 5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 1:write:ann:/work/a ");
+	CHECK_STR(log_text(b, "/work/d/c"),
+	          "8:unlink:ann:/work/d/c 5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 1:write:ann:/work/a ");
 	end();
 }
 
@@ -118,9 +120,11 @@ TEST_BOTH(addresses)
 	CHECK_STR(must_read(must_open(s, "demo@-0"), "/work/a"), "3");
 	CHECK_STR(must_read(must_open(s, "demo@1"), "/work/a"), "1");
 	static const char *const bad[] = {"demo@99", "demo@-99", "demo@nope", "nobody", "demo@99999999999999999999"};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) CHECK_CODE(cb_box_open(s, bad[i], &(cb_box *){0}, &err), CB_NOTFOUND);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK_CODE(cb_box_open(s, bad[i], &(cb_box *){0}, &err), CB_NOTFOUND);
 	static const char *const invalid[] = {"", "@", "demo@", "de mo", "demo@a b", "../x", "demo@-", "demo@-x"};
-	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) CHECK_CODE(cb_box_open(s, invalid[i], &(cb_box *){0}, &err), CB_INVALID);
+	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++)
+		CHECK_CODE(cb_box_open(s, invalid[i], &(cb_box *){0}, &err), CB_INVALID);
 	CHECK_OK(cb_checkpoint_delete(b, "one", &err));
 	CHECK_CODE(cb_checkpoint_delete(b, "one", &err), CB_NOTFOUND);
 	CHECK_OK(cb_box_rename(s, "demo", "other", &err));
@@ -151,14 +155,17 @@ TEST_BOTH(differences)
 	CHECK_OK(cb_write_file(b, "/work/bin", "a\0b", 3, NULL, &err));
 	CHECK_OK(cb_kv_set(b, "k", "2", 1, &err));
 	cb_box *base = must_open(s, "demo@base");
-	CHECK_STR(must_diff(base, b), "A /work/bin\nA /work/dir\nA /work/dir/add\nD /work/gone\nM /work/mod\nT /work/mode\nR /work/old -> /work/new\nK k\n");
+	CHECK_STR(must_diff(base, b), "A /work/bin\nA /work/dir\nA /work/dir/add\nD /work/gone\nM /work/mod\nT /work/mode\nR "
+	                              "/work/old -> /work/new\nK k\n");
 	CHECK_STR(must_diff(b, b), "");
 	char *text = NULL;
 	CHECK_OK(cb_diff_text(base, b, NULL, 3, &text, NULL, &err));
 	(void)test_keep(text);
 	CHECK_STR(text, "diff --git a/work/bin b/work/bin\nnew file mode 100644\nBinary files /dev/null and b/work/bin differ\n"
-	                "diff --git a/work/dir/add b/work/dir/add\nnew file mode 100644\n--- /dev/null\n+++ b/work/dir/add\n@@ -0,0 +1 @@\n+hi\n"
-	                "diff --git a/work/gone b/work/gone\ndeleted file mode 100644\n--- a/work/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n"
+	                "diff --git a/work/dir/add b/work/dir/add\nnew file mode 100644\n--- /dev/null\n+++ b/work/dir/add\n@@ "
+	                "-0,0 +1 @@\n+hi\n"
+	                "diff --git a/work/gone b/work/gone\ndeleted file mode 100644\n--- a/work/gone\n+++ /dev/null\n@@ -1 +0,0 "
+	                "@@\n-bye\n"
 	                "diff --git a/work/mod b/work/mod\n--- a/work/mod\n+++ b/work/mod\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 	                "diff --git a/work/mode b/work/mode\nold mode 100644\nnew mode 100755\n"
 	                "diff --git a/work/old b/work/new\nrename from work/old\nrename to work/new\n");

@@ -468,7 +468,8 @@ static cb_code collect_touch(void *context, uint64_t first, uint64_t last, span 
 {
 	(void)e;
 	char *text = context;
-	(void)snprintf(text + strlen(text), 60, "%" PRIu64 "-%" PRIu64 ":%.*s ", first, last, (int)subjects.size, (const char *)subjects.bytes);
+	(void)snprintf(text + strlen(text), 60, "%" PRIu64 "-%" PRIu64 ":%.*s ", first, last, (int)subjects.size,
+	               (const char *)subjects.bytes);
 	return first == 3 ? CB_INTERRUPTED : CB_OK;
 }
 

@@ -31,16 +31,16 @@ char *must_diff(cb_box *from, cb_box *to);
 char *must_dump(cb_box *b);
 
 /* TEST_BOTH(name) { use `memory` } runs on disk and in memory. */
-#define TEST_BOTH(id)                                                                        \
-	static void both_##id(bool memory);                                                  \
-	TEST(id##_disk)                                                                      \
-	{                                                                                    \
-		both_##id(false);                                                            \
-	}                                                                                    \
-	TEST(id##_memory)                                                                    \
-	{                                                                                    \
-		both_##id(true);                                                             \
-	}                                                                                    \
+#define TEST_BOTH(id)                       \
+	static void both_##id(bool memory); \
+	TEST(id##_disk)                     \
+	{                                   \
+		both_##id(false);           \
+	}                                   \
+	TEST(id##_memory)                   \
+	{                                   \
+		both_##id(true);            \
+	}                                   \
 	static void both_##id(bool memory)
 
 #endif

@@ -10,8 +10,9 @@ TEST_BOTH(first_write_of_commit_fails)
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	for (long n = 1; n < 60; n++) {
 		CHECK_OK(cb_box_begin(b, NULL, &err));
-		must_write(b, "/work/f", "some text that is too long to be kept in the record itself, so that it becomes a content of its own in "
-		                         "the store and the commit has to put it there first");
+		must_write(b, "/work/f",
+		           "some text that is too long to be kept in the record itself, so that it becomes a content of its own in "
+		           "the store and the commit has to put it there first");
 		mem_fail_after(n);
 		cb_code code = cb_box_commit(b, NULL, NULL, &err);
 		mem_fail_after(0);
