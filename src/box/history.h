@@ -4,8 +4,9 @@
 
 #include "box/box.h"
 
-/* Settings of this name on a box say which of its steps was last merged into the box that follows. */
-#define MERGE_POINT_PREFIX "cowbox.merged-into."
+/* Settings of these names on a box say which of its steps was last merged into, or last merged in, the box whose number follows. */
+#define MERGED_INTO_PREFIX "cowbox.merged-into."
+#define MERGED_FROM_PREFIX "cowbox.merged-from."
 
 /* The steps of a box that others rely on, sorted: checkpoints, fork origins, last merges. */
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);

@@ -327,6 +327,11 @@ static cb_code delete_empty_dirs(merge *m, cb_error *err)
 			if (it->fate != FATE_DELETE) continue;
 			bool empty = false;
 			tree_view v = txn_view(m->t);
+			inode now;
+			cb_code code = inode_find(&v, it->ino, &now, err);
+			if (code == CB_NOTFOUND) it->fate = FATE_DONE; /* gave way to something of theirs */
+			if (code == CB_NOTFOUND) continue;
+			if (code != CB_OK) return code;
 			CB_TRY(inode_is_dir_empty(&v, it->ino, &empty, err));
 			if (!empty) continue;
 			CB_TRY(unlink_all(m, &it->ours, err));
@@ -365,7 +370,7 @@ static size_t parked_name(uint64_t ino, char out[32])
 
 static bool single_place(const item *it)
 {
-	return it->base.count == 1 && it->ours.count == 1 && it->theirs.count == 1;
+	return it->base.count <= 1 && it->ours.count == 1 && it->theirs.count == 1;
 }
 
 /* Parks what theirs moved and ours left where it was. */
@@ -464,23 +469,69 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 	return theirs_wins ? revive_dir(m, at->parent, out, err) : CB_OK;
 }
 
+/* An attribute or tag of theirs' inode, wanted on the one of ours that it unites with. */
+typedef struct uniting {
+	merge *m;
+	item *it;
+	uint64_t into;
+	bool changed;
+} uniting;
+
+static cb_code values_equal(const merge *m, span a, span b, bool *out, cb_error *err)
+{
+	*out = span_equal(a, b);
+	if (*out || a.size != b.size || a.size != 17) return CB_OK; /* only contents can differ by number and be equal */
+	AUTO_FREE char *x = NULL, *y = NULL;
+	size_t nx = 0, ny = 0;
+	CB_TRY(value_load(m->t->cs, m->t, a, &x, &nx, err));
+	CB_TRY(value_load(m->t->cs, m->t, b, &y, &ny, err));
+	*out = nx == ny && memcmp(x, y, nx) == 0;
+	return CB_OK;
+}
+
+static cb_code unite_key(void *context, span key_bytes, span value, cb_error *err)
+{
+	uniting *u = context;
+	key k = {.size = key_bytes.size};
+	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+	put_be64(k.bytes + 1, u->into);
+	tree_value now;
+	cb_code code = txn_get(u->m->t, &k, &now, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	bool same = false, theirs_wins = true;
+	if (code == CB_OK) CB_TRY(values_equal(u->m, span_make(now.bytes, now.size), value, &same, err));
+	if (code == CB_OK && !same) CB_TRY(conflict_at(u->m, u->it, "an attribute was set differently on both sides", &theirs_wins, err));
+	if (same || !theirs_wins) return CB_OK;
+	u->changed = true;
+	return pmap_put(&u->m->t->delta, key_span(&k), value, err);
+}
+
+/* Both sides made it: one inode, ours, with the attributes of both. */
+static cb_code unite(merge *m, item *it, const inode *mine, cb_error *err)
+{
+	uniting u = {m, it, mine->rec.ino, false};
+	inode node = *mine;
+	bool theirs_wins = false;
+	it->into = mine->rec.ino;
+	CB_TRY(inode_keys(m->theirs, it->ino, KIND_ATTR, unite_key, &u, err));
+	CB_TRY(inode_keys(m->theirs, it->ino, KIND_TAG, unite_key, &u, err));
+	if (node.rec.mode != it->theirs.node.rec.mode) CB_TRY(conflict_at(m, it, "made with different modes", &theirs_wins, err));
+	if (theirs_wins) node.rec.mode = it->theirs.node.rec.mode;
+	if (!u.changed && !theirs_wins) return CB_OK;
+	inode_changed(m->t, &node, false);
+	return inode_save(m->t, &node, err);
+}
+
 /* Somebody sits where theirs wants to put it. *free: the way is clear now. it->into may become the occupant. */
 static cb_code settle_occupant(merge *m, item *it, const place *at, const slot *s, bool *clear, cb_error *err)
 {
 	const record *mine = &s->occupant.rec, *their = &it->theirs.node.rec;
 	*clear = false;
-	if (it->fate == FATE_ADD && mine->type == CB_DIR && their->type == CB_DIR) {
-		it->into = mine->ino; /* both sides made it: the folders unite */
-		return CB_OK;
-	}
-	if (it->fate == FATE_ADD && mine->type == their->type && mine->mode == their->mode) {
-		bool same = false;
+	if (it->fate == FATE_ADD && mine->type == their->type) {
+		bool same = mine->type == CB_DIR;
 		tree_view v = txn_view(m->t);
-		CB_TRY(data_equal(m->t->cs, &v, mine, m->theirs, their, &same, err));
-		if (same) {
-			it->into = mine->ino;
-			return CB_OK;
-		}
+		if (!same) CB_TRY(data_equal(m->t->cs, &v, mine, m->theirs, their, &same, err));
+		if (same) return unite(m, it, &s->occupant, err);
 	}
 	bool theirs_wins = false;
 	CB_TRY(conflict_at(m, it, it->fate == FATE_ADD ? "added on both sides" : "its new name is taken here", &theirs_wins, err));
@@ -564,14 +615,48 @@ static cb_code lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_er
 	return CB_OK;
 }
 
+/* Ours moved a folder above the target into the one that theirs moves there. Theirs wins: that folder goes back to where theirs has it.
+ * *clear false: theirs has no such place either. */
+static cb_code undo_blocking_move(merge *m, const item *it, uint64_t parent, bool *clear, cb_error *err)
+{
+	uint64_t blocker = parent, above = parent;
+	place at = {0};
+	size_t size = 0;
+	*clear = false;
+	while (above != it->ino) { /* lies_below found it on this way */
+		tree_view v = txn_view(m->t);
+		blocker = above;
+		CB_TRY(inode_place(&v, blocker, &above, at.name, &size, err));
+	}
+	at.size = (uint8_t)size;
+	at.parent = above;
+	unit wanted;
+	CB_TRY(unit_load(m->theirs, blocker, &wanted, err));
+	uint64_t home = 0;
+	bool cycle = true;
+	slot s = {.taken = true};
+	cb_code code = CB_OK;
+	if (wanted.count == 1) code = result_dir(m, wanted.places[0].parent, &home, err);
+	if (code == CB_OK && home) code = lies_below(m, home, it->ino, &cycle, err);
+	if (code == CB_OK && home && !cycle) code = slot_find(m, home, place_name(&wanted.places[0]), &s, err);
+	if (code == CB_OK && !s.taken) {
+		code = inode_move(m->t, at.parent, place_name(&at), home, place_name(&wanted.places[0]), err);
+		*clear = code == CB_OK;
+	}
+	free(wanted.places);
+	return code;
+}
+
 static cb_code move_item(merge *m, item *it, uint64_t parent, cb_error *err)
 {
-	bool cycle = false, ignored;
+	bool cycle = false, theirs_wins = false, clear = true;
 	CB_TRY(lies_below(m, parent, it->ino, &cycle, err));
 	if (cycle) {
-		CB_TRY(conflict_at(m, it, "moved into each other", &ignored, err));
-		return unpark(m, it, err);
+		CB_TRY(conflict_at(m, it, "moved into each other", &theirs_wins, err));
+		clear = false;
+		if (theirs_wins) CB_TRY(undo_blocking_move(m, it, parent, &clear, err));
 	}
+	if (!clear) return unpark(m, it, err);
 	char name[32];
 	size_t size = parked_name(it->ino, name);
 	it->moving = false;
@@ -769,14 +854,16 @@ static cb_code merge_fields(merge *m, item *it, cb_error *err)
 {
 	attr_merge a = {m, it, false};
 	key attrs = key_prefix(KIND_ATTR, it->ino), tags = key_prefix(KIND_TAG, it->ino);
-	CB_TRY(merge_links(m, it, err));
-	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&attrs), merge_attr, &a, err));
-	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&tags), merge_attr, &a, err));
 	tree_view v = txn_view(m->t);
 	inode node;
 	cb_code code = inode_find(&v, it->ino, &node, err);
 	if (code == CB_NOTFOUND) return CB_OK; /* gave way in a conflict that theirs won */
 	if (code != CB_OK) return code;
+	CB_TRY(merge_links(m, it, err));
+	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&attrs), merge_attr, &a, err));
+	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&tags), merge_attr, &a, err));
+	v = txn_view(m->t);
+	CB_TRY(inode_find(&v, it->ino, &node, err));
 	bool changed = a.changed;
 	CB_TRY(merge_data(m, it, &node, &changed, err));
 	CB_TRY(merge_mode(m, it, &node, &changed, err));

@@ -63,6 +63,15 @@ static cb_code past_add(past *p, uint64_t box, uint64_t seq, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code take_step(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	point *p = context;
+	p->seq = step->seq;
+	p->state = step->state;
+	return CB_INTERRUPTED;
+}
+
 /* The newest state in both pasts. */
 static cb_code past_common(const past *a, const past *b, point *out, cb_error *err)
 {
@@ -71,10 +80,10 @@ static cb_code past_common(const past *a, const past *b, point *out, cb_error *e
 	for (size_t i = 0; i < a->points.size / sizeof(point); i++) {
 		const point *other = past_find(b, all[i].box);
 		if (!other) continue;
-		point at = {all[i].box, all[i].seq < other->seq ? all[i].seq : other->seq, 0};
-		cb_code code = step_exists(a->cs, at.box, at.seq, &at.state, err);
-		if (code == CB_STALE || code == CB_NOTFOUND) continue;
-		if (code != CB_OK) return code;
+		point at = {all[i].box, 0, 0};
+		uint64_t most = all[i].seq < other->seq ? all[i].seq : other->seq;
+		/* Where that step was pruned, the nearest one that is left: as much in both pasts, if not as new. */
+		CB_TRY(store_step_walk(a->cs->s, at.box, most, 0, false, take_step, &at, err));
 		if (at.state > out->state) *out = at;
 	}
 	if (out->state) return CB_OK;
@@ -92,13 +101,20 @@ static cb_code find_base(cb_store *cs, uint64_t box_a, uint64_t seq_a, uint64_t 
 	return code;
 }
 
-/* Remembers the last merge of one box into another: prune keeps that step, for it is the base of the next. */
-static cb_code merge_point_keep(cb_store *cs, uint64_t from_box, uint64_t into_box, uint64_t seq, cb_error *err)
+static cb_code merge_point_set(cb_store *cs, uint64_t box, const char *prefix, uint64_t other, uint64_t seq, cb_error *err)
 {
 	char name[64], value[32];
-	(void)snprintf(name, sizeof(name), MERGE_POINT_PREFIX "%llu", (unsigned long long)into_box);
+	(void)snprintf(name, sizeof(name), "%s%llu", prefix, (unsigned long long)other);
 	(void)snprintf(value, sizeof(value), "%llu", (unsigned long long)seq);
-	return store_setting_set(cs->s, from_box, name, value, err);
+	return store_setting_set(cs->s, box, name, value, err);
+}
+
+/* Remembers the last merge of one box into another: prune keeps the step that was merged, for it is the base of the next, and the
+ * step that merged it, for it tells so. */
+static cb_code merge_point_keep(cb_store *cs, const state *from, uint64_t into_box, uint64_t into_seq, cb_error *err)
+{
+	CB_TRY(merge_point_set(cs, from->box, MERGED_INTO_PREFIX, into_box, from->seq, err));
+	return merge_point_set(cs, into_box, MERGED_FROM_PREFIX, from->box, into_seq, err);
 }
 
 typedef struct merging {
@@ -129,7 +145,7 @@ static cb_code merge_into(op *o, const state *theirs, merging *g, cb_error *err)
 	buf_done(&conflicts.list);
 	o->t->other_box = theirs->box;
 	o->t->other_seq = theirs->seq;
-	if (code == CB_OK) code = merge_point_keep(cs, theirs->box, b->row.id, theirs->seq, err);
+	if (code == CB_OK) code = merge_point_keep(cs, theirs, b->row.id, b->head->seq + 1, err);
 	o->t->record = true; /* also an empty merge moves the base of the next one */
 	if (code == CB_OK && g->options && g->options->dry_run) code = CB_INTERRUPTED;
 	return code;

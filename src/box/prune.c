@@ -28,8 +28,9 @@ static cb_code keep_origin(void *context, const store_box *fork, cb_error *err)
 
 static cb_code keep_merge_point(void *context, const char *name, const char *value, cb_error *err)
 {
-	size_t n = strlen(MERGE_POINT_PREFIX);
-	if (strncmp(name, MERGE_POINT_PREFIX, n) != 0) return CB_OK;
+	bool into = strncmp(name, MERGED_INTO_PREFIX, strlen(MERGED_INTO_PREFIX)) == 0;
+	bool from = strncmp(name, MERGED_FROM_PREFIX, strlen(MERGED_FROM_PREFIX)) == 0;
+	if (!into && !from) return CB_OK;
 	return keep_seq(context, strtoull(value, NULL, 10), err);
 }
 

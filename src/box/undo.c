@@ -179,6 +179,7 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 typedef struct reversal {
 	txn *t;
 	counters shift; /* files and bytes, as two's complement differences */
+	buf returned;   /* uint64_t: inodes that got an entry back */
 	bool blocked;   /* something was changed since: needs a merge */
 } reversal;
 
@@ -221,8 +222,37 @@ static cb_code reverse_key(void *context, span key_bytes, span old_value, span n
 		return CB_INTERRUPTED;
 	}
 	if (!old_value.bytes) return pmap_put_tombstone(&r->t->delta, key_bytes, err);
+	if (key_bytes.bytes[0] == KIND_ENTRY) {
+		entry e;
+		CB_TRY(entry_decode(old_value, &e, err));
+		CB_TRY(buf_append(&r->returned, &e.rec.ino, sizeof(uint64_t), err));
+	}
 	CB_TRY(reopen_version(key_bytes, old_value, &value, err));
 	return pmap_put(&r->t->delta, key_bytes, span_make(value.bytes, value.size), err);
+}
+
+static cb_code count_key(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)key_bytes;
+	(void)value;
+	(void)err;
+	++*(uint64_t *)context;
+	return CB_OK;
+}
+
+/* The step's keys are as it left them, but an inode that it took away may have come back elsewhere since: then it would have two places. */
+static cb_code check_returned(reversal *r, cb_error *err)
+{
+	const uint64_t *inos = (const uint64_t *)(const void *)r->returned.bytes;
+	tree_view v = txn_view(r->t);
+	for (size_t i = 0; i < r->returned.size / sizeof(uint64_t) && !r->blocked; i++) {
+		inode node;
+		uint64_t places = 0;
+		cb_code code = inode_find(&v, inos[i], &node, NULL);
+		if (code == CB_OK) CB_TRY(inode_keys(&v, inos[i], KIND_NAME, count_key, &places, err));
+		r->blocked = code != CB_OK || (inos[i] != INO_ROOT && places != node.rec.links);
+	}
+	return CB_OK;
 }
 
 static cb_code conflicts_error(const merge_conflicts *c, const char *what, cb_error *err)
@@ -249,8 +279,11 @@ static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *er
 
 static cb_code reverse_step(txn *t, uint64_t box, uint64_t seq, cb_error *err)
 {
-	reversal r = {.t = t};
-	CB_TRY(step_changes(t->cs, box, seq, reverse_key, &r, err));
+	reversal r = {.t = t, .returned = BUF_INIT(SIZE_MAX)};
+	cb_code reversed = step_changes(t->cs, box, seq, reverse_key, &r, err);
+	if (reversed == CB_OK && !r.blocked) reversed = check_returned(&r, err);
+	buf_done(&r.returned);
+	if (reversed != CB_OK) return reversed;
 	if (!r.blocked) {
 		cb_code code = txn_count(t, (int64_t)r.shift.files, (int64_t)r.shift.bytes, err);
 		if (code != CB_CORRUPT) return code;
