@@ -32,28 +32,33 @@ static void fill(live_map *m)
 	m->magic = live_magic;
 }
 
-static int open_sized(const char *file, bool read_only)
+/* Gives an errno. */
+static int open_sized(const char *file, bool read_only, int *out)
 {
-	int fd = open(file, (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0) return -1;
+	AUTO_FD int fd = open(file, (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0600);
 	struct stat st;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		if (st.st_size == (off_t)sizeof(live_map)) return fd;
+	if (fd < 0 || fstat(fd, &st) != 0) return errno;
+	if (!S_ISREG(st.st_mode)) return EINVAL;
+	if (st.st_size < (off_t)sizeof(live_map)) {
+		if (read_only) return EINVAL;
 		/* Only ever longer: shortening it would kill whoever has it mapped. */
-		if (!read_only && fchmod(fd, 0600) == 0 && posix_fallocate(fd, 0, (off_t)sizeof(live_map)) == 0) return fd;
+		int error = fchmod(fd, 0600) == 0 ? posix_fallocate(fd, 0, (off_t)sizeof(live_map)) : errno;
+		if (error) return error;
 	}
-	(void)close(fd);
-	return -1;
+	*out = TAKE_FD(fd);
+	return 0;
 }
 
 cb_code live_open(live *l, const char *file, bool read_only, cb_error *err)
 {
-	(void)err;
 	*l = (live){NULL, !read_only, true};
-	AUTO_FD int fd = open_sized(file, read_only);
-	if (fd < 0) return CB_OK;
-	void *p = mmap(NULL, sizeof(live_map), PROT_READ | (read_only ? 0 : PROT_WRITE), MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) return CB_OK;
+	AUTO_FD int fd = -1;
+	int error = open_sized(file, read_only, &fd);
+	void *p = MAP_FAILED;
+	if (!error) p = mmap(NULL, sizeof(live_map), PROT_READ | (read_only ? 0 : PROT_WRITE), MAP_SHARED, fd, 0);
+	if (!error && p == MAP_FAILED) error = errno;
+	/* A reader can do without; a writer cannot: others would go on believing what they know. */
+	if (error) return read_only ? CB_OK : cb_err_errno(err, error, "'%s'", file);
 	live_map *m = p;
 	if (!is_sound(m)) {
 		if (read_only) {

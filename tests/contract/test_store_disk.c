@@ -259,11 +259,13 @@ TEST(live_file_may_be_garbage)
 	CHECK(store_fresh(s, box, &stamp));
 	store_close(s);
 	CHECK(unlink(in_folder("live")) == 0 && mkdir(in_folder("live"), 0700) == 0);
-	s = open_at(folder(), NULL);
+	/* A writer without it would leave others believing what they know; a reader can do without. */
+	store_options o = {.path = folder()};
+	CHECK_CODE(store_open(&o, &s, &err), CB_IO);
+	o.read_only = true;
+	CHECK_OK(store_open(&o, &s, &err));
 	CHECK(!store_fresh(s, box, &stamp));
 	CHECK(!store_fresh(s, box, &stamp)); /* never fresh, but it works */
-	(void)box_new(s, "b");
-	(void)content_new(s, 100000, 1);
 	store_close(s);
 }
 
