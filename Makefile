@@ -165,7 +165,7 @@ $(EXAMPLES): $(BUILD)/%: $(BUILD)/obj/%.o $(LIB_A)
 	$(call link)
 
 # Examples show the public interface, so they see nothing else.
-$(call objects,$(EXAMPLE_C)): CB_CFLAGS := $(filter-out -Isrc -Itests,$(CB_CFLAGS))
+$(call objects,$(EXAMPLE_C)): private CB_CFLAGS := $(filter-out -Isrc -Itests,$(CB_CFLAGS))
 
 -include $(patsubst %.o,%.d,$(call objects,$(LIB_C) $(CLI_C) $(HELPER_C) $(TEST_C) $(FUZZ_C) $(BENCH_C) $(EXAMPLE_C) \
 	tests/harness/harness.c tests/harness/replay.c))

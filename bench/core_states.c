@@ -12,7 +12,6 @@ static cb_store *store;
 static cb_box *box, *base;
 static uint64_t files;
 static uint64_t step_of_13;
-static cb_box *before_13;
 static int flush_fd;
 static char git_dir[BENCH_PATH];
 
@@ -133,7 +132,7 @@ static void do_diff(void *context, uint64_t i)
 {
 	(void)i;
 	unsigned n = 0;
-	CB(cb_diff(before_13, context, NULL, count_change, &n, &bench_err));
+	CB(cb_diff(base, context, NULL, count_change, &n, &bench_err));
 	NEED(n >= 1);
 }
 
@@ -259,6 +258,19 @@ static void git_fill(void)
 	BENCH_RUN("git", "-C", git_dir, "branch", "two");
 }
 
+/* ---- one size ---- */
+
+/* The present state becomes the one that restore and diff go back to. */
+static void start_from(const char *name)
+{
+	char address[BENCH_PATH];
+	cb_box_close(base);
+	base = NULL;
+	CB(cb_checkpoint_save(box, name, 0, true, &bench_err));
+	(void)snprintf(address, sizeof(address), "demo@%s", name);
+	CB(cb_box_open(store, address, &base, &bench_err));
+}
+
 static void git_compare(void)
 {
 	static char named[] = "g";
@@ -269,6 +281,7 @@ static void git_compare(void)
 	static char fork_name[] = "gf";
 	contender fork_[] = {{"", do_fork, .context = fork_name, .ops = 20}, {"git branch", git_branch, .ops = 2}};
 	bench_compare("fork", fork_, 2, NULL);
+	start_from("git");
 	contender restore[] = {{"", do_restore, .prepare = same_13, .context = box, .ops = 20},
 	                       {"git checkout (13 files)", git_checkout, .ops = 2}};
 	bench_compare("restore, 13 changed files", restore, 2, NULL);
@@ -277,8 +290,6 @@ static void git_compare(void)
 	bench_compare("diff of two states", diff, 2, NULL);
 	bench_remove(git_dir);
 }
-
-/* ---- one size ---- */
 
 static void open_size(uint64_t n)
 {
@@ -289,21 +300,19 @@ static void open_size(uint64_t n)
 	double start = bench_now_us();
 	bench_fill(box, files, SMALL_BYTES);
 	bench_value("write all, per file (4,000 to a step)", "us", (bench_now_us() - start) / (double)files, NULL, 0, 0);
-	CB(cb_checkpoint_save(box, "base", 0, true, &bench_err));
-	CB(cb_box_open(store, "demo@base", &base, &bench_err));
-	CB(cb_box_open(store, "demo@base", &before_13, &bench_err));
+	start_from("base");
 	change_13(box, 0, 50);
 	cb_box_info info;
 	CB(cb_box_info_get(box, &info, &bench_err));
 	step_of_13 = info.seq;
-	SYS(flush_fd = open(bench_path(path, "states-flush"), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+	SYS(flush_fd = open(bench_path(path, "states-flush"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
 }
 
 static void close_size(void)
 {
 	char path[BENCH_PATH];
-	cb_box_close(before_13);
 	cb_box_close(base);
+	base = NULL;
 	cb_box_close(box);
 	cb_store_close(store);
 	SYS(close(flush_fd));

@@ -110,7 +110,8 @@ CB_API cb_code cb_box_quota_set(cb_box *box, uint64_t bytes, uint64_t files, uin
 CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t keep_ns, cb_error *err);
 /* Who the steps made through this handle are recorded for. Default "". */
 CB_API cb_code cb_box_who_set(cb_box *box, const char *who, cb_error *err);
-/* Free-form strings per box, outside its states (not undone, not forked). value NULL deletes. */
+/* Free-form strings per box, outside its states (not undone, not forked). value NULL deletes. Names that begin with "cowbox." are
+ * CB_RESERVED. */
 CB_API cb_code cb_setting_set(cb_box *box, const char *key, const char *value, cb_error *err);
 CB_API cb_code cb_setting_get(cb_box *box, const char *key, char **out, cb_error *err); /* cb_free() it */
 

@@ -413,17 +413,35 @@ static cb_code collect_checkpoint(void *context, const store_checkpoint *p, cb_e
 	return buf_append(context, &p->seq, sizeof(uint64_t), err);
 }
 
+static cb_code ignore_setting(void *context, const char *name, const char *value, cb_error *err)
+{
+	(void)context;
+	(void)name;
+	(void)value;
+	(void)err;
+	return CB_OK;
+}
+
+/* What could not be read is a complaint; only lack of memory ends the check. */
+static cb_code complain_if(checking *c, cb_code code, const cb_error *why, const char *what, cb_error *err)
+{
+	if (code == CB_NOMEM) return cb_err_nomem(err);
+	if (code != CB_OK) say(c, "%s cannot be read: %s", what, why->message);
+	return CB_OK;
+}
+
 static cb_code check_box(checking *c, const store_box *row, cb_error *err)
 {
 	AUTO_BUF buf seqs = BUF_INIT(SIZE_MAX);
-	c->box = row->name;
 	cb_error why = {0};
-	cb_code code = check_steps(c, row, &why);
-	if (code == CB_NOMEM) return cb_err_nomem(err);
-	if (code != CB_OK) say(c, "its history cannot be read whole: %s", why.message);
+	store *s = c->cs->s;
+	c->box = row->name;
+	c->seq = row->head.seq;
+	CB_TRY(complain_if(c, check_steps(c, row, &why), &why, "the history", err));
+	CB_TRY(complain_if(c, store_setting_list(s, row->id, ignore_setting, NULL, &why), &why, "a setting", err));
+	CB_TRY(complain_if(c, store_checkpoint_list(s, row->id, collect_checkpoint, &seqs, &why), &why, "a checkpoint", err));
 	if (row->deleted) return CB_OK;
 	CB_TRY(check_state_at(c, row->id, row->head.seq, err));
-	CB_TRY(store_checkpoint_list(c->cs->s, row->id, collect_checkpoint, &seqs, err));
 	const uint64_t *all = (const uint64_t *)(const void *)seqs.bytes;
 	for (size_t i = 0; i < seqs.size / sizeof(uint64_t); i++)
 		if (all[i] != row->head.seq && (i == 0 || all[i] != all[i - 1])) CB_TRY(check_state_at(c, row->id, all[i], err));
@@ -439,8 +457,9 @@ cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64
 {
 	checking c = {.cs = cs, .complain = complain, .context = context, .sound = BUF_INIT(SIZE_MAX)};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	cb_error why = {0};
 	cb_code code = store_check(cs->s, relay, &c, err);
-	if (code == CB_OK) code = store_box_list(cs->s, true, collect_box, &rows, err);
+	if (code == CB_OK) code = complain_if(&c, store_box_list(cs->s, true, collect_box, &rows, &why), &why, "the list of boxes", err);
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++) code = check_box(&c, &all[i], err);
 	buf_done(&c.sound);

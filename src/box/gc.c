@@ -151,6 +151,7 @@ typedef struct thinning {
 	uint64_t head_root_seq;
 	uint64_t weight;    /* since the last root that stays */
 	uint64_t candidate; /* seq of a root that may go if the next step is no large one; 0: none */
+	uint64_t next;      /* the seq expected next: another one follows a gap */
 } thinning;
 
 /* A root may go when the change lists lead from an earlier root to it, and no large step needs it as a neighbour. */
@@ -159,10 +160,12 @@ static cb_code thin_step(void *context, const store_step *step, cb_error *err)
 	thinning *t = context;
 	bool large = step->weight > 0 && !step->has_changes;
 	if (t->candidate && !large) CB_TRY(buf_append(&t->drop, &t->candidate, sizeof(uint64_t), err));
+	bool gap = step->seq != t->next;
+	t->next = step->seq + 1;
 	t->candidate = 0;
 	t->weight += step->weight;
 	if (!step->has_root) return CB_OK;
-	bool needed = step->seq == 0 || step->gap || !step->has_changes || step->seq >= t->head_root_seq || t->weight > THIN_WEIGHT;
+	bool needed = step->seq == 0 || gap || !step->has_changes || step->seq >= t->head_root_seq || t->weight > THIN_WEIGHT;
 	if (needed) t->weight = 0;
 	else t->candidate = step->seq;
 	return CB_OK;

@@ -835,7 +835,9 @@ static cb_code merge_links(merge *m, item *it, cb_error *err)
 		if (!clear) continue;
 		tree_view v = txn_view(m->t);
 		inode node;
-		CB_TRY(inode_find(&v, it->ino, &node, err));
+		cb_code code = inode_find(&v, it->ino, &node, err);
+		if (code == CB_NOTFOUND) return CB_OK; /* its last name gave way just now */
+		if (code != CB_OK) return code;
 		CB_TRY(inode_link(m->t, &node, parent, place_name(at), err));
 	}
 	for (size_t i = 0; i < it->base.count; i++) {
@@ -843,7 +845,9 @@ static cb_code merge_links(merge *m, item *it, cb_error *err)
 		if (place_in(&it->theirs, at) || !place_in(&it->ours, at)) continue;
 		tree_view v = txn_view(m->t);
 		inode node;
-		CB_TRY(inode_at(&v, at->parent, place_name(at), &node, NULL, err));
+		cb_code code = inode_at(&v, at->parent, place_name(at), &node, NULL, err);
+		if (code == CB_NOTFOUND) continue;
+		if (code != CB_OK) return code;
 		/* The last name stays unless theirs deleted the file, which is decided elsewhere. */
 		if (node.rec.ino == it->ino && node.rec.links > 1) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
 	}
@@ -863,7 +867,9 @@ static cb_code merge_fields(merge *m, item *it, cb_error *err)
 	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&attrs), merge_attr, &a, err));
 	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&tags), merge_attr, &a, err));
 	v = txn_view(m->t);
-	CB_TRY(inode_find(&v, it->ino, &node, err));
+	code = inode_find(&v, it->ino, &node, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK) return code;
 	bool changed = a.changed;
 	CB_TRY(merge_data(m, it, &node, &changed, err));
 	CB_TRY(merge_mode(m, it, &node, &changed, err));

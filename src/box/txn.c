@@ -511,7 +511,7 @@ static cb_code conflict_message(const merge_conflicts *c, cb_commit_result *out,
 		out->conflicts = c->open;
 		memcpy(out->conflict_path, c->first, sizeof(out->conflict_path));
 	}
-	return cb_err_set(err, CB_CONFLICT, "%.*s", (int)c->list.size, (const char *)c->list.bytes);
+	return cb_err_set(err, CB_CONFLICT, "conflict in %.*s", (int)c->list.size, (const char *)c->list.bytes);
 }
 
 /* Under the writer lock, with b->head current. */
@@ -569,10 +569,10 @@ static cb_code commit_conflict(cb_box *b, txn *t, cb_commit_result *out, cb_erro
 	cb_error first = err ? *err : (cb_error){0};
 	cb_error second = {0};
 	if (keep_as_fork(b, t, name, &second) != CB_OK)
-		return cb_err_set(err, CB_CONFLICT, "conflict in %s; the result could not be kept as a fork (%s)", first.message,
+		return cb_err_set(err, CB_CONFLICT, "%s; the result could not be kept as a fork (%s)", first.message,
 		                  second.message);
 	if (out) memcpy(out->fork, name, sizeof(out->fork));
-	return cb_err_set(err, CB_CONFLICT, "conflict in %s; the result is kept as box '%s'", first.message, name);
+	return cb_err_set(err, CB_CONFLICT, "%s; the result is kept as box '%s'", first.message, name);
 }
 
 cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error *err)

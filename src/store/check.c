@@ -24,7 +24,7 @@ static void inspect_segment(inspection *n, const engine_row *row)
 	cb_code code = segment_read(n->s->segments, row->segment, row->offset, n->room, row->size, &err);
 	if (code != CB_OK) {
 		(void)snprintf(line, sizeof line, "content %llu: %.120s", (ull)row->id, err.message);
-	} else if (hash64(n->room, row->size) != row->sum) {
+	} else if (store_sum(row->id, n->room, row->size) != row->sum) {
 		(void)snprintf(line, sizeof line, "content %llu: wrong sum (segment %06llu, offset %llu)", (ull)row->id,
 		               (ull)row->segment, (ull)row->offset);
 	} else {
@@ -41,7 +41,7 @@ static cb_code inspect_row(void *context, const engine_row *row, cb_error *err)
 	n->seen++;
 	if (row->segment != 0 && n->s->segments) {
 		inspect_segment(n, row);
-	} else if (row->segment != 0 || hash64(row->data.bytes, row->data.size) != row->sum) {
+	} else if (row->segment != 0 || store_sum(row->id, row->data.bytes, row->data.size) != row->sum) {
 		char line[64];
 		(void)snprintf(line, sizeof line, "%s %llu: wrong sum", n->is_node ? "node" : "content", (ull)row->id);
 		n->complain(n->context, line);

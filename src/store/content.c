@@ -56,7 +56,7 @@ static cb_code fetch_visit(void *context, const engine_row *row, cb_error *err)
 	f->row = *row;
 	f->row.data = span_make(NULL, 0);
 	if (row->segment != 0) return CB_OK;
-	if (hash64(row->data.bytes, row->data.size) != row->sum) return sum_wrong(row, f->is_node, err);
+	if (store_sum(row->id, row->data.bytes, row->data.size) != row->sum) return sum_wrong(row, f->is_node, err);
 	f->bytes = blob_create(row->id, row->data.bytes, row->data.size);
 	return f->bytes ? CB_OK : cb_err_nomem(err);
 }
@@ -115,6 +115,7 @@ static void remember(store *s, bool is_node, uint64_t id, span bytes)
 static cb_code put_row(store *s, bool is_node, engine_row *row, uint64_t *out_id, cb_error *err)
 {
 	CB_TRY(store_take(s, is_node ? STORE_NEXT_NODE : STORE_NEXT_CONTENT, 1, &row->id, err));
+	row->sum ^= hash_u64(row->id); /* store_sum */
 	row->birth = s->txn.counters[STORE_EPOCH];
 	CB_TRY(store_wrote(s, s->engine->ops->row_put(s->engine, is_node, row, err)));
 	if (row->segment == 0) remember(s, is_node, row->id, row->data);
@@ -236,7 +237,7 @@ static cb_code read_whole(store *s, const engine_row *row, uint8_t *to, cb_error
 {
 	cb_code code = segment_read(s->segments, row->segment, row->offset, to, row->size, err);
 	if (code != CB_OK) return code;
-	return hash64(to, row->size) == row->sum ? CB_OK : sum_wrong(row, false, err);
+	return store_sum(row->id, to, row->size) == row->sum ? CB_OK : sum_wrong(row, false, err);
 }
 
 /*

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "store/cache.h"
+#include "base/hash.h"
 #include "store/engine.h"
 #include "store/live.h"
 #include "store/lock.h"
@@ -118,7 +119,10 @@ cb_code store_in_transaction(store *s, bool sync, store_body body, void *context
 void store_txn_clear(store *s, bool committed);
 
 /* The gc lock, which also keeps vacuum and backup apart: CB_BUSY. */
-cb_code store_gc_lock(store *s, cb_error *err);
-void store_gc_unlock(store *s);
+/* The sum of a node or content: of its bytes and its number, so that a row found under another's number is recognised. */
+static inline uint64_t store_sum(uint64_t id, const void *bytes, size_t size)
+{
+	return hash64(bytes, size) ^ hash_u64(id);
+}
 
 #endif

@@ -77,16 +77,30 @@ static cb_code make_folder(const char *path, bool create, cb_error *err)
 	return CB_OK;
 }
 
+static bool has_segments(const char *path)
+{
+	char folder[LIMIT_PATH_BYTES + 8];
+	(void)snprintf(folder, sizeof folder, "%s/seg", path);
+	DIR *d = opendir(folder);
+	if (!d) return false;
+	bool found = false;
+	for (const struct dirent *e; !found && (e = readdir(d));) found = strstr(e->d_name, ".seg") != NULL;
+	(void)closedir(d);
+	return found;
+}
+
 static cb_code check_database(const store *s, bool create, cb_error *err)
 {
 	char file[LIMIT_PATH_BYTES];
 	path_in(s, database_name, file, sizeof file);
 	struct stat st;
 	if (lstat(file, &st) == 0) {
-		if (S_ISREG(st.st_mode)) return CB_OK;
+		if (S_ISREG(st.st_mode) && (st.st_size || !has_segments(s->path))) return CB_OK;
+		if (S_ISREG(st.st_mode)) return cb_err_set(err, CB_CORRUPT, "'%s' is empty but there are segments: restore a backup", file);
 		return cb_err_set(err, CB_FOREIGN, "'%s' is not a file, so not a cowbox database", file);
 	}
 	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s'", file);
+	if (has_segments(s->path)) return cb_err_set(err, CB_CORRUPT, "'%s' is missing but there are segments: restore a backup", file);
 	if (has_strangers(s->path))
 		return cb_err_set(err, CB_FOREIGN, "'%s' is a folder of something else, not a cowbox store: choose another",
 		                  s->path);

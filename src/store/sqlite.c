@@ -187,6 +187,11 @@ span sql_blob(const sql_use *u, int column, bool *bad)
 	return bytes && size > 0 ? span_make(bytes, (size_t)size) : span_make(NULL, 0);
 }
 
+uint64_t sql_sum(const uint64_t *values, size_t count)
+{
+	return hash64(values, count * sizeof *values);
+}
+
 cb_code sql_damaged(const char *table, cb_error *err)
 {
 	return cb_err_set(err, CB_CORRUPT, "a row of table '%s' is damaged: see `cowbox fsck`", table);

@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "base/hash.h"
 #include "store/engine.h"
 
 enum {
@@ -13,11 +14,11 @@ enum {
 
 #define SQL_BOX_COLUMNS                                                                             \
 	"b.id,b.name,b.created_ns,b.origin_box,b.origin_seq,b.deleted,b.quota_bytes,b.quota_files," \
-	"b.quota_file_bytes,b.keep_steps,b.keep_ns,h.seq,h.state,h.root,h.root_box,h.root_seq,h.weight"
+	"b.quota_file_bytes,b.keep_steps,b.keep_ns,h.seq,h.state,h.root,h.root_box,h.root_seq,h.weight,h.sum,b.sum"
 #define SQL_BOX_FROM " FROM box b JOIN head h ON h.box=b.id "
 #define SQL_STEP_COLUMNS                                                                                  \
 	"box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,ended_ns," \
-	"target,other_box,other_seq,params,result,typeof(changes)='blob'"
+	"target,other_box,other_seq,params,result,typeof(changes)='blob',sum,root_sum,changes_sum"
 /* Steps and touch rows are numbered (box << 32) + seq: one b-tree in which a box's rows lie together, appended to, with no index
  * beside it. */
 #define SQL_FIRST "(?1<<32)+?2"
@@ -31,9 +32,9 @@ enum {
 	X(BEGIN_READ, "BEGIN")                                                                                                 \
 	X(COMMIT, "COMMIT")                                                                                                    \
 	X(ROLLBACK, "ROLLBACK")                                                                                                \
-	X(COUNTERS_GET, "SELECT next_state,next_node,next_content,next_ino,next_box,next_segment,epoch FROM head WHERE box=0") \
+	X(COUNTERS_GET, "SELECT next_state,next_node,next_content,next_ino,next_box,next_segment,epoch,sum FROM head WHERE box=0") \
 	X(COUNTERS_SET, "UPDATE head SET next_state=?1,next_node=?2,next_content=?3,next_ino=?4,next_box=?5,next_segment=?6,"  \
-	                "epoch=?7 WHERE box=0")                                                                                \
+	                "epoch=?7,sum=?8 WHERE box=0")                                                                                \
 	X(META_GET, "SELECT value FROM meta WHERE key=?1")                                                                     \
 	X(META_SET, "INSERT INTO meta(key,value) VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2")                       \
 	X(NODE_GET, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id=?1")                                         \
@@ -62,41 +63,42 @@ enum {
 	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.id BETWEEN b.id<<32 AND "                       \
 	             "(b.id<<32)+4294967295)) ORDER BY b.id")                                                                  \
 	X(BOX_INSERT, "INSERT INTO box(id,name,created_ns,origin_box,origin_seq,deleted,quota_bytes,quota_files,"              \
-	              "quota_file_bytes,keep_steps,keep_ns) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")                       \
+	              "quota_file_bytes,keep_steps,keep_ns,sum) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                       \
 	X(BOX_UPDATE, "UPDATE box SET name=?2,created_ns=?3,origin_box=?4,origin_seq=?5,deleted=?6,quota_bytes=?7,"            \
-	              "quota_files=?8,quota_file_bytes=?9,keep_steps=?10,keep_ns=?11 WHERE id=?1")                             \
+	              "quota_files=?8,quota_file_bytes=?9,keep_steps=?10,keep_ns=?11,sum=?12 WHERE id=?1")                             \
 	X(BOX_DELETE, "DELETE FROM box WHERE id=?1")                                                                           \
 	X(BOX_SETTINGS_DELETE, "DELETE FROM setting WHERE box=?1")                                                             \
 	X(HEAD_DELETE, "DELETE FROM head WHERE box=?1")                                                                        \
-	X(HEAD_INSERT, "INSERT INTO head(box,seq,state,root,root_box,root_seq,weight) VALUES(?1,?2,?3,?4,?5,?6,?7)")           \
-	X(HEAD_SET, "UPDATE head SET seq=?2,state=?3,root=?4,root_box=?5,root_seq=?6,weight=?7 WHERE box=?1")                  \
-	X(HEAD_GET, "SELECT seq,state,root,root_box,root_seq,weight FROM head WHERE box=?1")                                   \
+	X(HEAD_INSERT, "INSERT INTO head(box,seq,state,root,root_box,root_seq,weight,sum) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)")           \
+	X(HEAD_SET, "UPDATE head SET seq=?2,state=?3,root=?4,root_box=?5,root_seq=?6,weight=?7,sum=?8 WHERE box=?1")                  \
+	X(HEAD_GET, "SELECT seq,state,root,root_box,root_seq,weight,sum FROM head WHERE box=?1")                                   \
 	X(STEP_UP, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_UP)                                                                  \
 	X(STEP_UP_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_UP)                                                       \
 	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_DOWN)                                                              \
 	X(STEP_DOWN_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_DOWN)                                                   \
-	X(STEP_ROOT_BEFORE, "SELECT id&4294967295,root FROM step INDEXED BY step_root WHERE id BETWEEN ?1<<32 AND "            \
+	X(STEP_ROOT_BEFORE, "SELECT id&4294967295,root,root_sum FROM step INDEXED BY step_root WHERE id BETWEEN ?1<<32 AND "            \
 	                    "(?1<<32)+min(?2,4294967295) AND root IS NOT NULL ORDER BY id DESC LIMIT 1")                       \
 	X(STEP_PUT, "INSERT INTO step(id,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"       \
-	            "ended_ns,target,other_box,other_seq,params,result,changes) "                                              \
-	            "VALUES((?1<<32)+?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")                        \
-	X(STEP_ROOT_SET, "UPDATE step SET root=?3 WHERE id=" SQL_FIRST)                                                        \
+	            "ended_ns,target,other_box,other_seq,params,result,sum,root_sum,changes_sum,changes) "                                              \
+	            "VALUES((?1<<32)+?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)")                        \
+	X(STEP_ROOT_SET, "UPDATE step SET root=?3,root_sum=?4 WHERE id=" SQL_FIRST)                                                        \
 	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE id=" SQL_FIRST)                                                           \
 	X(STEP_DELETE, "DELETE FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST)                                        \
 	X(TOUCH_DELETE, "DELETE FROM touch WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " AND first>=?2")                     \
 	X(STEP_COUNT, "SELECT count(*) FROM step WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295")                             \
-	X(TOUCH_PUT, "INSERT OR REPLACE INTO touch(id,first,subjects) VALUES(" SQL_FIRST ",?3,?4)")                            \
-	X(TOUCH_WALK, "SELECT first,last,subjects FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 "   \
+	X(TOUCH_PUT, "INSERT OR REPLACE INTO touch(id,first,sum,subjects) VALUES(" SQL_FIRST ",?3,?4,?5)")                            \
+	X(TOUCH_WALK, "SELECT first,last,subjects,sum FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 "   \
 	              "ORDER BY id DESC")                                                                                      \
 	X(TOUCH_LAST, "SELECT last FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 ORDER BY id DESC LIMIT 1")       \
-	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 AND name=?2")                           \
-	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns FROM checkpoint WHERE box=?1 ORDER BY seq,name")                    \
-	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns) VALUES(?1,?2,?3,?4)")                               \
+	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns,sum FROM checkpoint WHERE box=?1 AND name=?2")                           \
+	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns,sum FROM checkpoint WHERE box=?1 ORDER BY seq,name")                    \
+	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns,sum) VALUES(?1,?2,?3,?4,?5)")                               \
 	X(CHECKPOINT_DELETE, "DELETE FROM checkpoint WHERE box=?1 AND name=?2")                                                \
-	X(SETTING_GET, "SELECT key,value FROM setting WHERE box=?1 AND key=?2")                                                \
-	X(SETTING_SET, "INSERT INTO setting(box,key,value) VALUES(?1,?2,?3) ON CONFLICT(box,key) DO UPDATE SET value=?3")      \
+	X(SETTING_GET, "SELECT key,value,sum FROM setting WHERE box=?1 AND key=?2")                                                \
+	X(SETTING_SET, "INSERT INTO setting(box,key,value,sum) VALUES(?1,?2,?3,?4) "                                              \
+	                "ON CONFLICT(box,key) DO UPDATE SET value=?3,sum=?4")      \
 	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                       \
-	X(SETTING_LIST, "SELECT key,value FROM setting WHERE box=?1 ORDER BY key")
+	X(SETTING_LIST, "SELECT key,value,sum FROM setting WHERE box=?1 ORDER BY key")
 
 typedef enum sql_id {
 #define SQL_X_(name, text) SQL_##name,
@@ -150,6 +152,13 @@ const char *sql_text(const sql_use *u, int column, bool *bad);
 void sql_copy(const sql_use *u, int column, char *out, size_t size, bool *bad);
 span sql_blob(const sql_use *u, int column, bool *bad);
 cb_code sql_damaged(const char *table, cb_error *err);
+
+/* The sum of a row: of its numbers, and of its strings' sums. */
+uint64_t sql_sum(const uint64_t *values, size_t count);
+static inline uint64_t sql_sum_text(const char *s)
+{
+	return hash64(s, strlen(s));
+}
 
 /* Larger unsigned numbers mean "no bound" in ranges. */
 static inline uint64_t sql_bound(uint64_t v)

@@ -2,7 +2,20 @@
 #include "base/buf.h"
 #include "store/sqlite.h"
 
-static void head_read(const sql_use *u, int first, store_head *out, bool *bad)
+static uint64_t head_sum(uint64_t box, const store_head *h)
+{
+	uint64_t values[] = {box, h->seq, h->state, h->root, h->root_box, h->root_seq, h->weight};
+	return sql_sum(values, ARRAY_LEN(values));
+}
+
+static uint64_t box_sum(const store_box *b)
+{
+	uint64_t values[] = {b->id,          sql_sum_text(b->name), (uint64_t)b->created_ns, b->origin_box, b->origin_seq,        b->deleted,
+	                     b->quota_bytes, b->quota_files,        b->quota_file_bytes,     b->keep_steps, (uint64_t)b->keep_ns};
+	return sql_sum(values, ARRAY_LEN(values));
+}
+
+static void head_read(const sql_use *u, int first, uint64_t box, store_head *out, bool *bad)
 {
 	*out = (store_head){
 		.seq = sql_u64(u, first, bad),
@@ -12,6 +25,7 @@ static void head_read(const sql_use *u, int first, store_head *out, bool *bad)
 		.root_seq = sql_u64(u, first + 4, bad),
 		.weight = sql_u64(u, first + 5, bad),
 	};
+	if (sql_u64(u, first + 6, bad) != head_sum(box, out)) *bad = true;
 }
 
 static cb_code box_read(const sql_use *u, store_box *out, cb_error *err)
@@ -30,7 +44,8 @@ static cb_code box_read(const sql_use *u, store_box *out, cb_error *err)
 		.keep_ns = sql_i64(u, 10, &bad),
 	};
 	sql_copy(u, 1, out->name, sizeof out->name, &bad);
-	head_read(u, 11, &out->head, &bad);
+	head_read(u, 11, out->id, &out->head, &bad);
+	if (sql_u64(u, 18, &bad) != box_sum(out)) bad = true;
 	return bad ? sql_damaged("box", err) : CB_OK;
 }
 
@@ -83,8 +98,9 @@ cb_code sqlite_box_forks(engine *e, uint64_t origin, store_box_visit visit, void
 static cb_code box_write(engine *e, sql_id id, const store_box *b, uint64_t *out_changed, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, id, &u, err, "utiuuiuuuui", b->id, b->name, b->created_ns, b->origin_box, b->origin_seq,
-	                (int64_t)b->deleted, b->quota_bytes, b->quota_files, b->quota_file_bytes, b->keep_steps, b->keep_ns));
+	CB_TRY(sql_take(e, id, &u, err, "utiuuiuuuuiu", b->id, b->name, b->created_ns, b->origin_box, b->origin_seq,
+	                (int64_t)b->deleted, b->quota_bytes, b->quota_files, b->quota_file_bytes, b->keep_steps, b->keep_ns,
+	                box_sum(b)));
 	cb_code code = sql_finish(e, &u, out_changed, err);
 	return code == CB_EXISTS ? cb_err_set(err, CB_EXISTS, "a box '%s' exists already", b->name) : code;
 }
@@ -92,7 +108,8 @@ static cb_code box_write(engine *e, sql_id id, const store_box *b, uint64_t *out
 static cb_code head_write(engine *e, sql_id id, uint64_t box, const store_head *h, uint64_t *out_changed, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, id, &u, err, "uuuuuuu", box, h->seq, h->state, h->root, h->root_box, h->root_seq, h->weight));
+	CB_TRY(sql_take(e, id, &u, err, "uuuuuuuu", box, h->seq, h->state, h->root, h->root_box, h->root_seq, h->weight,
+	                head_sum(box, h)));
 	return sql_finish(e, &u, out_changed, err);
 }
 
@@ -139,7 +156,7 @@ cb_code sqlite_head_get(engine *e, uint64_t box, store_head *out, cb_error *err)
 	CB_TRY(sql_step(e, &u, &row, err));
 	if (!row) return number_missing(box, err);
 	store_head head;
-	head_read(&u, 0, &head, &bad);
+	head_read(&u, 0, box, &head, &bad);
 	if (bad) return sql_damaged("head", err);
 	*out = head;
 	return CB_OK;
@@ -154,11 +171,18 @@ cb_code sqlite_head_set(engine *e, uint64_t box, const store_head *head, cb_erro
 
 /* ---- checkpoints ---- */
 
+static uint64_t checkpoint_sum(const store_checkpoint *c)
+{
+	uint64_t values[] = {c->box, sql_sum_text(c->name), c->seq, (uint64_t)c->created_ns};
+	return sql_sum(values, ARRAY_LEN(values));
+}
+
 static cb_code checkpoint_read(const sql_use *u, store_checkpoint *out, cb_error *err)
 {
 	bool bad = false;
 	*out = (store_checkpoint){.box = sql_u64(u, 0, &bad), .seq = sql_u64(u, 2, &bad), .created_ns = sql_i64(u, 3, &bad)};
 	sql_copy(u, 1, out->name, sizeof out->name, &bad);
+	if (sql_u64(u, 4, &bad) != checkpoint_sum(out)) bad = true;
 	return bad ? sql_damaged("checkpoint", err) : CB_OK;
 }
 
@@ -190,7 +214,7 @@ cb_code sqlite_checkpoint_list(engine *e, uint64_t box, store_checkpoint_visit v
 cb_code sqlite_checkpoint_put(engine *e, const store_checkpoint *c, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_CHECKPOINT_PUT, &u, err, "utui", c->box, c->name, c->seq, c->created_ns));
+	CB_TRY(sql_take(e, SQL_CHECKPOINT_PUT, &u, err, "utuiu", c->box, c->name, c->seq, c->created_ns, checkpoint_sum(c)));
 	cb_code code = sql_finish(e, &u, NULL, err);
 	return code == CB_EXISTS ? cb_err_set(err, code, "a checkpoint '%s' exists already", c->name) : code;
 }
@@ -206,6 +230,12 @@ cb_code sqlite_checkpoint_delete(engine *e, uint64_t box, const char *name, cb_e
 
 /* ---- settings ---- */
 
+static uint64_t setting_sum(uint64_t box, const char *key, const char *value)
+{
+	uint64_t values[] = {box, sql_sum_text(key), sql_sum_text(value)};
+	return sql_sum(values, ARRAY_LEN(values));
+}
+
 cb_code sqlite_setting_get(engine *e, uint64_t box, const char *key, char **out, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
@@ -214,7 +244,7 @@ cb_code sqlite_setting_get(engine *e, uint64_t box, const char *key, char **out,
 	CB_TRY(sql_step(e, &u, &row, err));
 	if (!row) return cb_err_set(err, CB_NOTFOUND, "no setting '%s'", key);
 	const char *value = sql_text(&u, 1, &bad);
-	if (bad) return sql_damaged("setting", err);
+	if (bad || sql_u64(&u, 2, &bad) != setting_sum(box, key, value)) return sql_damaged("setting", err);
 	*out = mem_strdup(value);
 	return *out ? CB_OK : cb_err_nomem(err);
 }
@@ -222,7 +252,7 @@ cb_code sqlite_setting_get(engine *e, uint64_t box, const char *key, char **out,
 cb_code sqlite_setting_set(engine *e, uint64_t box, const char *key, const char *value, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	if (value) CB_TRY(sql_take(e, SQL_SETTING_SET, &u, err, "utt", box, key, value));
+	if (value) CB_TRY(sql_take(e, SQL_SETTING_SET, &u, err, "uttu", box, key, value, setting_sum(box, key, value)));
 	else CB_TRY(sql_take(e, SQL_SETTING_DELETE, &u, err, "ut", box, key));
 	return sql_finish(e, &u, NULL, err);
 }
@@ -236,7 +266,7 @@ cb_code sqlite_setting_list(engine *e, uint64_t box, store_setting_visit visit, 
 		CB_TRY(sql_step(e, &u, &row, err));
 		if (!row) return CB_OK;
 		const char *key = sql_text(&u, 0, &bad), *value = sql_text(&u, 1, &bad);
-		if (bad) return sql_damaged("setting", err);
+		if (bad || sql_u64(&u, 2, &bad) != setting_sum(box, key, value)) return sql_damaged("setting", err);
 		cb_code code = visit(context, key, value, err);
 		if (code == CB_INTERRUPTED) return CB_OK;
 		if (code != CB_OK) return code;

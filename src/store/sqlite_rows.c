@@ -12,6 +12,10 @@ cb_code sqlite_counters_get(engine *e, uint64_t out[STORE_COUNTERS], cb_error *e
 		out[i] = sql_u64(&u, i, &bad);
 		if (out[i] == 0 || out[i] > INT64_MAX / 2) bad = true;
 	}
+	/* 0: as the schema left it. */
+	uint64_t sum = sql_u64(&u, STORE_COUNTERS, &bad);
+	static const uint64_t fresh[STORE_COUNTERS] = {1, 1, 1, 16, 1, 1, 1};
+	bad = bad || (sum ? sum != sql_sum(out, STORE_COUNTERS) : memcmp(out, fresh, sizeof fresh) != 0);
 	return bad ? sql_damaged("head", err) : CB_OK;
 }
 
@@ -19,8 +23,8 @@ cb_code sqlite_counters_set(engine *e, const uint64_t values[STORE_COUNTERS], cb
 {
 	_Static_assert(STORE_COUNTERS == 7, "the statement has seven places");
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_COUNTERS_SET, &u, err, "uuuuuuu", values[0], values[1], values[2], values[3], values[4], values[5],
-	                values[6]));
+	CB_TRY(sql_take(e, SQL_COUNTERS_SET, &u, err, "uuuuuuuu", values[0], values[1], values[2], values[3], values[4],
+	                values[5], values[6], sql_sum(values, STORE_COUNTERS)));
 	return sql_finish(e, &u, NULL, err);
 }
 

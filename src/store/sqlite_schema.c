@@ -2,6 +2,9 @@
  * sqlite_schema.c: the tables, as scripts from each version to the next. A script is never edited once released. docs/format.md explains
  * every column.
  *
+ * Every row has a sum: SQLite has none, and a flipped bit must be an error, never another answer. A node's or content's sum is of its bytes
+ * and its number; the others' are of their columns (sql_sum).
+ *
  * `head` is small and hot: a commit changes the box's row and row 0, which holds the store's counters, on the same page.
  */
 #include "store/sqlite.h"
@@ -12,13 +15,13 @@ static const char version_1[] =
 	"CREATE TABLE head(box INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state INTEGER NOT NULL,"
 	" root INTEGER NOT NULL, root_box INTEGER NOT NULL, root_seq INTEGER NOT NULL, weight INTEGER NOT NULL,"
 	" next_state INTEGER, next_node INTEGER, next_content INTEGER, next_ino INTEGER, next_box INTEGER,"
-	" next_segment INTEGER, epoch INTEGER) STRICT;"
-	"INSERT INTO head VALUES(0,0,0,0,0,0,0, 1,1,1,16,1,1,1);"
+	" next_segment INTEGER, epoch INTEGER, sum INTEGER NOT NULL) STRICT;"
+	"INSERT INTO head VALUES(0,0,0,0,0,0,0, 1,1,1,16,1,1,1, 0);"
 
 	"CREATE TABLE box(id INTEGER PRIMARY KEY, name TEXT NOT NULL, created_ns INTEGER NOT NULL,"
 	" origin_box INTEGER NOT NULL, origin_seq INTEGER NOT NULL, deleted INTEGER NOT NULL,"
 	" quota_bytes INTEGER NOT NULL, quota_files INTEGER NOT NULL, quota_file_bytes INTEGER NOT NULL,"
-	" keep_steps INTEGER NOT NULL, keep_ns INTEGER NOT NULL) STRICT;"
+	" keep_steps INTEGER NOT NULL, keep_ns INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;"
 	"CREATE UNIQUE INDEX box_name ON box(name) WHERE deleted=0;"
 	"CREATE INDEX box_origin ON box(origin_box) WHERE origin_box<>0;"
 
@@ -27,14 +30,15 @@ static const char version_1[] =
 	" root INTEGER, gap INTEGER NOT NULL, weight INTEGER NOT NULL, kind TEXT NOT NULL, who TEXT NOT NULL,"
 	" params_content INTEGER NOT NULL, result_content INTEGER NOT NULL, started_ns INTEGER NOT NULL,"
 	" ended_ns INTEGER NOT NULL, target INTEGER NOT NULL, other_box INTEGER NOT NULL, other_seq INTEGER NOT NULL,"
-	" params BLOB NOT NULL, result BLOB NOT NULL, changes BLOB) STRICT;"
-	"CREATE INDEX step_root ON step(id,root) WHERE root IS NOT NULL;"
+	" params BLOB NOT NULL, result BLOB NOT NULL, sum INTEGER NOT NULL, root_sum INTEGER NOT NULL,"
+	" changes_sum INTEGER NOT NULL, changes BLOB) STRICT;"
+	"CREATE INDEX step_root ON step(id,root,root_sum) WHERE root IS NOT NULL;"
 
 	"CREATE TABLE touch(id INTEGER PRIMARY KEY, box INTEGER AS (id>>32), last INTEGER AS (id&4294967295),"
-	" first INTEGER NOT NULL, subjects BLOB NOT NULL) STRICT;"
+	" first INTEGER NOT NULL, sum INTEGER NOT NULL, subjects BLOB NOT NULL) STRICT;"
 	"CREATE TABLE checkpoint(box INTEGER NOT NULL, name TEXT NOT NULL, seq INTEGER NOT NULL,"
-	" created_ns INTEGER NOT NULL, PRIMARY KEY(box,name)) STRICT, WITHOUT ROWID;"
-	"CREATE TABLE setting(box INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+	" created_ns INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY(box,name)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE setting(box INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, sum INTEGER NOT NULL,"
 	" PRIMARY KEY(box,key)) STRICT, WITHOUT ROWID;"
 
 	"CREATE TABLE node(id INTEGER PRIMARY KEY, birth INTEGER NOT NULL, sum INTEGER NOT NULL,"

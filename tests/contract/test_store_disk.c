@@ -331,10 +331,10 @@ TEST(check_finds_orphans)
 	(void)box_new(s, "a");
 	store_close(s);
 	static const char *const harm[] = {
-		"INSERT INTO step SELECT (50<<32)+1,1,1,NULL,0,0,'k','w',0,0,0,0,0,0,0,x'',x'',NULL",
-		"INSERT INTO touch VALUES((51<<32)+1,1,x'')",
-		"INSERT INTO checkpoint VALUES(1,'c',9,0)",
-		"INSERT INTO setting VALUES(52,'k','v')",
+		"INSERT INTO step SELECT (50<<32)+1,1,1,NULL,0,0,'k','w',0,0,0,0,0,0,0,x'',x'',0,0,0,NULL",
+		"INSERT INTO touch VALUES((51<<32)+1,1,0,x'')",
+		"INSERT INTO checkpoint VALUES(1,'c',9,0,0)",
+		"INSERT INTO setting VALUES(52,'k','v',0)",
 		"INSERT INTO node VALUES(1000,1,0,x'')",
 		"INSERT INTO content VALUES(1,9,0,1,0,0,x'00')",
 		"UPDATE head SET root=77 WHERE box=1",
