@@ -471,7 +471,8 @@ cb_code cb_setting_set(cb_box *b, const char *name, const char *value, cb_error 
 {
 	if (!*name || strlen(name) > LIMIT_NAME_BYTES)
 		return cb_err_set(err, CB_INVALID, "a setting's name has 1 to %d bytes", LIMIT_NAME_BYTES);
-	if (strncmp(name, "cowbox.", 7) == 0) return cb_err_set(err, CB_RESERVED, "settings that begin with 'cowbox.' are the library's own");
+	if (strncmp(name, "cowbox.", 7) == 0)
+		return cb_err_set(err, CB_RESERVED, "settings that begin with 'cowbox.' are the library's own");
 	CB_TRY(store_write_begin(b->cs->s, err));
 	return end_write(b->cs, store_setting_set(b->cs->s, b->row.id, name, value, err), err);
 }

@@ -459,7 +459,8 @@ cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	cb_error why = {0};
 	cb_code code = store_check(cs->s, relay, &c, err);
-	if (code == CB_OK) code = complain_if(&c, store_box_list(cs->s, true, collect_box, &rows, &why), &why, "the list of boxes", err);
+	if (code == CB_OK)
+		code = complain_if(&c, store_box_list(cs->s, true, collect_box, &rows, &why), &why, "the list of boxes", err);
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++) code = check_box(&c, &all[i], err);
 	buf_done(&c.sound);

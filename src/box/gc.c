@@ -4,6 +4,8 @@
  * Marked: every root kept by a step or a head; every content named by a value in those trees, by a step's change list (old and new values,
  * so that any kept step can be shown and undone) or by a step's parameters and result.
  *
+ * Before marking, old roots that change lists can stand for are dropped, and every head is written anew on a root that stays.
+ *
  * Beside live writers: steps cannot vanish meanwhile (prune excludes gc), and what is written meanwhile is born in the new epoch, which the
  * sweep spares. A step written meanwhile can only refer to older things through states whose steps are still there, or after touching
  * them (store_content_touch).
@@ -15,6 +17,7 @@
 enum {
 	THIN_WEIGHT = 4096, /* key changes between kept roots of old steps: opening one replays at most so many */
 	PAGE = 256,
+	SETTLE_BATCH = 64, /* heads written under one hold of the writer lock */
 };
 
 typedef struct bitmap {
@@ -275,10 +278,41 @@ static cb_code thin_all(cb_store *cs, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code settle_head(cb_store *cs, const store_box *row, cb_error *err)
+{
+	AUTO_STATE state *s = NULL;
+	store_head head;
+	CB_TRY(store_head_get(cs->s, row->id, &head, err));
+	CB_TRY(state_load(cs, row->id, head.seq, &s, err));
+	store_head settled = {head.seq, head.state, s->root, s->root_box, s->root_seq, s->weight};
+	return store_head_set(cs->s, row->id, &settled, err);
+}
+
+/* A handle stands on the nearest root there was when it was opened, which prune or thinning may since have taken from its step. Heads are
+ * written anew with the roots that stay; that raises their stamps, so every handle loads its state again before it is used. */
+static cb_code settle_heads(cb_store *cs, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
+	const store_box *all = (const store_box *)(const void *)rows.bytes;
+	size_t count = rows.size / sizeof(store_box);
+	for (size_t done = 0; done < count;) {
+		CB_TRY(store_write_begin(cs->s, err));
+		cb_code code = CB_OK;
+		for (size_t n = 0; code == CB_OK && done < count && n < SETTLE_BATCH; n++)
+			code = settle_head(cs, &all[done++], err);
+		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
+		else store_write_abort(cs->s);
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
+}
+
 static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_error *err)
 {
 	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
 	CB_TRY(thin_all(cs, err));
+	CB_TRY(settle_heads(cs, err));
 	marking m = {.cs = cs, .nodes = {BUF_INIT(SIZE_MAX)}, .contents = {BUF_INIT(SIZE_MAX)}};
 	store_gc_stats stats = {0};
 	cb_code code = mark_all(&m, err);

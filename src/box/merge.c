@@ -500,7 +500,8 @@ static cb_code unite_key(void *context, span key_bytes, span value, cb_error *er
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	bool same = false, theirs_wins = true;
 	if (code == CB_OK) CB_TRY(values_equal(u->m, span_make(now.bytes, now.size), value, &same, err));
-	if (code == CB_OK && !same) CB_TRY(conflict_at(u->m, u->it, "an attribute was set differently on both sides", &theirs_wins, err));
+	if (code == CB_OK && !same)
+		CB_TRY(conflict_at(u->m, u->it, "an attribute was set differently on both sides", &theirs_wins, err));
 	if (same || !theirs_wins) return CB_OK;
 	u->changed = true;
 	return pmap_put(&u->m->t->delta, key_span(&k), value, err);

@@ -543,20 +543,30 @@ static cb_code commit_current(cb_box *b, txn *t, state **out_head, cb_commit_res
 	return txn_append(merged, b->row.id, b->who, out_head, err);
 }
 
+/* The base may have been pruned, or its root dropped, while the transaction was open: it is looked up again under the writer lock. */
+static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_head, cb_error *err)
+{
+	AUTO_STATE state *origin = NULL;
+	store_box row = {0};
+	CB_TRY(state_load(b->cs, t->base->box, t->base->seq, &origin, err));
+	CB_TRY(box_insert(b->cs, name, origin, &row, err));
+	state_unref(t->base);
+	t->base = TAKE_PTR(origin);
+	return txn_append(t, row.id, b->who, out_head, err);
+}
+
 /* Keeps what could not be merged: a fork of the base with the delta as its first step. */
 static cb_code keep_as_fork(cb_box *b, txn *t, char *name, cb_error *err)
 {
 	store *s = b->cs->s;
 	CB_TRY(store_write_begin(s, err));
-	store_box row = {0};
 	uint64_t number = 0;
 	state *head = NULL;
 	cb_code code = store_take(s, STORE_NEXT_STATE, 1, &number, err);
 	if (code == CB_OK) {
 		(void)snprintf(name, CB_NAME_MAX + 1, "%.40s-conflict-%llu", b->row.name, (unsigned long long)number);
-		code = box_insert(b->cs, name, t->base, &row, err);
+		code = fork_of_base(b, t, name, &head, err);
 	}
-	if (code == CB_OK) code = txn_append(t, row.id, b->who, &head, err);
 	if (code == CB_OK) code = store_write_commit(s, false, err);
 	else store_write_abort(s);
 	state_unref(head);

@@ -11,8 +11,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "store/cache.h"
 #include "base/hash.h"
+#include "store/cache.h"
 #include "store/engine.h"
 #include "store/live.h"
 #include "store/lock.h"

@@ -96,11 +96,13 @@ static cb_code check_database(const store *s, bool create, cb_error *err)
 	struct stat st;
 	if (lstat(file, &st) == 0) {
 		if (S_ISREG(st.st_mode) && (st.st_size || !has_segments(s->path))) return CB_OK;
-		if (S_ISREG(st.st_mode)) return cb_err_set(err, CB_CORRUPT, "'%s' is empty but there are segments: restore a backup", file);
+		if (S_ISREG(st.st_mode))
+			return cb_err_set(err, CB_CORRUPT, "'%s' is empty but there are segments: restore a backup", file);
 		return cb_err_set(err, CB_FOREIGN, "'%s' is not a file, so not a cowbox database", file);
 	}
 	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s'", file);
-	if (has_segments(s->path)) return cb_err_set(err, CB_CORRUPT, "'%s' is missing but there are segments: restore a backup", file);
+	if (has_segments(s->path))
+		return cb_err_set(err, CB_CORRUPT, "'%s' is missing but there are segments: restore a backup", file);
 	if (has_strangers(s->path))
 		return cb_err_set(err, CB_FOREIGN, "'%s' is a folder of something else, not a cowbox store: choose another",
 		                  s->path);

@@ -65,6 +65,8 @@ void sql_use_done(sql_use *u)
 static cb_code prepare(const sqlite_engine *e, sql_id id, sqlite3_stmt **out, cb_error *err)
 {
 	int rc = sqlite3_prepare_v3(e->db, sql_texts[id], -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+	/* The statements are ours and never change: what SQLite cannot make of them is the fault of a damaged schema. */
+	if (rc == SQLITE_ERROR) return cb_err_set(err, CB_CORRUPT, "%s is damaged (%s)", e->file, sqlite3_errmsg(e->db));
 	return rc == SQLITE_OK ? CB_OK : sql_error(e, rc, err);
 }
 

@@ -10,8 +10,9 @@ static uint64_t head_sum(uint64_t box, const store_head *h)
 
 static uint64_t box_sum(const store_box *b)
 {
-	uint64_t values[] = {b->id,          sql_sum_text(b->name), (uint64_t)b->created_ns, b->origin_box, b->origin_seq,        b->deleted,
-	                     b->quota_bytes, b->quota_files,        b->quota_file_bytes,     b->keep_steps, (uint64_t)b->keep_ns};
+	uint64_t values[] = {
+		b->id,          sql_sum_text(b->name), (uint64_t)b->created_ns, b->origin_box, b->origin_seq,       b->deleted,
+		b->quota_bytes, b->quota_files,        b->quota_file_bytes,     b->keep_steps, (uint64_t)b->keep_ns};
 	return sql_sum(values, ARRAY_LEN(values));
 }
 

@@ -23,8 +23,8 @@ cb_code sqlite_counters_set(engine *e, const uint64_t values[STORE_COUNTERS], cb
 {
 	_Static_assert(STORE_COUNTERS == 7, "the statement has seven places");
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_COUNTERS_SET, &u, err, "uuuuuuuu", values[0], values[1], values[2], values[3], values[4],
-	                values[5], values[6], sql_sum(values, STORE_COUNTERS)));
+	CB_TRY(sql_take(e, SQL_COUNTERS_SET, &u, err, "uuuuuuuu", values[0], values[1], values[2], values[3], values[4], values[5],
+	                values[6], sql_sum(values, STORE_COUNTERS)));
 	return sql_finish(e, &u, NULL, err);
 }
 

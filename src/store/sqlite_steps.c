@@ -193,8 +193,7 @@ static uint64_t touch_sum(uint64_t box, uint64_t first, uint64_t last, span subj
 cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_TOUCH_PUT, &u, err, "uuuub", box, last, first, touch_sum(box, first, last, subjects),
-	                subjects));
+	CB_TRY(sql_take(e, SQL_TOUCH_PUT, &u, err, "uuuub", box, last, first, touch_sum(box, first, last, subjects), subjects));
 	return sql_finish(e, &u, NULL, err);
 }
 

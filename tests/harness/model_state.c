@@ -31,10 +31,8 @@ static size_t position(const model_state *s, const char *path, bool *found)
 	size_t low = 0, high = s->count;
 	while (low < high) {
 		size_t mid = (low + high) / 2;
-		if (strcmp(s->entries[mid].path, path) < 0)
-			low = mid + 1;
-		else
-			high = mid;
+		if (strcmp(s->entries[mid].path, path) < 0) low = mid + 1;
+		else high = mid;
 	}
 	*found = low < s->count && strcmp(s->entries[low].path, path) == 0;
 	return low;
@@ -225,7 +223,8 @@ bool model_same(const model_state *a, const model_state *b)
 {
 	if (a->count != b->count) return false;
 	for (size_t i = 0; i < a->count; i++)
-		if (strcmp(a->entries[i].path, b->entries[i].path) != 0 || !model_entry_same(&a->entries[i], &b->entries[i])) return false;
+		if (strcmp(a->entries[i].path, b->entries[i].path) != 0 || !model_entry_same(&a->entries[i], &b->entries[i]))
+			return false;
 	return true;
 }
 
@@ -237,8 +236,8 @@ typedef struct text {
 static void say_entry(text *t, char sign, const model_entry *e)
 {
 	if (!e || t->size > sizeof(t->bytes) - 400) return;
-	int n = snprintf(t->bytes + t->size, sizeof(t->bytes) - t->size, "  %c %d %04o %zu \"%.80s\" %.80s %.150s\n", sign, e->type, e->mode,
-	                 e->size, e->bytes, e->attrs, e->path);
+	int n = snprintf(t->bytes + t->size, sizeof(t->bytes) - t->size, "  %c %d %04o %zu \"%.80s\" %.80s %.150s\n", sign, e->type,
+	                 e->mode, e->size, e->bytes, e->attrs, e->path);
 	t->size += n < 0 ? 0 : (size_t)n;
 }
 

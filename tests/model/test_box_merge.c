@@ -62,7 +62,8 @@ static void expect_conflict(trap *t, const char *path, const char *reason)
 	uint64_t seq = must_seq(t->ours), conflicts = 0;
 	CHECK_CODE(cb_merge(t->ours, t->theirs, NULL, NULL, &conflicts, &t->err), CB_CONFLICT);
 	CHECK_U64(conflicts, 1);
-	CHECK_MSG(strstr(t->err.message, path) && strstr(t->err.message, reason), "\"%s\" lacks '%s' or '%s'", t->err.message, path, reason);
+	CHECK_MSG(strstr(t->err.message, path) && strstr(t->err.message, reason), "\"%s\" lacks '%s' or '%s'", t->err.message, path,
+	          reason);
 	model_state *after = model_read(t->ours);
 	CHECK_MODEL(before, after, "a merge with a conflict");
 	CHECK_U64(must_seq(t->ours), seq);
@@ -425,10 +426,8 @@ static void edit_line(fuzz *z, cb_box *b, const char *path)
 	for (uint64_t i = 0; i < 10; i++) {
 		size_t n = strcspn(at, "\n");
 		size_t used = strlen(out);
-		if (i == which)
-			(void)snprintf(out + used, sizeof(out) - used, "line %" PRIu64 " changed %u\n", i, ++z->stamp);
-		else if (*at)
-			(void)snprintf(out + used, sizeof(out) - used, "%.*s\n", (int)n, at);
+		if (i == which) (void)snprintf(out + used, sizeof(out) - used, "line %" PRIu64 " changed %u\n", i, ++z->stamp);
+		else if (*at) (void)snprintf(out + used, sizeof(out) - used, "%.*s\n", (int)n, at);
 		at += n + (at[n] == '\n');
 	}
 	cb_free(bytes);
@@ -440,8 +439,7 @@ static void write_new(fuzz *z, cb_box *b, const char *path, bool lines)
 	char text[1024] = "";
 	if (lines)
 		for (int i = 0; i < 10; i++) (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "line %d\n", i);
-	else
-		(void)snprintf(text, sizeof(text), "text %u", ++z->stamp % 7); /* sometimes the same on both sides */
+	else (void)snprintf(text, sizeof(text), "text %u", ++z->stamp % 7); /* sometimes the same on both sides */
 	cb_write_options o = {.parents = below(z, 3) == 0};
 	(void)cb_write_file(b, path, text, strlen(text), &o, NULL);
 }
@@ -468,10 +466,8 @@ static void random_kv(fuzz *z, cb_box *b)
 	char name[8], value[16];
 	(void)snprintf(name, sizeof(name), "k%c", (char)('a' + below(z, 6)));
 	(void)snprintf(value, sizeof(value), "%u", ++z->stamp % 9);
-	if (below(z, 4) == 0)
-		(void)cb_kv_delete(b, name, NULL);
-	else
-		(void)cb_kv_set(b, name, value, strlen(value), NULL);
+	if (below(z, 4) == 0) (void)cb_kv_delete(b, name, NULL);
+	else (void)cb_kv_set(b, name, value, strlen(value), NULL);
 }
 
 /* Failing calls are fine: the states are read afterwards, not predicted. */
@@ -482,30 +478,18 @@ static void change(fuzz *z, cb_box *b, const char *who)
 	random_path(z, other);
 	uint64_t kind = below(z, 30);
 	model_note(&z->trace, "%s: %" PRIu64 " %s %s", who, kind, path, other);
-	if (kind < 5)
-		write_new(z, b, path, kind < 2);
-	else if (kind < 9)
-		edit_line(z, b, path);
-	else if (kind < 16)
-		(void)cb_rename(b, path, other, kind == 15 ? CB_EXCHANGE : 0, NULL);
-	else if (kind < 18)
-		(void)cb_mkdir(b, path, 0755, 0, NULL);
-	else if (kind < 20)
-		(void)cb_unlink(b, path, NULL);
-	else if (kind < 21)
-		(void)cb_remove(b, path, NULL);
-	else if (kind < 23)
-		(void)cb_link(b, path, other, NULL);
-	else if (kind < 24)
-		(void)cb_symlink(b, other, path, NULL);
-	else if (kind < 25)
-		(void)cb_chmod(b, path, below(z, 2) ? 0600 : 0700, CB_NOFOLLOW, NULL);
-	else if (kind < 27)
-		random_attr(z, b, path);
-	else if (kind < 28)
-		(void)cb_write_file(b, path, "tail\n", 5, &(cb_write_options){.append = true}, NULL);
-	else
-		random_kv(z, b);
+	if (kind < 5) write_new(z, b, path, kind < 2);
+	else if (kind < 9) edit_line(z, b, path);
+	else if (kind < 16) (void)cb_rename(b, path, other, kind == 15 ? CB_EXCHANGE : 0, NULL);
+	else if (kind < 18) (void)cb_mkdir(b, path, 0755, 0, NULL);
+	else if (kind < 20) (void)cb_unlink(b, path, NULL);
+	else if (kind < 21) (void)cb_remove(b, path, NULL);
+	else if (kind < 23) (void)cb_link(b, path, other, NULL);
+	else if (kind < 24) (void)cb_symlink(b, other, path, NULL);
+	else if (kind < 25) (void)cb_chmod(b, path, below(z, 2) ? 0600 : 0700, CB_NOFOLLOW, NULL);
+	else if (kind < 27) random_attr(z, b, path);
+	else if (kind < 28) (void)cb_write_file(b, path, "tail\n", 5, &(cb_write_options){.append = true}, NULL);
+	else random_kv(z, b);
 }
 
 static void changes(fuzz *z, cb_box *b, const char *who, uint64_t count)
@@ -570,10 +554,8 @@ static model_state *union_of(const model_state *ours, const model_state *theirs,
 	model_state *out = model_copy(ours);
 	for (size_t i = 0; i < pt->count; i++) {
 		const model_entry *e = model_find(theirs, pt->all[i]);
-		if (e)
-			copy_entry(out, e);
-		else if (model_find(out, pt->all[i]))
-			model_remove(out, pt->all[i]);
+		if (e) copy_entry(out, e);
+		else if (model_find(out, pt->all[i])) model_remove(out, pt->all[i]);
 	}
 	return out;
 }
@@ -753,7 +735,8 @@ static void undo_one(fuzz *z, cb_box *b)
 	model_state *before = model_read(b);
 	model_note(&z->trace, "undo %" PRIu64, seq);
 	cb_code code = cb_undo(b, seq, &made, &err);
-	CHECK_MSG(code == CB_OK || code == CB_CONFLICT || code == CB_NOTHING, "undo %" PRIu64 ": %s (%s)", seq, cb_code_name(code), err.message);
+	CHECK_MSG(code == CB_OK || code == CB_CONFLICT || code == CB_NOTHING, "undo %" PRIu64 ": %s (%s)", seq, cb_code_name(code),
+	          err.message);
 	test_store_sound(z->s);
 	model_state *after = model_read(b);
 	if (code != CB_OK) {

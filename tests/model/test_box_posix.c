@@ -73,18 +73,14 @@ static void add_component(pair *p, char *out)
 	static const char *const odd[] = {"..a", "a.", "\xff\xfe", "n\nl", " ", "-", "...", "A"};
 	char *end = out + strlen(out);
 	uint64_t kind = below(p, 200);
-	if (kind < 5)
-		(void)strcpy(end, ".");
-	else if (kind < 13 && p->rooted)
-		(void)strcpy(end, "..");
-	else if (kind < 17)
-		(void)strcpy(end, odd[below(p, sizeof(odd) / sizeof(odd[0]))]);
+	if (kind < 5) (void)strcpy(end, ".");
+	else if (kind < 13 && p->rooted) (void)strcpy(end, "..");
+	else if (kind < 17) (void)strcpy(end, odd[below(p, sizeof(odd) / sizeof(odd[0]))]);
 	else if (kind < 20) {
 		size_t n = 254 + below(p, 3);
 		memset(end, 'x', n);
 		end[n] = 0;
-	} else
-		(void)strcpy(end, names[below(p, 4)]);
+	} else (void)strcpy(end, names[below(p, 4)]);
 }
 
 /* A path near the limit of 4096 bytes. */
@@ -142,8 +138,7 @@ static const char *shown(const char *path)
 	for (size_t i = 0, run; i < size && n < 60; i += run) {
 		for (run = 1; path[i + run] == path[i]; run++) {
 		}
-		if (run > 3)
-			n += (size_t)snprintf(out + n, 80 - n, "%c{%zu}", path[i], run);
+		if (run > 3) n += (size_t)snprintf(out + n, 80 - n, "%c{%zu}", path[i], run);
 		else
 			for (size_t k = 0; k < run; k++) out[n++] = path[i];
 	}
@@ -263,7 +258,8 @@ static void op_rename(pair *p)
 	if (chance(p, 20)) flags = CB_EXCHANGE;
 	if (chance(p, 1)) flags = CB_NOREPLACE | CB_EXCHANGE;
 	unsigned real_flags = (flags & CB_NOREPLACE ? RENAME_NOREPLACE : 0) | (flags & CB_EXCHANGE ? RENAME_EXCHANGE : 0);
-	doing(p, "rename%s%s %s %s", flags & CB_NOREPLACE ? " noreplace" : "", flags & CB_EXCHANGE ? " exchange" : "", shown(from), shown(to));
+	doing(p, "rename%s%s %s %s", flags & CB_NOREPLACE ? " noreplace" : "", flags & CB_EXCHANGE ? " exchange" : "", shown(from),
+	      shown(to));
 	int real = flags ? failure(renameat2(AT_FDCWD, from, AT_FDCWD, to, real_flags)) : failure(rename(from, to));
 	(void)agree(p, real, cb_rename(p->b, from, to, flags, &p->err));
 }
@@ -635,11 +631,12 @@ static void op_fsync(pair *p)
 
 /* ---- whole trees ---- */
 
-static void tell_node(buf *out, const char *path, int type, uint32_t mode, uint64_t size, uint32_t links, int64_t mtime_ns, const char *bytes)
+static void tell_node(buf *out, const char *path, int type, uint32_t mode, uint64_t size, uint32_t links, int64_t mtime_ns,
+                      const char *bytes)
 {
 	bool given = mtime_ns < (int64_t)OLD_SECONDS * 1000000000;
-	CHECK(buf_printf(out, NULL, "%s: %d %o %" PRIu64 " %u %" PRId64 " %016" PRIx64 "\n", path, type, mode, size, links, given ? mtime_ns : 0,
-	                 hash64(bytes, type == CB_DIR ? 0 : (size_t)size)) == CB_OK);
+	CHECK(buf_printf(out, NULL, "%s: %d %o %" PRIu64 " %u %" PRId64 " %016" PRIx64 "\n", path, type, mode, size, links,
+	                 given ? mtime_ns : 0, hash64(bytes, type == CB_DIR ? 0 : (size_t)size)) == CB_OK);
 }
 
 static void tell_attr(buf *out, const char *name, const char *value, size_t size)
@@ -668,9 +665,12 @@ static void real_node(buf *out, const char *path)
 	}
 	if (S_ISLNK(st.st_mode)) CHECK(readlink(path, bytes, (size_t)st.st_size) == st.st_size);
 	bool dir = S_ISDIR(st.st_mode);
-	tell_node(out, path[1] ? path + 1 : "/", S_ISREG(st.st_mode) ? CB_FILE : dir ? CB_DIR : CB_SYMLINK, st.st_mode & 07777,
-	          dir ? 0 : (uint64_t)st.st_size, dir ? 0 : (uint32_t)st.st_nlink, (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
-	          bytes);
+	tell_node(out, path[1] ? path + 1 : "/",
+	          S_ISREG(st.st_mode) ? CB_FILE
+	          : dir               ? CB_DIR
+	                              : CB_SYMLINK,
+	          st.st_mode & 07777, dir ? 0 : (uint64_t)st.st_size, dir ? 0 : (uint32_t)st.st_nlink,
+	          (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec, bytes);
 	real_attrs(out, path, S_ISLNK(st.st_mode));
 	free(bytes);
 }
@@ -753,9 +753,9 @@ static const struct {
 	unsigned weight;
 	void (*run)(pair *p);
 } operations[] = {
-	{14, op_write_file}, {6, op_read_file}, {10, op_mkdir}, {6, op_rmdir}, {10, op_unlink}, {16, op_rename}, {8, op_link},
-	{9, op_symlink}, {3, op_readlink}, {4, op_chmod}, {5, op_utimens}, {5, op_truncate}, {6, op_stat}, {3, op_readdir},
-	{5, op_xattr}, {14, op_open}, {40, op_handle}, {1, op_fsync},
+	{14, op_write_file}, {6, op_read_file}, {10, op_mkdir},   {6, op_rmdir}, {10, op_unlink}, {16, op_rename},
+	{8, op_link},        {9, op_symlink},   {3, op_readlink}, {4, op_chmod}, {5, op_utimens}, {5, op_truncate},
+	{6, op_stat},        {3, op_readdir},   {5, op_xattr},    {14, op_open}, {40, op_handle}, {1, op_fsync},
 };
 
 static void one_operation(pair *p)
@@ -880,10 +880,8 @@ static void in_child(bool rooted, void (*body)(pair *p))
 			become_user();
 		}
 		cb_error err = {0};
-		if (rooted)
-			CHECK_OK(cb_store_open(":memory:", NULL, &p.s, &err));
-		else
-			p.s = test_store_open(false);
+		if (rooted) CHECK_OK(cb_store_open(":memory:", NULL, &p.s, &err));
+		else p.s = test_store_open(false);
 		CHECK(chdir(rooted ? "/" : real) == 0);
 		body(&p);
 		test_store_sound(p.s);
@@ -916,7 +914,7 @@ TEST_LIMIT(plain, 60)
 static void both_symlink(pair *p, const char *target, const char *path)
 {
 	doing(p, "symlink %s at %s", shown(target), shown(path));
-	(void)agree(p, failure(symlink(target, path)), cb_symlink(p->b, target, path, NULL));
+	(void)agree(p, failure(symlink(target, path)), cb_symlink(p->b, target, path, &p->err));
 }
 
 /* Chains of links around the limit of 40, relative and, where the root is ours, absolute. */
@@ -925,7 +923,7 @@ static void body_links(pair *p)
 	char from[32], to[32];
 	fresh(p, 0);
 	doing(p, "write end");
-	(void)agree(p, real_write_file(p, "end", O_TRUNC, 0644, 0), cb_write_file(p->b, "end", "", 0, NULL, NULL));
+	(void)agree(p, real_write_file(p, "end", O_TRUNC, 0644, 0), cb_write_file(p->b, "end", "", 0, NULL, &p->err));
 	both_symlink(p, p->rooted ? "/end" : "end", "l0");
 	for (int i = 1; i < 45; i++) {
 		(void)snprintf(from, sizeof(from), "l%d", i);
@@ -959,7 +957,7 @@ static void body_deep(pair *p)
 		memset(path + n, 'd', width);
 		path[n + width] = 0;
 		doing(p, "mkdir, %zu bytes", n + width);
-		(void)agree(p, failure(mkdir(path, 0755)), cb_mkdir(p->b, path, 0755, 0, NULL));
+		(void)agree(p, failure(mkdir(path, 0755)), cb_mkdir(p->b, path, 0755, 0, &p->err));
 		check_stat(p, path, true);
 	}
 	cb_box_close(p->b);
