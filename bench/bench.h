@@ -30,7 +30,8 @@ typedef struct bench_settings {
 	const char *dir;  /* where to work: empty, on the filesystem to measure */
 	const char *only; /* run only sections with this in their name */
 	const char *self; /* argv[0] */
-	bool full, json;
+	bool full;
+	enum { BENCH_TABLE, BENCH_JSON, BENCH_MARKDOWN } output;
 	unsigned rounds;
 } bench_settings;
 
@@ -223,20 +224,48 @@ static inline void bench_json(const figure *f)
 	printf("}\n");
 }
 
+enum { FIGURE_CELLS = 10 };
+
+/* A column's width in the table; negative: to the left. */
+static inline int bench_width(int column)
+{
+	static const int widths[FIGURE_CELLS] = {-48, 9, 9, 9, -4, -38, 9, 7, 9, -6};
+	return widths[column];
+}
+
+static inline void bench_cells(const char *const cells[FIGURE_CELLS])
+{
+	for (int i = 0; i < FIGURE_CELLS; i++) {
+		if (bench.output == BENCH_TABLE) printf("%*s ", bench_width(i), cells[i]);
+		else printf("| %s ", cells[i]);
+	}
+	printf(bench.output == BENCH_TABLE ? "\n" : "|\n");
+}
+
 static inline void bench_figure(const figure *f)
 {
-	char ours[32], mean[32], p99[32], theirs[32], ratio[32], target[48] = "", number[32];
-	if (bench.json) {
+	char ours[32], mean[32], p99[32], theirs[32] = "", ratio[32] = "", target[48] = "", number[32];
+	if (f->target > 0)
+		(void)snprintf(target, sizeof(target), "%s %s%s",
+		               f->at_least ? ">=" : "<=", bench_digits(f->target, number, sizeof(number)), f->peer ? " x" : "");
+	if (f->peer) {
+		(void)bench_digits(f->theirs, theirs, sizeof(theirs));
+		(void)bench_digits(f->ratio, ratio, sizeof(ratio));
+	}
+	if (bench.output == BENCH_JSON) {
 		bench_json(f);
 	} else {
-		if (f->target > 0)
-			(void)snprintf(target, sizeof(target), "%s%s%s",
-			               f->at_least ? ">= " : "<= ", bench_digits(f->target, number, sizeof(number)),
-			               f->peer ? " x" : "");
-		printf("%-46s %9s %9s %9s %-6s %-36s %9s %7s %9s %s\n", f->what, bench_digits(f->ours, ours, sizeof(ours)),
-		       bench_digits(f->mean, mean, sizeof(mean)), bench_digits(f->p99, p99, sizeof(p99)), f->unit,
-		       f->peer ? f->peer : "", f->peer ? bench_digits(f->theirs, theirs, sizeof(theirs)) : "",
-		       f->peer ? bench_digits(f->ratio, ratio, sizeof(ratio)) : "", target, bench_verdict(f));
+		const char *cells[FIGURE_CELLS] = {f->what,
+		                                   bench_digits(f->ours, ours, sizeof(ours)),
+		                                   bench_digits(f->mean, mean, sizeof(mean)),
+		                                   bench_digits(f->p99, p99, sizeof(p99)),
+		                                   f->unit,
+		                                   f->peer ? f->peer : "",
+		                                   theirs,
+		                                   ratio,
+		                                   target,
+		                                   bench_verdict(f)};
+		bench_cells(cells);
 	}
 	(void)fflush(stdout);
 }
@@ -244,17 +273,18 @@ static inline void bench_figure(const figure *f)
 /* false: the section is not wanted. */
 static inline bool bench_section(const char *name)
 {
+	static const char *const head[FIGURE_CELLS] = {"", "ours", "mean", "p99", "", "against", "theirs", "ratio", "target", ""};
 	if (bench.only && !strstr(name, bench.only)) return false;
-	if (!bench.json) {
-		printf("\n%s\n%-46s %9s %9s %9s %-6s %-36s %9s %7s %9s\n", name, "", "ours", "mean", "p99", "unit", "against",
-		       "theirs", "ratio", "target");
-	}
+	if (bench.output == BENCH_JSON) return true;
+	printf(bench.output == BENCH_TABLE ? "\n%s\n" : "\n### %s\n\n", name);
+	bench_cells(head);
+	if (bench.output == BENCH_MARKDOWN) printf("|---|---|---|---|---|---|---|---|---|---|\n");
 	return true;
 }
 
 static inline void bench_note(const char *text)
 {
-	if (!bench.json) printf("  %s\n", text);
+	if (bench.output == BENCH_TABLE) printf("  %s\n", text);
 }
 
 /* One line per peer; target[i] bounds ours / peer i (0: none). */
@@ -391,19 +421,20 @@ static inline void bench_fill(cb_box *b, uint64_t files, size_t bytes)
 
 /* ---- start ---- */
 
-/* [--full] [--json] [--rounds N] [--only SECTION] FOLDER */
+/* [--full] [--json|--markdown] [--rounds N] [--only SECTION] FOLDER */
 static inline void bench_init(int argc, char **argv)
 {
 	bench.self = argv[0];
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--full") == 0) bench.full = true;
-		else if (strcmp(argv[i], "--json") == 0) bench.json = true;
+		else if (strcmp(argv[i], "--json") == 0) bench.output = BENCH_JSON;
+		else if (strcmp(argv[i], "--markdown") == 0) bench.output = BENCH_MARKDOWN;
 		else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) bench.rounds = (unsigned)atoi(argv[++i]);
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) bench.only = argv[++i];
 		else bench.dir = argv[i];
 	}
 	if (!bench.dir || bench.rounds < 1 || bench.rounds > 64)
-		bench_die(argv[0], "usage: [--full] [--json] [--rounds 1-64] [--only SECTION] FOLDER");
+		bench_die(argv[0], "usage: [--full] [--json|--markdown] [--rounds 1-64] [--only SECTION] FOLDER");
 }
 
 #endif

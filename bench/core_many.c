@@ -383,7 +383,7 @@ static void agents(void)
 			threads[turn] = agents_as_threads(s, n);
 			processes[turn] = agents_as_processes(path, n);
 		}
-		(void)snprintf(name, sizeof(name), "%u agents as threads, operations per second", n);
+		(void)snprintf(name, sizeof(name), "agents: %u as threads, operations per second", n);
 		bench_value(name, "1/s", bench_median_of(threads, TURNS), "as processes", bench_median_of(processes, TURNS), 0);
 	}
 	cb_store_close(s);

@@ -11,7 +11,7 @@ enum { CHANGES = 13, SMALL_BYTES = 80 };
 static cb_store *store;
 static cb_box *box, *base;
 static uint64_t files;
-static uint64_t step_of_13;
+static uint64_t newest;
 static int flush_fd;
 static char git_dir[BENCH_PATH];
 
@@ -119,12 +119,21 @@ static cb_code count_change(void *context, const cb_change *change, cb_error *er
 	return CB_OK;
 }
 
+static void step_of_13_changes(void *context, uint64_t i)
+{
+	(void)context;
+	cb_box_info info;
+	same_13(box, i);
+	CB(cb_box_info_get(box, &info, &bench_err));
+	newest = info.seq;
+}
+
 static void do_diff_step(void *context, uint64_t i)
 {
 	(void)context;
 	(void)i;
 	unsigned n = 0;
-	CB(cb_diff_step(box, step_of_13, NULL, count_change, &n, &bench_err));
+	CB(cb_diff_step(box, newest, NULL, count_change, &n, &bench_err));
 	NEED(n == (files < CHANGES ? files : CHANGES));
 }
 
@@ -153,11 +162,13 @@ static void do_log(void *context, uint64_t i)
 	CB(cb_log(box, &options, count_step, &n, NULL, &bench_err));
 }
 
+/* One to a hundred steps back: a state far from a kept root takes longer. */
 static void do_open_old(void *context, uint64_t i)
 {
-	(void)i;
+	char address[BENCH_PATH];
 	cb_box *old = NULL;
-	CB(cb_box_open(store, context, &old, &bench_err));
+	numbered(address, context, 1 + i * 37 % 100);
+	CB(cb_box_open(store, address, &old, &bench_err));
 	cb_box_close(old);
 }
 
@@ -279,7 +290,8 @@ static void git_compare(void)
 	                      {"git add -A + git commit", git_commit, .prepare = git_change_13, .ops = 1}};
 	bench_compare("13 changes + checkpoint --no-sync", commit, 2, NULL);
 	static char fork_name[] = "gf";
-	contender fork_[] = {{"", do_fork, .context = fork_name, .ops = 20}, {"git branch", git_branch, .ops = 2}};
+	contender fork_[] = {{"", do_fork, .prepare = step_box, .context = fork_name, .ops = 20},
+	                     {"git branch", git_branch, .ops = 2}};
 	bench_compare("fork", fork_, 2, NULL);
 	start_from("git");
 	contender restore[] = {{"", do_restore, .prepare = same_13, .context = box, .ops = 20},
@@ -302,9 +314,6 @@ static void open_size(uint64_t n)
 	bench_value("write all, per file (4,000 to a step)", "us", (bench_now_us() - start) / (double)files, NULL, 0, 0);
 	start_from("base");
 	change_13(box, 0, 50);
-	cb_box_info info;
-	CB(cb_box_info_get(box, &info, &bench_err));
-	step_of_13 = info.seq;
 	SYS(flush_fd = open(bench_path(path, "states-flush"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
 }
 
@@ -344,16 +353,16 @@ static void checkpoints(void)
 
 static void measure_size(void)
 {
-	static char fork_name[] = "f", old[] = "demo@-30";
+	static char fork_name[] = "f", old[] = "demo@-";
 	const char *names[2] = {"demo", "u"};
-	one("diff of one step (13 changes)", do_diff_step, NULL, NULL, 20, 100);
+	one("diff of the newest step (13 changes)", do_diff_step, step_of_13_changes, NULL, 20, 100);
 	one("diff of two states (13 changes)", do_diff, NULL, box, 20, 100);
 	one("restore, the same 13 files", do_restore, same_13, box, 30, 100);
-	one("fork", do_fork, NULL, fork_name, 60, 50);
-	one("fork + open + read + write", do_fork_and_use, NULL, names, 30, 0);
+	one("fork", do_fork, step_box, fork_name, 60, 50);
+	one("fork + open + read + write", do_fork_and_use, step_box, names, 30, 0);
 	checkpoints();
 	one("log, the newest 20 steps", do_log, NULL, NULL, 20, 0);
-	one("open the state 30 steps back", do_open_old, NULL, old, 20, 0);
+	one("open a state 1-100 steps back", do_open_old, NULL, old, 20, 0);
 	contender read = {"", do_read, .context = box, .ops = 2000, .whole = true};
 	bench_compare("read a small file", &read, 1, NULL);
 	one("write a small file, a step", small_step, NULL, box, 200, 0);

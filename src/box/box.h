@@ -47,8 +47,10 @@ static inline void state_auto_(state **s)
 #define AUTO_STATE ATTR_CLEANUP(state_auto_)
 /* The state after a step: nearest kept root plus changes. CB_NOTFOUND: no such step; CB_STALE: pruned. */
 cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
-/* The state a head row describes, reusing `known` (may be NULL) when only steps were added to it. Consumes nothing. */
+/* The state a head row describes, reusing `known` (NULL: the one remembered) when only steps were added to it. Consumes nothing. */
 cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err);
+/* What step 0 of a fork weighs: a level of origins costs about as much to open as so many key changes. */
+enum { FORK_WEIGHT = 16 };
 /* The same content as step 0 of a fork. NULL: no memory. */
 state *state_fork(const state *origin, uint64_t box);
 /* The state before a step whose predecessor was pruned: the step's own list of changes, taken back. */
@@ -56,11 +58,20 @@ cb_code state_before_gap(cb_store *cs, const state *after, state **out, cb_error
 /* Inside a write transaction: makes sure that step keeps a root, so that it can be opened without the steps before it. */
 cb_code state_keep_root(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err);
 
+enum { KNOWN_HEADS = 64 };
+
 struct cb_store {
 	store *s;
 	tree_nodes nodes;
 	struct gate *gate;
+	/* Heads as last seen by any handle, so that opening or forking a box in use replays nothing. Only a start: whoever takes one compares
+	 * it with the head's row. */
+	pthread_mutex_t known_lock;
+	state *known[KNOWN_HEADS];
 };
+
+void state_remember(cb_store *cs, state *head);
+void state_forget_all(cb_store *cs);
 
 static inline void tree_cursor_auto_(tree_cursor **c)
 {

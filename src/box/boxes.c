@@ -73,12 +73,15 @@ cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err
 {
 	CB_TRY(store_open(options, &cs->s, err));
 	cs->nodes = (tree_nodes){nodes_get, nodes_put, cs->s};
+	(void)pthread_mutex_init(&cs->known_lock, NULL);
 	return CB_OK;
 }
 
 void cb_store_close(cb_store *cs)
 {
 	if (!cs) return;
+	state_forget_all(cs);
+	(void)pthread_mutex_destroy(&cs->known_lock);
 	store_close(cs->s);
 	free(cs);
 }
@@ -237,7 +240,7 @@ cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_bo
 	if (origin) {
 		out->origin_box = origin->box;
 		out->origin_seq = origin->seq;
-		out->head = (store_head){0, origin->id, origin->root, origin->root_box, origin->root_seq, origin->weight + 1};
+		out->head = (store_head){0, origin->id, origin->root, origin->root_box, origin->root_seq, origin->weight + FORK_WEIGHT};
 		step.kind = "fork";
 		step.state = origin->id;
 		step.other_box = origin->box;
@@ -295,7 +298,7 @@ static cb_code fork_in_write(cb_store *cs, const char *address, const char *name
 	uint64_t seq = 0;
 	bool pinned = false;
 	CB_TRY(box_address(cs, address, &from, &seq, &pinned, err));
-	CB_TRY(state_load(cs, from.id, seq, origin, err));
+	CB_TRY(pinned ? state_load(cs, from.id, seq, origin, err) : state_load_head(cs, from.id, &from.head, NULL, origin, err));
 	return box_insert(cs, name, *origin, row, err);
 }
 

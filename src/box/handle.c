@@ -82,6 +82,7 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 	if (b->head && b->open_files && !b->txn) files_before_refresh(b);
 	state_unref(b->head);
 	b->head = head;
+	state_remember(b->cs, head);
 	b->row = row;
 	b->stamp = stamp;
 	return CB_OK;

@@ -40,7 +40,7 @@ state *state_fork(const state *origin, uint64_t box)
 	s->root_box = origin->root_box;
 	s->root_seq = origin->root_seq;
 	s->overlay = pmap_ref(&origin->overlay);
-	s->weight = origin->weight + 1;
+	s->weight = origin->weight + FORK_WEIGHT;
 	return s;
 }
 
@@ -108,9 +108,7 @@ static cb_code state_build(cb_store *cs, state *s, uint64_t box, uint64_t seq, u
 		return cb_err_set(err, CB_CORRUPT, "box '%s' has no root for step %llu: run fsck", row.name,
 		                  (unsigned long long)seq);
 	CB_TRY(state_build(cs, s, row.origin_box, row.origin_seq, depth + 1, err));
-	/* Step 0 of a fork only says where it starts; it counts as one change (in state_fork too), so that chains of empty forks get
-	 * key frames. */
-	s->weight++;
+	s->weight += FORK_WEIGHT;
 	return state_replay(cs, s, box, 0, seq, err);
 }
 
@@ -143,8 +141,35 @@ cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_err
 	return code;
 }
 
+/* The lock is only tried: a child of fork() may have inherited it taken. */
+void state_remember(cb_store *cs, state *head)
+{
+	state **slot = &cs->known[head->box % KNOWN_HEADS];
+	if (pthread_mutex_trylock(&cs->known_lock) != 0) return;
+	state *old = *slot;
+	*slot = state_ref(head);
+	(void)pthread_mutex_unlock(&cs->known_lock);
+	state_unref(old);
+}
+
+static state *state_recall(cb_store *cs, uint64_t box)
+{
+	if (pthread_mutex_trylock(&cs->known_lock) != 0) return NULL;
+	state *found = cs->known[box % KNOWN_HEADS];
+	found = found && found->box == box ? state_ref(found) : NULL;
+	(void)pthread_mutex_unlock(&cs->known_lock);
+	return found;
+}
+
+void state_forget_all(cb_store *cs)
+{
+	for (size_t i = 0; i < KNOWN_HEADS; i++) state_unref(TAKE_PTR(cs->known[i]));
+}
+
 cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err)
 {
+	AUTO_STATE state *recalled = known ? NULL : state_recall(cs, box);
+	if (!known) known = recalled;
 	bool extends = known && known->box == box && known->root == head->root && known->root_box == head->root_box &&
 	               known->root_seq == head->root_seq && known->seq <= head->seq;
 	if (!extends) return state_load(cs, box, head->seq, out, err);

@@ -604,6 +604,7 @@ cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error
 	if (code == CB_OK && head) {
 		state_unref(b->head);
 		b->head = state_ref(head);
+		state_remember(b->cs, head);
 		b->stamp = stamp;
 		if (out) {
 			out->seq = head->seq;

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include "base/buf.h"
 #include "store/fault_state.h"
@@ -225,7 +226,12 @@ static int shim_characteristics(sqlite3_file *f)
 
 static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void volatile **out)
 {
-	return real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
+	int rc = real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
+	/* SQLite makes room for the wal-index by one byte per 4 KiB; where a filesystem's blocks are smaller, a full disk would show as a
+	 * SIGBUS at the first store into the rest. Asked for all of it now, the kernel says so instead. */
+	if (rc == SQLITE_OK && *out && madvise((void *)(uintptr_t)*out, (size_t)size, MADV_POPULATE_WRITE) != 0 && errno == EFAULT)
+		return SQLITE_FULL;
+	return rc;
 }
 
 static void shim_shm_barrier(sqlite3_file *f)

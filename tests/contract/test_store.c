@@ -193,7 +193,7 @@ CONTRACT(nodes)
 
 CONTRACT(contents)
 {
-	static const size_t sizes[] = {1, 100, 32 << 10, (32 << 10) + 1, 1 << 20};
+	static const size_t sizes[] = {1, 100, LIMIT_CONTENT_TABLE_BYTES, LIMIT_CONTENT_TABLE_BYTES + 1, 1 << 20};
 	uint64_t inside[5], outside[5];
 	begin(s);
 	for (size_t i = 0; i < 5; i++) inside[i] = content_new(s, sizes[i], i);
