@@ -3,8 +3,8 @@
  *
  * Method: a contender is one way to do a thing; the first is ours. All contenders of a comparison run in turn in every round, so that
  * whatever else the machine does meets them alike. A round gives a mean; the figure shown is the median of the rounds, the ratio is the
- * median of the rounds' ratios. "mean" is over everything: where it is far above the median, rare long pauses are the reason, and p99
- * says how long.
+ * median of the rounds' ratios. p50 and p99 are of single operations, mean is of everything: where it is far above p50, rare long
+ * pauses are the reason, and p99 says how long. A target in microseconds is held against p50, a ratio against the rounds'.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -188,8 +188,9 @@ static inline void bench_done(contender *c, size_t n)
 
 typedef struct figure {
 	const char *what, *unit;
-	double ours, mean, p99; /* mean, p99 0: not known */
-	const char *peer;       /* NULL: none */
+	double ours;
+	double p50, mean, p99; /* of single operations; 0: not known */
+	const char *peer;      /* NULL: none */
 	double theirs, ratio;
 	double target; /* 0: none; of the ratio when there is a peer, else of the value */
 	bool at_least; /* the target is a lower bound */
@@ -208,13 +209,14 @@ static inline const char *bench_digits(double v, char *out, size_t size)
 static inline const char *bench_verdict(const figure *f)
 {
 	if (f->target == 0) return "";
-	double value = f->peer ? f->ratio : f->ours;
+	double value = f->peer ? f->ratio : f->p50 > 0 ? f->p50 : f->ours;
 	return (f->at_least ? value >= f->target : value <= f->target) ? "met" : "MISSED";
 }
 
 static inline void bench_json(const figure *f)
 {
 	printf("{\"what\":\"%s\",\"unit\":\"%s\",\"ours\":%.4f", f->what, f->unit, f->ours);
+	if (f->p50 > 0) printf(",\"p50\":%.4f", f->p50);
 	if (f->mean > 0) printf(",\"mean\":%.4f", f->mean);
 	if (f->p99 > 0) printf(",\"p99\":%.4f", f->p99);
 	if (f->peer) printf(",\"peer\":\"%s\",\"theirs\":%.4f,\"ratio\":%.4f", f->peer, f->theirs, f->ratio);
@@ -224,12 +226,12 @@ static inline void bench_json(const figure *f)
 	printf("}\n");
 }
 
-enum { FIGURE_CELLS = 10 };
+enum { FIGURE_CELLS = 11 };
 
 /* A column's width in the table; negative: to the left. */
 static inline int bench_width(int column)
 {
-	static const int widths[FIGURE_CELLS] = {-48, 9, 9, 9, -4, -38, 9, 7, 9, -6};
+	static const int widths[FIGURE_CELLS] = {-48, 9, 9, 9, 9, -4, -38, 9, 7, 9, -6};
 	return widths[column];
 }
 
@@ -244,7 +246,7 @@ static inline void bench_cells(const char *const cells[FIGURE_CELLS])
 
 static inline void bench_figure(const figure *f)
 {
-	char ours[32], mean[32], p99[32], theirs[32] = "", ratio[32] = "", target[48] = "", number[32];
+	char ours[32], p50[32], mean[32], p99[32], theirs[32] = "", ratio[32] = "", target[48] = "", number[32];
 	if (f->target > 0)
 		(void)snprintf(target, sizeof(target), "%s %s%s",
 		               f->at_least ? ">=" : "<=", bench_digits(f->target, number, sizeof(number)), f->peer ? " x" : "");
@@ -257,6 +259,7 @@ static inline void bench_figure(const figure *f)
 	} else {
 		const char *cells[FIGURE_CELLS] = {f->what,
 		                                   bench_digits(f->ours, ours, sizeof(ours)),
+		                                   bench_digits(f->p50, p50, sizeof(p50)),
 		                                   bench_digits(f->mean, mean, sizeof(mean)),
 		                                   bench_digits(f->p99, p99, sizeof(p99)),
 		                                   f->unit,
@@ -273,12 +276,13 @@ static inline void bench_figure(const figure *f)
 /* false: the section is not wanted. */
 static inline bool bench_section(const char *name)
 {
-	static const char *const head[FIGURE_CELLS] = {"", "ours", "mean", "p99", "", "against", "theirs", "ratio", "target", ""};
+	static const char *const head[FIGURE_CELLS] = {"",        "ours",   "p50",   "mean",   "p99", "",
+	                                               "against", "theirs", "ratio", "target", ""};
 	if (bench.only && !strstr(name, bench.only)) return false;
 	if (bench.output == BENCH_JSON) return true;
 	printf(bench.output == BENCH_TABLE ? "\n%s\n" : "\n### %s\n\n", name);
 	bench_cells(head);
-	if (bench.output == BENCH_MARKDOWN) printf("|---|---|---|---|---|---|---|---|---|---|\n");
+	if (bench.output == BENCH_MARKDOWN) printf("|---|---|---|---|---|---|---|---|---|---|---|\n");
 	return true;
 }
 
@@ -294,6 +298,7 @@ static inline void bench_row(const char *what, contender *ours, contender *peer,
 	NEED(bench.rounds <= 64);
 	figure f = {.what = what, .unit = "us", .ours = bench_median(ours), .target = target};
 	f.mean = ours->sum / ((double)ours->ops * bench.rounds);
+	f.p50 = bench_quantile(ours->samples, ours->sample_count, 0.5);
 	f.p99 = bench_quantile(ours->samples, ours->sample_count, 0.99);
 	if (peer) {
 		for (unsigned r = 0; r < bench.rounds; r++) ratios[r] = ours->rounds[r] / peer->rounds[r];

@@ -3,7 +3,7 @@
  *
  * A small step here is the replacement of one of 1,000 files (20 folders) by 200 other bytes. 100,000 of them (10,000 in the quick run)
  * are written, 90 % are pruned, then gc and vacuum. The comparison is a fresh store in which the same 1,000 files were written and then
- * changed by as many steps as were kept, vacuumed too: what the pruned store would hold had the rest never been. Sizes are of closed
+ * changed by as many steps as were kept, collected and vacuumed too: what the pruned store would hold had the rest never been. Sizes are of closed
  * stores.
  */
 #include "bench.h"
@@ -38,14 +38,15 @@ static cb_box *start_box(cb_store *s)
 }
 
 /* Size of a store that holds that many steps. */
-static uint64_t fresh_bytes(uint64_t steps, bool vacuumed)
+static uint64_t fresh_bytes(uint64_t steps, bool tidied)
 {
 	char path[BENCH_PATH];
 	cb_store *s = bench_store(bench_path(path, "growth-fresh"), false);
 	cb_box *b = start_box(s);
 	for (uint64_t i = 0; i < steps; i++) small_write(b, i);
 	cb_box_close(b);
-	if (vacuumed) CB(cb_store_vacuum(s, &bench_err));
+	if (tidied) CB(cb_store_gc(s, NULL, &bench_err));
+	if (tidied) CB(cb_store_vacuum(s, &bench_err));
 	cb_store_close(s);
 	uint64_t bytes = bench_disk_bytes(path);
 	bench_remove(path);
@@ -55,6 +56,23 @@ static uint64_t fresh_bytes(uint64_t steps, bool vacuumed)
 static double milliseconds_since(double start_us)
 {
 	return (bench_now_us() - start_us) / 1e3;
+}
+
+/* Opening one of the newest n states: the first read of an old one replays the steps since the nearest kept root. */
+static double open_old_us(cb_store *s, uint64_t n)
+{
+	enum { OPENED = 41 };
+	double took[OPENED];
+	char address[BENCH_PATH];
+	for (int i = 0; i < OPENED; i++) {
+		cb_box *old = NULL;
+		(void)snprintf(address, sizeof(address), "demo@-%llu", (unsigned long long)(1 + bench_random() % (n - 1)));
+		double start = bench_now_us();
+		CB(cb_box_open(s, address, &old, &bench_err));
+		took[i] = bench_now_us() - start;
+		cb_box_close(old);
+	}
+	return bench_quantile(took, OPENED, 0.5);
 }
 
 static void shrink(const char *path, uint64_t keep)
@@ -68,12 +86,14 @@ static void shrink(const char *path, uint64_t keep)
 	CB(cb_prune(b, &options, &pruned, &bench_err));
 	bench_value("prune 90 % of the steps", "ms", milliseconds_since(start), NULL, 0, 0);
 	cb_gc_result result;
+	double before = open_old_us(s, keep);
 	start = bench_now_us();
 	CB(cb_store_gc(s, &result, &bench_err));
 	bench_value("gc", "ms", milliseconds_since(start), NULL, 0, 0);
 	start = bench_now_us();
 	CB(cb_store_gc(s, &result, &bench_err));
 	bench_value("gc again, nothing to free", "ms", milliseconds_since(start), NULL, 0, 0);
+	bench_value("open any old state after gc (it thins kept roots)", "us", open_old_us(s, keep), "before gc", before, 0);
 	start = bench_now_us();
 	CB(cb_store_vacuum(s, &bench_err));
 	bench_value("vacuum", "ms", milliseconds_since(start), NULL, 0, 0);

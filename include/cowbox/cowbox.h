@@ -137,7 +137,8 @@ typedef struct cb_commit_result {
 
 /* Collects over the current state; nobody is locked out meanwhile. One transaction per handle. */
 CB_API cb_code cb_box_begin(cb_box *box, const cb_step_info *info, cb_error *err);
-/* CB_CONFLICT: nothing entered the box, the paths are named in *err, and the result is kept as a fork (out->fork). Merging is snapshot
+/* CB_CONFLICT: nothing entered the box, the paths are named in *err, and the result is kept as a fork (out->fork). What both sides
+ * changed is a conflict also when they changed it alike (but lines of a text, and folders both made, are merged). Merging is snapshot
  * isolation without read sets: two transactions that read what the other wrote may both commit. info may be NULL (as at begin).
  * After any other failure the transaction is still open: commit it again when there is room, or abort it. */
 CB_API cb_code cb_box_commit(cb_box *box, const cb_step_info *info, cb_commit_result *out, cb_error *err);

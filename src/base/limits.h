@@ -17,9 +17,10 @@ enum {
 	LIMIT_STEP_FIELD_BYTES = 1 << 20, /* parameters or result kept with a step, one content; longer is refused */
 	LIMIT_INLINE_BYTES = 112,         /* file data, symlink or value kept in the map itself; measured: more slows listings */
 	LIMIT_CONTENT_BYTES = 1 << 20,    /* one stored content; a file has as many as it needs */
-	LIMIT_CONTENT_TABLE_BYTES = 64 << 10, /* contents up to this size live in the table, larger ones, flushed each, in segments */
-	LIMIT_DIFF_TEXT_BYTES = 16 << 20,     /* a file larger than this is compared as binary */
-	LIMIT_MERGE_CONFLICTS = 10000,        /* conflicts listed; more are counted */
+	LIMIT_CONTENT_TABLE_BYTES =
+		64 << 10,                 /* contents up to this size live in the table, larger ones, flushed each, in segments */
+	LIMIT_DIFF_TEXT_BYTES = 16 << 20, /* a file larger than this is compared as binary */
+	LIMIT_MERGE_CONFLICTS = 10000,    /* conflicts listed; more are counted */
 };
 
 #define LIMIT_FILE_BYTES ((uint64_t)1 << 43) /* 8 TiB: the size of a (sparse) file */

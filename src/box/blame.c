@@ -10,14 +10,14 @@
 typedef struct blaming {
 	cb_store *cs;
 	buf versions; /* point, newest first */
-	bool pruned;  /* older ones are gone */
 } blaming;
 
-enum { VERSIONS_MAX = 1 << 20 };
+enum { VERSIONS_MAX = 1 << 18 };
 
 typedef struct point {
 	uint64_t box, seq;
-	key entry; /* the file's place after the step */
+	key entry;  /* the file's place after the step */
+	key before; /* and before it */
 } point;
 
 /* The file in a state, "" when it is not there (deleted by the step) or was no file then: what follows begins anew. */
@@ -42,7 +42,7 @@ static cb_code version_text(blaming *g, const point *p, bool before, char **out,
 	state *after = NULL, *earlier = NULL;
 	CB_TRY(state_load(g->cs, p->box, p->seq, &after, err));
 	cb_code code = before ? state_before_gap(g->cs, after, &earlier, err) : CB_OK;
-	if (code == CB_OK) code = text_in(g, before ? earlier : after, &p->entry, out, size, err);
+	if (code == CB_OK) code = text_in(g, before ? earlier : after, before ? &p->before : &p->entry, out, size, err);
 	state_unref(after);
 	state_unref(earlier);
 	return code;
@@ -67,15 +67,12 @@ static cb_code collect_points(blaming *g, trail *t, cb_error *err)
 	for (bool more = true; more;) {
 		point p = {.box = t->box, .entry = t->entry};
 		cb_code code = trail_next(t, &p.seq, err);
-		if (code == CB_STALE) {
-			g->pruned = true;
-			return CB_OK;
-		}
+		if (code == CB_STALE) return CB_OK;
 		if (code != CB_OK) return code;
+		p.before = t->entry;
 		if (p.seq) CB_TRY(buf_append(&g->versions, &p, sizeof(p), err));
 		else CB_TRY(trail_to_origin(t, &more, err));
 	}
-	g->pruned = t->known; /* the file was there already before the oldest step that is left */
 	return CB_OK;
 }
 
@@ -108,17 +105,22 @@ static cb_code lines_advance(lines *l, char *text, size_t size, uint64_t origin,
 	return CB_OK;
 }
 
+/* To a text that no step that is left made: what differs was written by pruned steps, and belongs to nobody. Takes the text. */
+static cb_code lines_reach(lines *l, char *text, size_t size, cb_error *err)
+{
+	if (size != l->size || memcmp(text, l->text, size) != 0) return lines_advance(l, text, size, 0, err);
+	free(text);
+	return CB_OK;
+}
+
 static cb_code replay(blaming *g, lines *l, cb_error *err)
 {
 	const point *all = (const point *)(const void *)g->versions.bytes;
-	size_t count = g->versions.size / sizeof(point);
-	char *text = NULL;
-	size_t size = 0;
-	if (g->pruned && count) { /* lines that the pruned steps had left belong to nobody */
-		CB_TRY(version_text(g, &all[count - 1], true, &text, &size, err));
-		CB_TRY(lines_advance(l, text, size, 0, err));
-	}
-	for (size_t i = count; i > 0; i--) {
+	for (size_t i = g->versions.size / sizeof(point); i > 0; i--) {
+		char *text = NULL;
+		size_t size = 0;
+		CB_TRY(version_text(g, &all[i - 1], true, &text, &size, err));
+		CB_TRY(lines_reach(l, text, size, err));
 		CB_TRY(version_text(g, &all[i - 1], false, &text, &size, err));
 		CB_TRY(lines_advance(l, text, size, i, err));
 	}
@@ -158,17 +160,16 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 	if (r.node.rec.type != CB_FILE)
 		return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
 	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
-	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), false};
+	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX)};
 	trail t;
 	lines l = {.text = mem_strdup("")};
 	cb_code code = l.text ? trail_start(&t, b, &now.v, path, err) : cb_err_nomem(err);
 	if (code == CB_OK) code = collect_points(&g, &t, err);
 	if (code == CB_OK) code = replay(&g, &l, err);
-	if (code == CB_OK && g.versions.size == 0) { /* older than all that is left of its history */
-		lines_done(&l);
-		l = (lines){0};
-		code = data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &l.text, &l.size, err);
-	}
+	char *text = NULL;
+	size_t size = 0;
+	if (code == CB_OK) code = data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &text, &size, err);
+	if (code == CB_OK) code = lines_reach(&l, text, size, err);
 	if (code == CB_OK) code = visit_lines(&g, &l, visit, context, err);
 	lines_done(&l);
 	buf_done(&g.versions);

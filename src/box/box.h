@@ -337,9 +337,11 @@ cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, s
 
 typedef struct merge_conflicts {
 	const cb_merge_options *options; /* NULL: all stay open */
-	uint64_t open;                   /* not resolved */
-	char first[256];                 /* path of the first open one */
-	buf list;                        /* "path: reason; ..." up to the message size */
+	/* The same change on both sides is a conflict too: two transactions that counted from 4 to 5 must not both pass. */
+	bool strict;
+	uint64_t open;   /* not resolved */
+	char first[256]; /* path of the first open one */
+	buf list;        /* "path: reason; ..." up to the message size */
 } merge_conflicts;
 /* Puts into t (whose base is ours, and whose delta is empty) what leads from base to theirs. CB_OK also with open conflicts: look at
  * conflicts->open before using t. */

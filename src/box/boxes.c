@@ -240,7 +240,8 @@ cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_bo
 	if (origin) {
 		out->origin_box = origin->box;
 		out->origin_seq = origin->seq;
-		out->head = (store_head){0, origin->id, origin->root, origin->root_box, origin->root_seq, origin->weight + FORK_WEIGHT};
+		out->head =
+			(store_head){0, origin->id, origin->root, origin->root_box, origin->root_seq, origin->weight + FORK_WEIGHT};
 		step.kind = "fork";
 		step.state = origin->id;
 		step.other_box = origin->box;

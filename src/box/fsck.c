@@ -95,6 +95,12 @@ static void complain_ino(pass *p, uint64_t ino, const char *what)
 
 /* ---- contents ---- */
 
+/* Damage is complained of; what the machine fails to do (memory, a device) ends the check. */
+static bool is_damage(cb_code code)
+{
+	return code == CB_CORRUPT || code == CB_STALE || code == CB_NOTFOUND;
+}
+
 typedef struct content_check {
 	pass *p;
 	uint64_t ino;
@@ -122,10 +128,13 @@ static cb_code check_content(void *context, uint64_t content, uint64_t min_size,
 	CB_TRY(content_state(c, content, &known, err));
 	if (*known == 0) {
 		blob *bytes = NULL;
-		*known = store_content_get(c->cs->s, content, &bytes, &why) == CB_OK ? 1 : 2;
+		cb_code code = store_content_get(c->cs->s, content, &bytes, &why);
 		blob_unref(bytes);
+		if (code != CB_OK && !is_damage(code)) return cb_err_set(err, code, "%s", why.message);
+		*known = code == CB_OK ? 1 : 2;
 	}
-	if (*known == 1 && (store_content_size(c->cs->s, content, &size, &why) != CB_OK || size < min_size)) *known = 2;
+	if (*known == 1) CB_TRY(store_content_size(c->cs->s, content, &size, err));
+	if (*known == 1 && size < min_size) *known = 2;
 	if (*known == 2) {
 		char what[600];
 		(void)snprintf(what, sizeof(what), "its content %" PRIu64 " is damaged or missing%s%.400s", content,
@@ -316,7 +325,7 @@ static cb_code see_second(pass *p, span key_bytes, span value, cb_error *err)
 	content_check check = {p, value_owner(&k, value)};
 	cb_error why = {0};
 	cb_code code = record_contents(key_bytes, value, check_content, &check, &why);
-	if (code == CB_NOMEM) return cb_err_nomem(err);
+	if (code != CB_OK && !is_damage(code)) return cb_err_set(err, code, "%s", why.message);
 	if (code != CB_OK) complain_ino(p, check.ino, why.message);
 	return CB_OK;
 }
@@ -353,6 +362,14 @@ static cb_code fsck_state(checking *c, const state *s, cb_error *err)
 
 /* ---- boxes ---- */
 
+static cb_code complain_if(checking *c, cb_code code, const cb_error *why, const char *what, cb_error *err)
+{
+	if (code == CB_OK) return CB_OK;
+	if (!is_damage(code)) return cb_err_set(err, code, "%s", why->message);
+	say(c, "%s cannot be read: %s", what, why->message);
+	return CB_OK;
+}
+
 static cb_code check_state_at(checking *c, uint64_t box, uint64_t seq, cb_error *err)
 {
 	AUTO_STATE state *s = NULL;
@@ -360,9 +377,7 @@ static cb_code check_state_at(checking *c, uint64_t box, uint64_t seq, cb_error 
 	c->seq = seq;
 	cb_code code = state_load(c->cs, box, seq, &s, &why);
 	if (code == CB_OK) code = fsck_state(c, s, &why);
-	if (code == CB_NOMEM) return cb_err_nomem(err);
-	if (code != CB_OK) say(c, "cannot be read whole: %s", why.message);
-	return CB_OK;
+	return complain_if(c, code, &why, "the state", err);
 }
 
 static cb_code decode_only(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
@@ -399,10 +414,7 @@ static cb_code check_steps(checking *c, const store_box *row, cb_error *err)
 		cb_error why = {0};
 		c->seq = pairs[2 * i + 1];
 		code = tree_check(&c->cs->nodes, pairs[2 * i], &why);
-		if (code != CB_OK && code != CB_NOMEM) {
-			say(c, "its tree is damaged: %s", why.message);
-			code = CB_OK;
-		}
+		code = complain_if(c, code, &why, "the tree", err);
 	}
 	buf_done(&l.roots);
 	return code;
@@ -419,14 +431,6 @@ static cb_code ignore_setting(void *context, const char *name, const char *value
 	(void)name;
 	(void)value;
 	(void)err;
-	return CB_OK;
-}
-
-/* What could not be read is a complaint; only lack of memory ends the check. */
-static cb_code complain_if(checking *c, cb_code code, const cb_error *why, const char *what, cb_error *err)
-{
-	if (code == CB_NOMEM) return cb_err_nomem(err);
-	if (code != CB_OK) say(c, "%s cannot be read: %s", what, why->message);
 	return CB_OK;
 }
 

@@ -203,7 +203,7 @@ static cb_code merge_kv(merge *m, span key_bytes, span base, span theirs, cb_err
 	span ours = code == CB_OK ? span_make(now.bytes, now.size) : (span){0};
 	bool unchanged = ours.bytes ? base.bytes && span_equal(ours, base) : !base.bytes;
 	bool agreed = ours.bytes ? theirs.bytes && span_equal(ours, theirs) : !theirs.bytes;
-	if (agreed) return CB_OK;
+	if (agreed && !m->conflicts->strict) return CB_OK;
 	if (!unchanged) {
 		char path[LIMIT_NAME_BYTES + 16];
 		(void)snprintf(path, sizeof(path), "key '%.*s'", (int)(key_bytes.size - 1), (const char *)key_bytes.bytes + 1);
@@ -394,6 +394,36 @@ static cb_code park_moves(merge *m, cb_error *err)
 	return CB_OK;
 }
 
+static bool place_in(const unit *u, const place *p)
+{
+	for (size_t i = 0; i < u->count; i++)
+		if (place_compare(&u->places[i], p) == 0) return true;
+	return false;
+}
+
+/* Of a file with several names, those that theirs took away; before anything is placed, so that the names are free. The last one is
+ * parked when theirs has the file elsewhere. */
+static cb_code drop_links(merge *m, item *it, cb_error *err)
+{
+	if (it->fate != FATE_FIELDS || single_place(it) || it->ino == INO_ROOT || it->ours.node.rec.type == CB_DIR) return CB_OK;
+	for (size_t i = 0; i < it->base.count; i++) {
+		const place *at = &it->base.places[i];
+		if (place_in(&it->theirs, at) || !place_in(&it->ours, at)) continue;
+		tree_view v = txn_view(m->t);
+		inode node;
+		char name[32];
+		size_t size = parked_name(it->ino, name);
+		CB_TRY(inode_at(&v, at->parent, place_name(at), &node, NULL, err));
+		if (node.rec.links > 1) {
+			CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
+		} else {
+			CB_TRY(inode_move(m->t, at->parent, place_name(at), INO_ROOT, span_make(name, size), err));
+			it->moving = true;
+		}
+	}
+	return CB_OK;
+}
+
 static cb_code place_item(merge *m, item *it, cb_error *err);
 
 /* The folder of the result that stands for theirs' folder `ino`; 0: dropped. */
@@ -531,7 +561,7 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, const slot *
 	if (it->fate == FATE_ADD && mine->type == their->type) {
 		bool same = mine->type == CB_DIR;
 		tree_view v = txn_view(m->t);
-		if (!same) CB_TRY(data_equal(m->t->cs, &v, mine, m->theirs, their, &same, err));
+		if (!same && !m->conflicts->strict) CB_TRY(data_equal(m->t->cs, &v, mine, m->theirs, their, &same, err));
 		if (same) return unite(m, it, &s->occupant, err);
 	}
 	bool theirs_wins = false;
@@ -779,8 +809,8 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_err
 	}
 	if (theirs_same) return CB_OK;
 	CB_TRY(data_same(m, m->ours, &it->ours, m->theirs, &it->theirs, &agreed, err));
-	if (agreed) return CB_OK;
-	if (!ours_same) CB_TRY(merge_text(m, it, node, &merged, err));
+	if (agreed && !m->conflicts->strict) return CB_OK;
+	if (!ours_same && !agreed) CB_TRY(merge_text(m, it, node, &merged, err));
 	if (!ours_same && !merged) CB_TRY(conflict_at(m, it, "changed on both sides", &theirs_wins, err));
 	if (!merged && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || merged || theirs_wins;
@@ -812,13 +842,6 @@ static void merge_times(const item *it, inode *node, bool *changed)
 	if (t->atime_ns != b->atime_ns && o->atime_ns == b->atime_ns) node->rec.atime_ns = t->atime_ns;
 }
 
-static bool place_in(const unit *u, const place *p)
-{
-	for (size_t i = 0; i < u->count; i++)
-		if (place_compare(&u->places[i], p) == 0) return true;
-	return false;
-}
-
 /* Names of a file with several: a set, theirs' additions and removals applied to ours. */
 static cb_code merge_links(merge *m, item *it, cb_error *err)
 {
@@ -831,6 +854,7 @@ static cb_code merge_links(merge *m, item *it, cb_error *err)
 		CB_TRY(result_parent(m, it, at, &parent, err));
 		if (!parent) continue;
 		CB_TRY(slot_find(m, parent, place_name(at), &s, err));
+		if (s.taken && s.occupant.rec.ino == it->ino) continue;
 		bool clear = !s.taken;
 		if (s.taken) CB_TRY(settle_occupant(m, it, at, &s, &clear, err));
 		if (!clear) continue;
@@ -840,17 +864,6 @@ static cb_code merge_links(merge *m, item *it, cb_error *err)
 		if (code == CB_NOTFOUND) return CB_OK; /* its last name gave way just now */
 		if (code != CB_OK) return code;
 		CB_TRY(inode_link(m->t, &node, parent, place_name(at), err));
-	}
-	for (size_t i = 0; i < it->base.count; i++) {
-		const place *at = &it->base.places[i];
-		if (place_in(&it->theirs, at) || !place_in(&it->ours, at)) continue;
-		tree_view v = txn_view(m->t);
-		inode node;
-		cb_code code = inode_at(&v, at->parent, place_name(at), &node, NULL, err);
-		if (code == CB_NOTFOUND) continue;
-		if (code != CB_OK) return code;
-		/* The last name stays unless theirs deleted the file, which is decided elsewhere. */
-		if (node.rec.ino == it->ino && node.rec.links > 1) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
 	}
 	return CB_OK;
 }
@@ -865,6 +878,10 @@ static cb_code merge_fields(merge *m, item *it, cb_error *err)
 	if (code == CB_NOTFOUND) return CB_OK; /* gave way in a conflict that theirs won */
 	if (code != CB_OK) return code;
 	CB_TRY(merge_links(m, it, err));
+	v = txn_view(m->t);
+	code = inode_find(&v, it->ino, &node, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK) return code;
 	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&attrs), merge_attr, &a, err));
 	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&tags), merge_attr, &a, err));
 	v = txn_view(m->t);
@@ -889,6 +906,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 	for (size_t i = 0; i < m->count; i++) CB_TRY(decide(m, &m->items[i], err));
 	CB_TRY(delete_files(m, err));
 	CB_TRY(park_moves(m, err));
+	for (size_t i = 0; i < m->count; i++) CB_TRY(drop_links(m, &m->items[i], err));
 	CB_TRY(delete_empty_dirs(m, err));
 	CB_TRY(place_all(m, err));
 	for (size_t i = 0; i < m->count; i++)

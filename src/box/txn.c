@@ -534,7 +534,7 @@ static cb_code commit_current(cb_box *b, txn *t, state **out_head, cb_commit_res
 	merged->record = t->record;
 	merged->epoch = t->epoch;
 	merged->quota_bytes = t->quota_bytes;
-	merge_conflicts conflicts = {.list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
+	merge_conflicts conflicts = {.strict = true, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);
 	if (code == CB_OK && conflicts.open) code = conflict_message(&conflicts, out, err);
 	buf_done(&conflicts.list);

@@ -139,7 +139,8 @@ static void close_database(engine *base, bool abandon)
 	sqlite_engine *e = sql_engine(base);
 	/* The child of a fork has none of the locks its copy believes to hold: it must not touch the log. And a short log is left for the
 	 * next one to read: folding it in costs two flushes, which every short-lived process would pay. It was flushed before. */
-	if (abandon || base->log_pages < FOLD_AT_CLOSE_PAGES) (void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	if (e->db && (abandon || base->log_pages < FOLD_AT_CLOSE_PAGES))
+		(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	for (size_t i = 0; i < SQL_COUNT; i++) (void)sqlite3_finalize(e->kept[i]);
 	(void)sqlite3_close_v2(e->db);
 	free(e->file);

@@ -167,6 +167,12 @@ TEST_BOTH(transactions)
 	cb_box *kept = must_open(s, result.fork);
 	CHECK_STR(must_read(kept, "/work/a"), "mine");
 	cb_box_close(kept);
+	/* the same change on both sides is a conflict too: a counter must not lose a count */
+	CHECK_OK(cb_kv_set(b, "count", "4", 1, &err));
+	CHECK_OK(cb_box_begin(b, NULL, &err));
+	CHECK_OK(cb_kv_set(b, "count", "5", 1, &err));
+	CHECK_OK(cb_kv_set(other, "count", "5", 1, &err));
+	CHECK_CODE(cb_box_commit(b, NULL, &result, &err), CB_CONFLICT);
 	/* abort leaves nothing */
 	CHECK_OK(cb_box_begin(b, NULL, &err));
 	must_write(b, "/work/zzz", "1");

@@ -1,6 +1,6 @@
 /*
- * test_full_disk.c: a real filesystem of 16 MiB fills up. CB_NOSPACE comes from the calls that need room, nothing acknowledged is lost, reads
- * and fsck go on working, and when room is made writes go on without opening the store again.
+ * test_full_disk.c: a real filesystem of 16 MiB fills up. CB_NOSPACE comes from the calls that need room, nothing acknowledged is lost,
+ * reads and fsck go on working, and when room is made writes go on without opening the store again.
  *
  * An ext4 image on a loop device where that can be had, else a tmpfs; in a mount namespace of the test's own, so nothing leaks.
  */

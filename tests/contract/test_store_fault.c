@@ -190,7 +190,7 @@ TEST_LIMIT(each_allocation_fails, 120)
 			cb_code code = store_open(&o, &s, &err);
 			uint64_t id = 0, owner = 0;
 			if (code == CB_OK) code = store_content_put(s, span_str("hello"), &id, &err);
-			static uint8_t large[40000];
+			static uint8_t large[100000];
 			if (code == CB_OK) code = store_content_put(s, span_make(large, sizeof large), &id, &err);
 			blob *b = NULL;
 			if (code == CB_OK) code = store_content_get(s, id, &b, &err);

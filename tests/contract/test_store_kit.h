@@ -146,7 +146,7 @@ static inline cb_code small_commit(store *s, uint64_t box, uint64_t seq, bool sy
 	cb_code code = store_write_begin(s, &err);
 	if (code != CB_OK) return code;
 	uint64_t state = 0, id = 0;
-	static uint8_t large[50000];
+	static uint8_t large[100000];
 	code = store_take(s, STORE_NEXT_STATE, 1, &state, &err);
 	if (code == CB_OK) code = store_content_put(s, span_make(large, seq % 3 == 0 ? sizeof large : 1000), &id, &err);
 	store_step p = {.box = box, .seq = seq, .state = state, .kind = "write", .who = "me"};

@@ -1,6 +1,7 @@
 /*
  * test_kill.c: four writers, started apart, one of them in another pid namespace, are killed with SIGKILL at any moment, again and again
- * on one store. Then the store must open at once, hold every acknowledged step with its bytes, show no half of a transaction, and pass fsck.
+ * on one store. Then the store must open at once, hold every acknowledged step with its bytes, show no half of a transaction, and pass
+ * fsck.
  *
  * A writer is this program run again (see writer_start): real separate opens, nothing inherited. It acknowledges on its *desk*, memory
  * shared with the parent: an event after the call that made it returned, an intent (prune, delete) before the call that takes away.

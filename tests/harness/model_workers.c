@@ -220,8 +220,8 @@ void model_worker_run(cb_store *s, unsigned number, uint64_t seed, unsigned roun
 	(void)snprintf(w.own_name, sizeof(w.own_name), "own%u", number);
 	w.shared = must_open(s, "shared");
 	w.own = must_open(s, w.own_name);
-	static void (*const operations[])(worker *) = {do_record, do_file, do_file,     do_append,      do_append, do_count, do_transaction,
-	                                               do_merge,  do_own,  do_own_handle, do_upkeep, do_look};
+	static void (*const operations[])(worker *) = {do_record,      do_file,  do_file, do_append,     do_append, do_count,
+	                                               do_transaction, do_merge, do_own,  do_own_handle, do_upkeep, do_look};
 	for (unsigned i = 0; i < rounds; i++) operations[below(&w, sizeof(operations) / sizeof(operations[0]))](&w);
 	cb_box_close(w.shared);
 	cb_box_close(w.own);
@@ -283,7 +283,8 @@ void model_workers_settle(cb_store *s, unsigned workers, model_ledger *all)
 	uint64_t actual = strtoul(text, NULL, 10);
 	cb_free(text);
 	for (unsigned i = 0; i < workers; i++) counted += all[i].counted;
-	CHECK_MSG(actual >= counted && actual <= counted + workers, "%" PRIu64 " were counted, %" PRIu64 " is there", counted, actual);
+	CHECK_MSG(actual >= counted && actual <= counted + workers, "%" PRIu64 " were counted, %" PRIu64 " is there", counted,
+	          actual);
 	all[0].counted += (uint32_t)(actual - counted);
 	settle_log(shared, workers, all);
 	for (unsigned i = 0; i < workers; i++) settle_worker(s, shared, i, &all[i]);

@@ -1,0 +1,1155 @@
+/*
+ * test_box_model.c: random use of several boxes of one store against a model that keeps a full copy of every state.
+ *
+ * The model knows paths, bytes, modes and links by number, and per box the state after each step. So any "box@seq" can be opened and
+ * compared at any time: after more steps, undo and redo, restores, forks, prune, gc, vacuum, and after the store was closed and opened.
+ * What the model does not predict (merges, the undo of middle steps: test_box_merge) is not done here, but for transactions that meet
+ * another writer's step, whose two outcomes are checked.
+ */
+#include "harness/model_state.h"
+
+enum { BOXES = 6, STEPS_MAX = 3000, TEXT_FILES = 3, CHECKPOINTS = 8 };
+
+typedef struct step {
+	model_state *state;
+	bool pruned;
+	bool changed;  /* false: a record only */
+	bool is_undo, is_redo;
+	uint64_t target;
+} step;
+
+typedef struct origin {
+	unsigned box; /* slot */
+	uint64_t generation, seq;
+} origin;
+
+/* Who wrote each line of one text file of the newest state. */
+typedef struct blamed {
+	origin lines[400];
+	size_t count;
+} blamed;
+
+typedef struct model_box {
+	bool used;
+	char name[32];
+	uint64_t generation; /* slots are used again */
+	cb_box *b;
+	step *steps;
+	uint64_t head;
+	char checkpoint_names[CHECKPOINTS][16];
+	uint64_t checkpoint_seqs[CHECKPOINTS];
+	size_t checkpoint_count;
+	uint64_t quota_bytes, quota_files;
+	blamed blame[TEXT_FILES];
+	bool was_pruned; /* then blame may end early */
+	model_state *versions; /* per path the highest version seen */
+} model_box;
+
+typedef struct world {
+	test_rng rng;
+	bool memory;
+	cb_store *s;
+	model_box boxes[BOXES];
+	unsigned names;
+	uint64_t generations, inos;
+	unsigned stamp;
+	model_trace trace;
+} world;
+
+static uint64_t below(world *w, uint64_t n)
+{
+	return test_rand_below(&w->rng, n);
+}
+
+static bool chance(world *w, unsigned percent)
+{
+	return below(w, 100) < percent;
+}
+
+static model_state *head_of(const model_box *m)
+{
+	return m->steps[m->head].state;
+}
+
+/* ---- paths ---- */
+
+static const char *const text_paths[TEXT_FILES] = {"/work/text0", "/work/text1", "/work/text2"};
+
+static void random_path(world *w, char out[64])
+{
+	static const char *const names[] = {"a", "b", "c", "d"};
+	(void)strcpy(out, "/work");
+	for (uint64_t depth = 1 + below(w, 3); depth > 0; depth--) {
+		(void)strcat(out, "/");
+		(void)strcat(out, names[below(w, 4)]);
+	}
+}
+
+static int type_at(const model_state *s, const char *path)
+{
+	const model_entry *e = model_find(s, path);
+	return e ? e->type : 0;
+}
+
+/* Without symbolic links on the way every component must be a folder. */
+static bool reachable(const model_state *s, const char *path)
+{
+	char part[64];
+	for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
+		if (type_at(s, part) != CB_DIR) return false;
+	}
+	return true;
+}
+
+/* ---- the model's operations: each gives whether it would succeed, and does it ---- */
+
+static void set_by_ino(model_state *s, uint64_t ino, const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		model_entry *e = &s->entries[i];
+		if (e->ino != ino || e->type != CB_FILE) continue;
+		free(e->bytes);
+		e->bytes = model_alloc(size + 1);
+		memcpy(e->bytes, bytes, size);
+		e->bytes[size] = 0;
+		e->size = size;
+	}
+}
+
+static bool sim_write(world *w, model_state *s, const char *path, const char *bytes, size_t size, bool append)
+{
+	model_entry *e = model_find(s, path);
+	if (!reachable(s, path) || (e && e->type != CB_FILE)) return false;
+	if (!e) {
+		(void)model_put(s, path, CB_FILE, 0644, ++w->inos, bytes, size);
+	} else if (append) {
+		char *joined = model_alloc(e->size + size + 1);
+		memcpy(joined, e->bytes, e->size);
+		memcpy(joined + e->size, bytes, size);
+		set_by_ino(s, e->ino, joined, e->size + size);
+		free(joined);
+	} else {
+		set_by_ino(s, e->ino, bytes, size);
+	}
+	return true;
+}
+
+static bool sim_remove(model_state *s, const char *path)
+{
+	if (!reachable(s, path) || !model_find(s, path)) return false;
+	for (size_t i = s->count; i > 0; i--)
+		if (model_within(s->entries[i - 1].path, path)) model_remove(s, s->entries[i - 1].path);
+	return true;
+}
+
+static bool sim_rename(model_state *s, const char *from, const char *to)
+{
+	model_entry *f = model_find(s, from), *t = model_find(s, to);
+	if (!f || !reachable(s, from) || !reachable(s, to)) return false;
+	if (f->type == CB_DIR && model_within(to, from) && strcmp(from, to) != 0) return false;
+	if (model_within(from, to) && strcmp(from, to) != 0) return false;
+	if (t && (f->ino == t->ino || strcmp(from, to) == 0)) return true;
+	if (t && (f->type == CB_DIR) != (t->type == CB_DIR)) return false;
+	if (t && t->type == CB_DIR && model_has_below(s, to)) return false;
+	if (t) model_remove(s, to);
+	model_move(s, from, to);
+	return true;
+}
+
+static bool sim_link(model_state *s, const char *from, const char *to)
+{
+	const model_entry *f = model_find(s, from);
+	if (!f || !reachable(s, from) || !reachable(s, to) || model_find(s, to) || f->type == CB_DIR) return false;
+	model_entry copy = *f;
+	(void)model_put(s, to, copy.type, copy.mode, copy.ino, copy.bytes, copy.size);
+	return true;
+}
+
+static bool sim_make(world *w, model_state *s, const char *path, int type, const char *target)
+{
+	if (!reachable(s, path) || model_find(s, path)) return false;
+	(void)model_put(s, path, type, type == CB_DIR ? 0755 : 0777, ++w->inos, target, strlen(target));
+	return true;
+}
+
+static bool sim_chmod(model_state *s, const char *path, uint32_t mode)
+{
+	const model_entry *e = model_find(s, path);
+	if (!e || !reachable(s, path) || e->type == CB_SYMLINK) return false;
+	for (size_t i = 0; i < s->count; i++)
+		if (s->entries[i].ino == e->ino && s->entries[i].type != 0) s->entries[i].mode = mode;
+	return true;
+}
+
+/* Files and bytes as the box counts them: an inode once. */
+static void count_state(const model_state *s, uint64_t *files, uint64_t *bytes)
+{
+	*files = *bytes = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		const model_entry *e = &s->entries[i];
+		if (e->type == 0 || strcmp(e->path, "/") == 0) continue;
+		bool seen = false;
+		for (size_t k = 0; k < i && !seen; k++) seen = s->entries[k].type != 0 && s->entries[k].ino == e->ino;
+		if (seen) continue;
+		++*files;
+		if (e->type != CB_DIR) *bytes += e->size;
+	}
+}
+
+/* ---- one random change of a box, inside or outside a transaction ---- */
+
+static size_t random_text(world *w, char *out, size_t room)
+{
+	size_t n = chance(w, 80) ? (size_t)snprintf(out, room, "text %u", ++w->stamp) : 113 + below(w, room - 200);
+	if (n > 100) memset(out, 'a' + (int)below(w, 26), n);
+	return n;
+}
+
+/* A text in which lines are put in, taken out and replaced, never reordered; every line is unique, so who wrote it is beyond doubt. */
+static size_t edit_text(world *w, const model_state *s, const char *path, char *out, size_t room)
+{
+	const model_entry *e = model_find(s, path);
+	const char *at = e && e->type == CB_FILE ? e->bytes : "";
+	size_t n = 0, lines = 0;
+	out[0] = 0;
+	if (!*at) n += (size_t)snprintf(out, room, "first %u\n", ++w->stamp);
+	while (*at && n < room - 100) {
+		size_t size = strcspn(at, "\n") + 1;
+		uint64_t kind = below(w, 10);
+		if (kind == 0) n += (size_t)snprintf(out + n, room - n, "line %u\n", ++w->stamp);
+		if (kind != 1 || lines == 0) {
+			memcpy(out + n, at, size);
+			n += size;
+		}
+		if (kind == 2) n += (size_t)snprintf(out + n, room - n, "more %u\n", ++w->stamp);
+		lines++;
+		at += size;
+	}
+	out[n] = 0;
+	return n;
+}
+
+typedef struct change {
+	model_state *next; /* the model after it, NULL: it fails */
+	cb_code code;      /* what the box said */
+	char message[CB_ERROR_MESSAGE_MAX];
+} change;
+
+static void change_done(change *c, bool ok, cb_code code, const cb_error *err)
+{
+	if (!ok) {
+		model_free(c->next);
+		c->next = NULL;
+	}
+	c->code = code;
+	(void)snprintf(c->message, sizeof(c->message), "%s", err->message);
+}
+
+/* Does it to the box, and to a copy of `now`. */
+static void one_change(world *w, cb_box *b, const model_state *now, change *out)
+{
+	cb_error err = {0};
+	char path[64], other[64], text[20000];
+	random_path(w, path);
+	random_path(w, other);
+	model_state *s = out->next = model_copy(now);
+	uint64_t kind = below(w, 40);
+	model_note(&w->trace, "  change %" PRIu64 " %s %s", kind, path, other);
+	if (kind < 8) {
+		size_t n = random_text(w, text, sizeof(text));
+		bool append = kind < 2;
+		change_done(out, sim_write(w, s, path, text, n, append), cb_write_file(b, path, text, n, &(cb_write_options){.append = append}, &err), &err);
+	} else if (kind < 14) {
+		const char *text_path = text_paths[below(w, TEXT_FILES)];
+		size_t n = edit_text(w, s, text_path, text, sizeof(text));
+		change_done(out, sim_write(w, s, text_path, text, n, false), cb_write_file(b, text_path, text, n, NULL, &err), &err);
+	} else if (kind < 18) {
+		change_done(out, sim_make(w, s, path, CB_DIR, ""), cb_mkdir(b, path, 0755, 0, &err), &err);
+	} else if (kind < 23) {
+		change_done(out, sim_rename(s, path, other), cb_rename(b, path, other, 0, &err), &err);
+	} else if (kind < 26) {
+		change_done(out, sim_remove(s, path), cb_remove(b, path, &err), &err);
+	} else if (kind < 28) {
+		change_done(out, sim_link(s, path, other), cb_link(b, path, other, &err), &err);
+	} else if (kind < 29) {
+		/* into nowhere, so that no path leads through it */
+		change_done(out, sim_make(w, s, path, CB_SYMLINK, "/nowhere/x"), cb_symlink(b, "/nowhere/x", path, &err), &err);
+	} else if (kind < 31) {
+		uint32_t mode = chance(w, 50) ? 0600 : 0750;
+		change_done(out, sim_chmod(s, path, mode), cb_chmod(b, path, mode, CB_NOFOLLOW, &err), &err);
+	} else if (kind < 32) {
+		change_done(out, sim_remove(s, text_paths[0]), cb_remove(b, text_paths[0], &err), &err);
+	} else {
+		char key[32], name[64];
+		(void)snprintf(key, sizeof(key), "k%" PRIu64, below(w, 5));
+		(void)snprintf(name, sizeof(name), "key %s", key);
+		size_t n = random_text(w, text, sizeof(text));
+		bool there = model_find(s, name) != NULL;
+		if (kind < 38) {
+			(void)model_put(s, name, 0, 0, 0, text, n);
+			change_done(out, true, cb_kv_set(b, key, text, n, &err), &err);
+		} else {
+			if (there) model_remove(s, name);
+			change_done(out, there, cb_kv_delete(b, key, &err), &err);
+		}
+	}
+}
+
+/* A write through a dangling link would make its target's folder visible; the model has no such folder, so both fail. */
+static void check_change(world *w, const model_box *m, const change *c, const model_state *now)
+{
+	uint64_t files, bytes, files_before, bytes_before;
+	if (c->next && (m->quota_bytes || m->quota_files)) {
+		count_state(c->next, &files, &bytes);
+		count_state(now, &files_before, &bytes_before);
+		bool over = (m->quota_bytes && bytes > m->quota_bytes && bytes > bytes_before) ||
+		            (m->quota_files && files > m->quota_files && files > files_before);
+		if (over) {
+			if (c->code != CB_QUOTA) model_tell(&w->trace);
+			CHECK_MSG(c->code == CB_QUOTA, "%s over quota: %s (%s)", m->name, cb_code_name(c->code), c->message);
+			return;
+		}
+		if (c->code == CB_QUOTA) return; /* on the way: replaced before removed */
+	}
+	if ((c->code == CB_OK) == (c->next != NULL)) return;
+	model_tell(&w->trace);
+	test_fail(__FILE__, __LINE__, "%s: the box says %s (%s), the model %s", m->name, cb_code_name(c->code), c->message, c->next ? "yes" : "no");
+}
+
+/* ---- steps of the model ---- */
+
+static size_t split(const char *text, const char *starts[400])
+{
+	size_t n = 0;
+	for (; *text; text += strcspn(text, "\n") + 1) {
+		CHECK(n < 400);
+		starts[n++] = text;
+	}
+	return n;
+}
+
+static bool same_line(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "\n");
+	return n == strcspn(b, "\n") && memcmp(a, b, n) == 0;
+}
+
+static const char *text_in(const model_state *s, const char *path)
+{
+	const model_entry *e = model_find(s, path);
+	return e && e->type == CB_FILE ? e->bytes : "";
+}
+
+/* Lines that were in the file just before keep who wrote them. */
+static void blame_advance(model_box *m, unsigned slot, size_t file, const model_state *before, const model_state *after)
+{
+	const char *old_text = text_in(before, text_paths[file]), *new_text = text_in(after, text_paths[file]);
+	if (strcmp(old_text, new_text) == 0) return;
+	const char *old_lines[400], *new_lines[400];
+	size_t old_count = split(old_text, old_lines), new_count = split(new_text, new_lines);
+	static blamed next;
+	next.count = new_count;
+	for (size_t i = 0; i < new_count; i++) {
+		next.lines[i] = (origin){slot, m->generation, m->head};
+		for (size_t k = 0; k < old_count; k++)
+			if (same_line(new_lines[i], old_lines[k])) next.lines[i] = m->blame[file].lines[k];
+	}
+	m->blame[file] = next;
+}
+
+static unsigned slot_of(const world *w, const model_box *m)
+{
+	return (unsigned)(m - w->boxes);
+}
+
+/* Adopts `state` as the box's next step. */
+static step *add_step(world *w, model_box *m, model_state *state, bool changed)
+{
+	CHECK(m->head + 1 < STEPS_MAX);
+	const model_state *before = head_of(m);
+	step *s = &m->steps[++m->head];
+	*s = (step){.state = state, .changed = changed};
+	for (size_t i = 0; i < TEXT_FILES; i++) blame_advance(m, slot_of(w, m), i, before, state);
+	return s;
+}
+
+static void check_head(world *w, model_box *m)
+{
+	uint64_t seq = must_seq(m->b);
+	if (seq != m->head) model_tell(&w->trace);
+	CHECK_U64(seq, m->head);
+}
+
+/* Versions at a path never fall, and a change at it gives a higher one than any before. */
+static void check_versions(world *w, model_box *m, const model_state *actual)
+{
+	for (size_t i = 0; i < actual->count; i++) {
+		const model_entry *e = &actual->entries[i];
+		if (e->type != CB_FILE) continue;
+		model_entry *last = model_find(m->versions, e->path);
+		bool changed = !last || last->size != e->size || memcmp(last->bytes, e->bytes, e->size) != 0 || last->mode != e->mode;
+		uint64_t highest = last ? last->version : 0;
+		if (last && (e->version < highest || (changed && e->version == highest))) {
+			model_tell(&w->trace);
+			test_fail(__FILE__, __LINE__, "%s:%s %s with version %" PRIu64 " after %" PRIu64, m->name, e->path,
+			          changed ? "changed" : "is", e->version, highest);
+		}
+		last = model_put(m->versions, e->path, CB_FILE, e->mode, 0, e->bytes, e->size);
+		last->version = e->version;
+	}
+}
+
+static void check_box(world *w, model_box *m)
+{
+	cb_error err = {0};
+	check_head(w, m);
+	model_state *actual = model_read(m->b);
+	if (!model_same(head_of(m), actual)) model_tell(&w->trace);
+	CHECK_MODEL(head_of(m), actual, m->name);
+	check_versions(w, m, actual);
+	model_free(actual);
+	uint64_t files, bytes;
+	cb_box_info info;
+	count_state(head_of(m), &files, &bytes);
+	CHECK_OK(cb_box_info_get(m->b, &info, &err));
+	if (info.files != files || info.bytes != bytes) model_tell(&w->trace);
+	CHECK_U64(info.files, files);
+	CHECK_U64(info.bytes, bytes);
+}
+
+/* ---- what is done ---- */
+
+static model_box *any_box(world *w)
+{
+	for (;;) {
+		model_box *m = &w->boxes[below(w, BOXES)];
+		if (m->used) return m;
+	}
+}
+
+static void do_change(world *w)
+{
+	model_box *m = any_box(w);
+	change c;
+	model_note(&w->trace, "%s step %" PRIu64, m->name, m->head + 1);
+	one_change(w, m->b, head_of(m), &c);
+	check_change(w, m, &c, head_of(m));
+	if (c.code == CB_OK && must_seq(m->b) > m->head) { /* renaming onto itself is no step */
+		(void)add_step(w, m, c.next, true);
+		c.next = NULL;
+	}
+	model_free(c.next);
+	check_head(w, m);
+}
+
+static void do_record(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	uint64_t seq = 0;
+	CHECK_OK(cb_step_record(m->b, &(cb_step_info){.kind = "tool"}, &seq, &err));
+	(void)add_step(w, m, model_copy(head_of(m)), false);
+	CHECK_U64(seq, m->head);
+}
+
+/* While the transaction is open another handle may change the box: then it is merged or kept as a fork. */
+static void end_beside_other(world *w, model_box *m, model_state *mine, cb_box *other)
+{
+	cb_error err = {0};
+	cb_commit_result r;
+	change c;
+	one_change(w, other, head_of(m), &c);
+	check_change(w, m, &c, head_of(m));
+	if (c.code == CB_OK && must_seq(other) > m->head) {
+		(void)add_step(w, m, c.next, true);
+		c.next = NULL;
+	}
+	model_free(c.next);
+	cb_code code = cb_box_commit(m->b, NULL, &r, &err);
+	model_note(&w->trace, "  commit beside another: %s", cb_code_name(code));
+	if (code == CB_OK && r.seq) {
+		(void)add_step(w, m, model_read(m->b), true);
+	} else if (code == CB_CONFLICT) {
+		CHECK(r.conflicts > 0 && r.conflict_path[0] && r.fork[0]);
+		cb_box *kept = must_open(w->s, r.fork);
+		model_state *actual = model_read(kept);
+		CHECK_MODEL(mine, actual, "a transaction kept as a fork");
+		model_free(actual);
+		cb_box_close(kept);
+		CHECK_OK(cb_box_delete(w->s, r.fork, &err));
+	} else {
+		CHECK_MSG(code == CB_OK || code == CB_QUOTA, "commit: %s (%s)", cb_code_name(code), err.message);
+		if (code == CB_QUOTA) cb_box_abort(m->b);
+	}
+	model_free(mine);
+}
+
+static void end_transaction(world *w, model_box *m, model_state *mine)
+{
+	cb_error err = {0};
+	cb_commit_result r;
+	if (chance(w, 25)) {
+		model_note(&w->trace, "  abort");
+		cb_box_abort(m->b);
+		model_free(mine);
+		return;
+	}
+	CHECK_OK(cb_box_commit(m->b, NULL, &r, &err));
+	model_note(&w->trace, "  commit: %" PRIu64, r.seq);
+	if (r.seq)
+		(void)add_step(w, m, mine, true);
+	else
+		CHECK_MODEL(head_of(m), mine, "a transaction that changed nothing");
+	if (!r.seq) model_free(mine);
+}
+
+static void do_transaction(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	model_note(&w->trace, "%s transaction", m->name);
+	CHECK_OK(cb_box_begin(m->b, NULL, &err));
+	model_state *now = model_copy(head_of(m));
+	for (uint64_t i = 1 + below(w, 6); i > 0; i--) {
+		change c;
+		one_change(w, m->b, now, &c);
+		check_change(w, m, &c, now);
+		if (c.code == CB_OK) {
+			model_free(now);
+			now = c.next;
+		} else {
+			model_free(c.next);
+		}
+	}
+	model_state *actual = model_read(m->b);
+	CHECK_MODEL(now, actual, "inside a transaction");
+	model_free(actual);
+	if (chance(w, 25)) {
+		cb_box *other = must_open(w->s, m->name);
+		end_beside_other(w, m, now, other);
+		cb_box_close(other);
+	} else {
+		end_transaction(w, m, now);
+	}
+	check_head(w, m);
+}
+
+/* The last change that stands, as undo means it: changes cancel what they target. 0: none. */
+static uint64_t choose(const model_box *m, bool redo)
+{
+	bool *cancelled = model_alloc((size_t)m->head + 1);
+	memset(cancelled, 0, (size_t)m->head + 1);
+	uint64_t found = 0;
+	for (uint64_t seq = m->head; seq > 0 && !found; seq--) {
+		const step *s = &m->steps[seq];
+		if (s->pruned) break;
+		if (!s->changed || cancelled[seq]) continue;
+		if (s->is_redo || (s->is_undo && !redo)) {
+			cancelled[s->target] = true;
+			continue;
+		}
+		if (redo && !s->is_undo) break;
+		found = seq;
+	}
+	free(cancelled);
+	return found;
+}
+
+/* Undo in order only: then the state before the step is the result, by path. */
+static void do_undo(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	bool redo = chance(w, 40);
+	uint64_t target = choose(m, redo), made = 0;
+	model_note(&w->trace, "%s %s %" PRIu64, m->name, redo ? "redo" : "undo", target);
+	cb_code code = redo ? cb_redo(m->b, &made, &err) : cb_undo(m->b, 0, &made, &err);
+	if (!target) {
+		if (code != CB_NOTHING) model_tell(&w->trace);
+		CHECK_MSG(code == CB_NOTHING, "%s (%s)", cb_code_name(code), err.message);
+		return;
+	}
+	if (code == CB_QUOTA && (m->quota_bytes || m->quota_files)) return;
+	if (code != CB_OK) model_tell(&w->trace);
+	CHECK_MSG(code == CB_OK, "%s: %s (%s)", redo ? "redo" : "undo", cb_code_name(code), err.message);
+	model_state *before = m->steps[target - 1].state;
+	step *s = add_step(w, m, model_copy(before), true);
+	s->is_undo = !redo;
+	s->is_redo = redo;
+	s->target = target;
+	CHECK_U64(made, m->head);
+	check_box(w, m);
+}
+
+static void open_state(world *w, const model_box *m, uint64_t seq, cb_box **out, cb_code *code)
+{
+	cb_error err = {0};
+	char address[64];
+	if (chance(w, 20) && seq < m->head)
+		(void)snprintf(address, sizeof(address), "%s@-%" PRIu64, m->name, m->head - seq);
+	else
+		(void)snprintf(address, sizeof(address), "%s@%" PRIu64, m->name, seq);
+	*code = cb_box_open(w->s, address, out, &err);
+	CHECK_MSG(*code == CB_OK || *code == CB_STALE, "%s: %s (%s)", address, cb_code_name(*code), err.message);
+}
+
+static bool has_links(const model_state *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		for (size_t k = 0; k < i; k++)
+			if (s->entries[i].type == CB_FILE && s->entries[k].type != 0 && s->entries[i].ino == s->entries[k].ino) return true;
+	return false;
+}
+
+/* `path` and all below as in `from`; missing parents are made. */
+static model_state *sim_restore(world *w, const model_state *now, const model_state *from, const char *path)
+{
+	model_state *s = model_copy(now);
+	for (size_t i = s->count; i > 0; i--)
+		if (model_within(s->entries[i - 1].path, path)) model_remove(s, s->entries[i - 1].path);
+	for (size_t i = 0; i < from->count; i++) {
+		const model_entry *e = &from->entries[i];
+		if (!model_within(e->path, path)) continue;
+		const model_entry *was = model_find(now, e->path);
+		(void)model_put(s, e->path, e->type, e->mode, was && was->type == e->type ? was->ino : ++w->inos, e->bytes, e->size);
+	}
+	return s;
+}
+
+static void do_restore(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	uint64_t seq = below(w, m->head + 1), made = 0;
+	if (m->steps[seq].pruned || m->quota_bytes || m->quota_files) return;
+	cb_box *source = NULL;
+	cb_code code;
+	open_state(w, m, seq, &source, &code);
+	CHECK_CODE(code, CB_OK);
+	const model_state *from = m->steps[seq].state;
+	char path[64];
+	random_path(w, path);
+	/* Names of one file inside and outside of what is restored have no by-path meaning. */
+	bool whole = chance(w, 50) || has_links(from) || has_links(head_of(m)) || !reachable(head_of(m), path) || !reachable(from, path);
+	if (!whole && !model_find(from, path) && !model_find(head_of(m), path)) whole = true;
+	model_note(&w->trace, "%s restore %s of %" PRIu64, m->name, whole ? "/" : path, seq);
+	code = cb_restore(m->b, source, whole ? NULL : path, &made, &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "restore: %s (%s)", cb_code_name(code), err.message);
+	model_state *next = whole ? model_copy(from) : sim_restore(w, head_of(m), from, path);
+	cb_box_close(source);
+	if (must_seq(m->b) > m->head) {
+		(void)add_step(w, m, next, true);
+	} else {
+		if (!model_same(head_of(m), next)) model_tell(&w->trace);
+		CHECK_MODEL(head_of(m), next, "a restore that was no step");
+		model_free(next);
+	}
+	check_box(w, m);
+}
+
+static void do_fork(world *w)
+{
+	model_box *from = any_box(w), *to = &w->boxes[below(w, BOXES)];
+	uint64_t seq = chance(w, 50) ? from->head : below(w, from->head + 1);
+	if (to->used || from->steps[seq].pruned) return;
+	char address[64];
+	(void)snprintf(address, sizeof(address), "%s@%" PRIu64, from->name, seq);
+	*to = (model_box){.used = true, .generation = ++w->generations, .was_pruned = from->was_pruned};
+	(void)snprintf(to->name, sizeof(to->name), "f%u", ++w->names);
+	model_note(&w->trace, "fork %s as %s", address, to->name);
+	to->b = must_fork(w->s, address, to->name);
+	to->steps = model_alloc(sizeof(step) * STEPS_MAX);
+	to->steps[0] = (step){.state = model_copy(from->steps[seq].state)};
+	to->versions = model_alloc(sizeof(model_state));
+	*to->versions = (model_state){0};
+	memcpy(to->blame, from->blame, sizeof(to->blame));
+	/* The lines' writers are known for the newest state only. */
+	if (seq != from->head) to->was_pruned = true;
+	for (size_t i = 0; i < TEXT_FILES && seq != from->head; i++) {
+		const char *lines[400];
+		to->blame[i].count = split(text_in(to->steps[0].state, text_paths[i]), lines);
+		memset(to->blame[i].lines, 0, sizeof(to->blame[i].lines));
+	}
+	check_box(w, to);
+}
+
+static void box_forget(model_box *m)
+{
+	cb_box_close(m->b);
+	for (uint64_t i = 0; i <= m->head; i++) model_free(m->steps[i].state);
+	free(m->steps);
+	model_free(m->versions);
+	m->used = false;
+}
+
+static void do_delete(world *w)
+{
+	cb_error err = {0};
+	unsigned used = 0;
+	for (size_t i = 0; i < BOXES; i++) used += w->boxes[i].used;
+	model_box *m = any_box(w);
+	if (used < 3) return;
+	model_note(&w->trace, "delete %s", m->name);
+	CHECK_OK(cb_box_delete(w->s, m->name, &err));
+	box_forget(m);
+}
+
+static void do_checkpoint(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	if (m->checkpoint_count == CHECKPOINTS || chance(w, 20)) {
+		if (!m->checkpoint_count) return;
+		size_t i = --m->checkpoint_count;
+		CHECK_OK(cb_checkpoint_delete(m->b, m->checkpoint_names[i], &err));
+		return;
+	}
+	uint64_t seq = chance(w, 50) ? m->head : below(w, m->head + 1);
+	if (m->steps[seq].pruned || seq == 0) return;
+	size_t i = m->checkpoint_count++;
+	(void)snprintf(m->checkpoint_names[i], sizeof(m->checkpoint_names[i]), "c%u", ++w->names);
+	m->checkpoint_seqs[i] = seq;
+	model_note(&w->trace, "%s checkpoint %s at %" PRIu64, m->name, m->checkpoint_names[i], seq);
+	CHECK_OK(cb_checkpoint_save(m->b, m->checkpoint_names[i], seq, true, &err));
+}
+
+static bool is_checkpoint(const model_box *m, uint64_t seq)
+{
+	for (size_t i = 0; i < m->checkpoint_count; i++)
+		if (m->checkpoint_seqs[i] == seq) return true;
+	return false;
+}
+
+/* Which steps really went is asked of the box; none may that had to stay, and each that is left opens as it was. */
+static void do_prune(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	uint64_t keep = 1 + below(w, 30), pruned = 0, went = 0;
+	model_note(&w->trace, "%s prune to %" PRIu64, m->name, keep);
+	CHECK_OK(cb_prune(m->b, &(cb_prune_options){.keep_steps = keep}, &pruned, &err));
+	for (uint64_t seq = 0; seq <= m->head; seq++) {
+		if (m->steps[seq].pruned) continue;
+		cb_box *b = NULL;
+		cb_code code;
+		open_state(w, m, seq, &b, &code);
+		if (code == CB_OK) {
+			cb_box_close(b);
+			continue;
+		}
+		CHECK(seq > 0 && seq + keep <= m->head && !is_checkpoint(m, seq));
+		m->steps[seq].pruned = true;
+		went++;
+	}
+	if (went) m->was_pruned = true;
+	CHECK_U64(pruned, went);
+}
+
+static void do_quota(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	uint64_t files, bytes;
+	count_state(head_of(m), &files, &bytes);
+	m->quota_bytes = chance(w, 50) ? 0 : bytes + below(w, 3000);
+	m->quota_files = chance(w, 50) ? 0 : files + below(w, 5);
+	model_note(&w->trace, "%s quota %" PRIu64 " %" PRIu64, m->name, m->quota_bytes, m->quota_files);
+	CHECK_OK(cb_box_quota_set(m->b, m->quota_bytes, m->quota_files, 0, &err));
+}
+
+/* ---- looking back ---- */
+
+static void do_look(world *w)
+{
+	model_box *m = any_box(w);
+	uint64_t seq = below(w, m->head + 1);
+	if (m->steps[seq].pruned) return;
+	cb_box *b = NULL;
+	cb_code code;
+	open_state(w, m, seq, &b, &code);
+	CHECK_CODE(code, CB_OK);
+	model_state *actual = model_read(b);
+	if (!model_same(m->steps[seq].state, actual)) {
+		model_tell(&w->trace);
+		test_note("%s@%" PRIu64, m->name, seq);
+	}
+	CHECK_MODEL(m->steps[seq].state, actual, "an old state");
+	model_free(actual);
+	cb_box_close(b);
+}
+
+static cb_code count_step(void *context, const cb_step *s, cb_error *err)
+{
+	(void)err;
+	uint64_t *at = context; /* count, last seq */
+	CHECK(at[0] == 0 || s->seq < at[1]);
+	at[0]++;
+	at[1] = s->seq;
+	return CB_OK;
+}
+
+static void do_log(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w);
+	uint64_t seen[2] = {0}, expected = 0;
+	bool pruned = false;
+	CHECK_OK(cb_log(m->b, NULL, count_step, seen, &pruned, &err));
+	for (uint64_t i = 1; i <= m->head; i++) expected += !m->steps[i].pruned;
+	uint64_t count = seen[0] && seen[1] == 0 ? seen[0] - 1 : seen[0]; /* step 0 is where the box begins */
+	CHECK_U64(count, expected);
+}
+
+/* ---- differences ---- */
+
+typedef struct told {
+	cb_change_kind kind;
+	char path[128], old_path[128];
+	bool modified;
+} told;
+
+typedef struct telling {
+	told all[1000];
+	size_t count;
+} telling;
+
+static cb_code hear(void *context, const cb_change *c, cb_error *err)
+{
+	(void)err;
+	telling *t = context;
+	CHECK(t->count < 1000);
+	told *n = &t->all[t->count++];
+	*n = (told){.kind = c->kind, .modified = c->modified};
+	(void)snprintf(n->path, sizeof(n->path), "%s%s", c->kind == CB_KEYVALUE ? "key " : "", c->path);
+	if (c->old_path) (void)snprintf(n->old_path, sizeof(n->old_path), "%s", c->old_path);
+	return CB_OK;
+}
+
+static const told *told_at(const telling *t, const char *path, cb_change_kind kind)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (t->all[i].kind == kind && strcmp(t->all[i].path, path) == 0) return &t->all[i];
+	return NULL;
+}
+
+/* Where an old path is now, by the deepest rename on the way to it. */
+static const told *moved_by(const telling *t, const char *path, char out[256])
+{
+	const told *best = NULL;
+	for (size_t i = 0; i < t->count; i++)
+		if (t->all[i].kind == CB_RENAMED && model_within(path, t->all[i].old_path) &&
+		    (!best || strlen(t->all[i].old_path) > strlen(best->old_path)))
+			best = &t->all[i];
+	(void)snprintf(out, 256, "%s%s", best ? best->path : "", path + (best ? strlen(best->old_path) : 0));
+	return best;
+}
+
+static void diff_wrong(world *w, const telling *t, const char *path, const char *what)
+{
+	model_tell(&w->trace);
+	for (size_t i = 0; i < t->count; i++) test_note("  %c %s %s", t->all[i].kind, t->all[i].path, t->all[i].old_path);
+	test_fail(__FILE__, __LINE__, "diff: '%s' %s", path, what);
+}
+
+/* Applying what was told to the old paths must give the new ones, with equal bytes wherever no change was told. */
+static void check_diff(world *w, const model_state *a, const model_state *b, const telling *t)
+{
+	model_state *image = model_alloc(sizeof(*image));
+	*image = (model_state){0};
+	for (size_t i = 0; i < a->count; i++) {
+		const model_entry *e = &a->entries[i];
+		char now[256];
+		if (e->type == 0 ? told_at(t, e->path, CB_KEYVALUE) && !model_find(b, e->path) : told_at(t, e->path, CB_DELETED) != NULL) continue;
+		const told *by = moved_by(t, e->path, now);
+		(void)model_put(image, now, e->type, 0, 0, "", 0);
+		const model_entry *there = model_find(b, now);
+		if (!there) diff_wrong(w, t, e->path, "is gone, which was not told");
+		bool said = told_at(t, now, e->type == 0 ? CB_KEYVALUE : CB_MODIFIED) || (by && strcmp(by->old_path, e->path) == 0 && by->modified);
+		bool differs = there->type != e->type || there->size != e->size || memcmp(there->bytes, e->bytes, e->size) != 0;
+		if (differs != said) diff_wrong(w, t, now, differs ? "differs, which was not told" : "does not differ");
+		if (!differs && there->mode != e->mode && !told_at(t, now, CB_ATTRS) && !by) diff_wrong(w, t, now, "has another mode");
+	}
+	for (size_t i = 0; i < t->count; i++) {
+		if (t->all[i].kind == CB_DELETED && !model_find(a, t->all[i].path)) diff_wrong(w, t, t->all[i].path, "was not there");
+		if (t->all[i].kind == CB_ADDED || (t->all[i].kind == CB_KEYVALUE && model_find(b, t->all[i].path)))
+			(void)model_put(image, t->all[i].path, 1, 0, 0, "", 0);
+	}
+	for (size_t i = 0; i < b->count; i++)
+		if (!model_find(image, b->entries[i].path)) diff_wrong(w, t, b->entries[i].path, "is new, which was not told");
+	if (image->count != b->count) diff_wrong(w, t, "?", "told more than there is");
+	model_free(image);
+}
+
+static void do_diff(world *w)
+{
+	cb_error err = {0};
+	model_box *m = any_box(w), *n = any_box(w);
+	uint64_t i = below(w, m->head + 1), k = below(w, n->head + 1);
+	if (m->steps[i].pruned || n->steps[k].pruned) return;
+	cb_box *a = NULL, *b = NULL;
+	cb_code code;
+	open_state(w, m, i, &a, &code);
+	open_state(w, n, k, &b, &code);
+	static telling t;
+	t.count = 0;
+	model_note(&w->trace, "diff %s@%" PRIu64 " %s@%" PRIu64, m->name, i, n->name, k);
+	CHECK_OK(cb_diff(a, b, NULL, hear, &t, &err));
+	check_diff(w, m->steps[i].state, n->steps[k].state, &t);
+	cb_box_close(a);
+	cb_box_close(b);
+}
+
+/* ---- blame ---- */
+
+typedef struct blame_check {
+	world *w;
+	model_box *m;
+	size_t file, at;
+} blame_check;
+
+static cb_code check_line(void *context, const cb_blame_line *line, cb_error *err)
+{
+	(void)err;
+	blame_check *c = context;
+	const blamed *known = &c->m->blame[c->file];
+	CHECK(c->at < known->count && line->line == c->at + 1);
+	const origin *o = &known->lines[c->at++];
+	const model_box *by = &c->w->boxes[o->box];
+	bool alive = by->used && by->generation == o->generation;
+	if (c->m->was_pruned || !alive || by->was_pruned) return CB_OK; /* the trail may end early */
+	if (strcmp(line->box, by->name) == 0 && line->seq == o->seq) return CB_OK;
+	model_tell(&c->w->trace);
+	test_fail(__FILE__, __LINE__, "blame %s:%s line %" PRIu64 ": %s@%" PRIu64 " instead of %s@%" PRIu64, c->m->name, text_paths[c->file],
+	          line->line, line->box, line->seq, by->name, o->seq);
+}
+
+static void do_blame(world *w)
+{
+	cb_error err = {0};
+	blame_check c = {w, any_box(w), below(w, TEXT_FILES), 0};
+	if (type_at(head_of(c.m), text_paths[c.file]) != CB_FILE) return;
+	CHECK_OK(cb_blame(c.m->b, text_paths[c.file], check_line, &c, &err));
+	if (c.at != c.m->blame[c.file].count) model_tell(&w->trace);
+	CHECK_MSG(c.at == c.m->blame[c.file].count, "blame %s:%s (%s) tells %zu of %zu lines", c.m->name, text_paths[c.file], c.m->was_pruned ? "pruned" : "whole", c.at,
+	          c.m->blame[c.file].count);
+}
+
+/* ---- the store ---- */
+
+static void reopen(world *w)
+{
+	if (w->memory) return;
+	model_note(&w->trace, "reopen");
+	for (size_t i = 0; i < BOXES; i++)
+		if (w->boxes[i].used) cb_box_close(w->boxes[i].b);
+	cb_store_close(w->s);
+	w->s = test_store_reopen();
+	for (size_t i = 0; i < BOXES; i++)
+		if (w->boxes[i].used) w->boxes[i].b = must_open(w->s, w->boxes[i].name);
+}
+
+static void do_store(world *w)
+{
+	cb_error err = {0};
+	uint64_t kind = below(w, 10);
+	model_note(&w->trace, "store %" PRIu64, kind);
+	if (kind < 4)
+		CHECK_OK(cb_store_gc(w->s, NULL, &err));
+	else if (kind < 5)
+		CHECK_OK(cb_store_vacuum(w->s, &err));
+	else if (kind < 7)
+		reopen(w);
+	else
+		test_store_sound(w->s);
+	for (size_t i = 0; i < BOXES; i++)
+		if (w->boxes[i].used) check_box(w, &w->boxes[i]);
+}
+
+/* ---- the whole ---- */
+
+static const struct {
+	unsigned weight;
+	void (*run)(world *w);
+} deeds[] = {
+	{60, do_change}, {8, do_transaction}, {3, do_record}, {12, do_undo}, {5, do_restore}, {4, do_fork}, {2, do_delete}, {3, do_checkpoint},
+	{2, do_prune}, {2, do_quota}, {6, do_look}, {2, do_log}, {5, do_diff}, {4, do_blame}, {2, do_store},
+};
+
+static void one_deed(world *w)
+{
+	unsigned total = 0;
+	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) total += deeds[i].weight;
+	uint64_t at = below(w, total);
+	size_t i = 0;
+	for (; at >= deeds[i].weight; i++) at -= deeds[i].weight;
+	deeds[i].run(w);
+}
+
+/* Every step of every box, at the end. */
+static void look_at_all(world *w)
+{
+	test_store_sound(w->s);
+	for (size_t i = 0; i < BOXES; i++) {
+		model_box *m = &w->boxes[i];
+		for (uint64_t seq = 0; m->used && seq <= m->head; seq++) {
+			cb_box *b = NULL;
+			cb_code code;
+			open_state(w, m, seq, &b, &code);
+			CHECK((code == CB_STALE) == m->steps[seq].pruned);
+			if (code != CB_OK) continue;
+			model_state *actual = model_read(b);
+			if (!model_same(m->steps[seq].state, actual)) test_note("%s@%" PRIu64, m->name, seq);
+			CHECK_MODEL(m->steps[seq].state, actual, "an old state at the end");
+			model_free(actual);
+			cb_box_close(b);
+		}
+	}
+}
+
+static void run_world(bool memory, uint64_t seed, unsigned length)
+{
+	cb_error err = {0};
+	static world w;
+	w = (world){.rng = {seed}, .memory = memory};
+	(void)test_rand(&w.rng);
+	if (memory)
+		CHECK_OK(cb_store_open(":memory:", NULL, &w.s, &err));
+	else
+		w.s = test_store_open(false);
+	model_box *first = &w.boxes[0];
+	*first = (model_box){.used = true, .generation = ++w.generations, .steps = model_alloc(sizeof(step) * STEPS_MAX)};
+	(void)snprintf(first->name, sizeof(first->name), "b%" PRIx64, seed);
+	CHECK_OK(cb_box_create(w.s, first->name, &first->b, &err));
+	first->steps[0] = (step){.state = model_read(first->b)};
+	w.inos = 1000000; /* the box's own numbers are only compared among themselves */
+	first->versions = model_alloc(sizeof(model_state));
+	*first->versions = (model_state){0};
+	for (unsigned i = 0; i < length; i++) one_deed(&w);
+	look_at_all(&w);
+	for (size_t i = 0; i < BOXES; i++) {
+		char name[32];
+		(void)snprintf(name, sizeof(name), "%s", w.boxes[i].name);
+		if (!w.boxes[i].used) continue;
+		box_forget(&w.boxes[i]);
+		CHECK_OK(cb_box_delete(w.s, name, &err)); /* so that the next world finds the store empty */
+	}
+	CHECK_OK(cb_store_gc(w.s, NULL, &err));
+	test_store_sound(w.s);
+	cb_store_close(w.s);
+}
+
+TEST_BOTH(boxes_against_their_model)
+{
+	uint64_t seed = test_seed();
+	for (unsigned i = 0; i < 12 * test_soak(); i++) {
+		if (getenv("COWBOX_TRACE")) test_note("world %u", i);
+		run_world(memory, seed + i * 104729, i % 6 == 5 ? 1500 : 300);
+	}
+}
+
+/* ---- found by the above, each by itself ---- */
+
+static void expect_text(cb_box *b, const char *path, const char *text)
+{
+	cb_error err = {0};
+	char *bytes = NULL;
+	CHECK_OK(cb_read_file(b, path, &bytes, NULL, &err));
+	CHECK_STR(bytes, text);
+	cb_free(bytes);
+}
+
+typedef struct line_seqs {
+	uint64_t all[8];
+	size_t count;
+} line_seqs;
+
+static cb_code take_seq(void *context, const cb_blame_line *line, cb_error *err)
+{
+	(void)err;
+	line_seqs *s = context;
+	CHECK(s->count < 8);
+	s->all[s->count++] = line->seq;
+	return CB_OK;
+}
+
+/*
+ * A handle builds a fork's state on the nearest root of the origin. When prune gives the origin a nearer one and gc takes the old one, a
+ * handle that was open all the time must not write the old root into the fork's head.
+ */
+TEST_BOTH(fork_outlives_the_root_it_was_read_from)
+{
+	cb_error err = {0};
+	cb_box *b = NULL;
+	cb_store *s = test_store_open(memory);
+	CHECK_OK(cb_box_create(s, "origin", &b, &err));
+	for (int i = 0; i < 20; i++) must_write(b, "/work/a", i % 2 ? "odd" : "even");
+	cb_box *f = must_fork(s, "origin", "fork");
+	cb_box_close(f);
+	must_write(b, "/work/a", "after the fork");
+	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 8}, NULL, &err)); /* step 14 gets a root */
+	f = must_open(s, "fork");
+	expect_text(f, "/work/a", "odd");
+	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err)); /* and loses it; step 20, the fork point, gets one */
+	CHECK_OK(cb_store_gc(s, NULL, &err));
+	must_write(f, "/work/b", "new");
+	test_store_sound(s);
+	cb_box_close(f);
+	f = must_open(s, "fork");
+	expect_text(f, "/work/a", "odd");
+	expect_text(f, "/work/b", "new");
+	cb_box_close(f);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* A handle that slept while another made steps and pruned them: the steps it would replay are gone. */
+TEST_BOTH(handle_behind_what_was_pruned)
+{
+	cb_error err = {0};
+	cb_box *b = NULL;
+	cb_store *s = test_store_open(memory);
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/a", "first");
+	cb_box *sleeper = must_open(s, "demo");
+	expect_text(sleeper, "/work/a", "first");
+	for (int i = 0; i < 10; i++) must_write(b, "/work/a", i % 2 ? "odd" : "even");
+	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	expect_text(sleeper, "/work/a", "odd");
+	must_write(sleeper, "/work/b", "new");
+	cb_box_close(sleeper);
+	cb_box_close(b);
+	b = must_open(s, "demo");
+	expect_text(b, "/work/b", "new");
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
+/* What pruned steps made of a file belongs to nobody, but it is told. */
+TEST_BOTH(blame_beside_what_was_pruned)
+{
+	cb_error err = {0};
+	cb_box *b = NULL;
+	cb_store *s = test_store_open(memory);
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/t", "a\n");
+	CHECK_OK(cb_checkpoint_save(b, "first", 1, true, &err));
+	must_write(b, "/work/t", "a\nb\n");
+	must_write(b, "/work/o", "1");
+	must_write(b, "/work/o", "2");
+	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	line_seqs seqs = {.count = 0};
+	CHECK_OK(cb_blame(b, "/work/t", take_seq, &seqs, &err));
+	CHECK_U64(seqs.count, 2);
+	CHECK_U64(seqs.all[0], 1);
+	CHECK_U64(seqs.all[1], 0);
+	must_write(b, "/work/t", "a\nb\nc\n");
+	seqs.count = 0;
+	CHECK_OK(cb_blame(b, "/work/t", take_seq, &seqs, &err));
+	CHECK_U64(seqs.count, 3);
+	CHECK_U64(seqs.all[1], 0); /* not the step that came after */
+	CHECK_U64(seqs.all[2], 5);
+	cb_box_close(b);
+	cb_store_close(s);
+}
