@@ -20,7 +20,6 @@ enum {
 	LIMIT_CONTENT_TABLE_BYTES =
 		64 << 10,                 /* contents up to this size live in the table, larger ones, flushed each, in segments */
 	LIMIT_DIFF_TEXT_BYTES = 16 << 20, /* a file larger than this is compared as binary */
-	LIMIT_MERGE_CONFLICTS = 10000,    /* conflicts listed; more are counted */
 };
 
 #define LIMIT_FILE_BYTES ((uint64_t)1 << 43) /* 8 TiB: the size of a (sparse) file */

@@ -1,7 +1,8 @@
 /*
  * prune.c: dropping old steps.
  *
- * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, and steps last merged into another box.
+ * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, steps last merged into another box, and the
+ * steps that last merged another box.
  * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
  * went. Whatever moment the process dies at, every step that is left can be opened.
  */

@@ -339,6 +339,25 @@ cb_code counters_decode(span bytes, counters *out, cb_error *err)
 	return CB_OK;
 }
 
+cb_code record_reopen(span key_bytes, span value, tree_value *out, cb_error *err)
+{
+	if (key_bytes.bytes[0] == KIND_ENTRY) {
+		entry e;
+		CB_TRY(entry_decode(value, &e, err));
+		e.rec.version = 0;
+		entry_encode(&e, out);
+	} else if (key_bytes.bytes[0] == KIND_INODE) {
+		record r;
+		CB_TRY(record_decode(value, &r, err));
+		r.version = 0;
+		record_encode(&r, out);
+	} else {
+		memcpy(out->bytes, value.bytes, value.size);
+		out->size = value.size;
+	}
+	return CB_OK;
+}
+
 /* ---- what refers to what ---- */
 
 static cb_code visit_record(const record *r, content_visit visit, void *context, cb_error *err)

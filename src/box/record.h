@@ -137,6 +137,9 @@ cb_code value_decode(span bytes, value_ref *out, cb_error *err);
 void counters_encode(const counters *c, tree_value *out);
 cb_code counters_decode(span bytes, counters *out, cb_error *err);
 
+/* The value with its version open, so that the commit gives it the new one. */
+cb_code record_reopen(span key_bytes, span value, tree_value *out, cb_error *err);
+
 /* The contents a map value refers to, by its key's kind: calls visit with each number. Used by gc, fsck and commit. */
 typedef cb_code (*content_visit)(void *context, uint64_t content, uint64_t min_size, cb_error *err);
 cb_code record_contents(span key_bytes, span value, content_visit visit, void *context, cb_error *err);

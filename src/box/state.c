@@ -185,7 +185,10 @@ cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, stat
 	s->root_seq = known->root_seq;
 	s->weight = known->weight;
 	s->overlay = pmap_ref(&known->overlay);
-	CB_TRY(state_replay(cs, s, box, known->seq, head->seq, err));
+	cb_code code = state_replay(cs, s, box, known->seq, head->seq, err);
+	/* Steps in between may have been pruned; what is above them has a root. A hole that is none of prune's is found there too. */
+	if (code == CB_CORRUPT) return state_load(cs, box, head->seq, out, err);
+	if (code != CB_OK) return code;
 	*out = TAKE_PTR(s);
 	return CB_OK;
 }

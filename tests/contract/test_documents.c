@@ -36,6 +36,10 @@ TEST(every_limit_is_listed)
 		CHECK_MSG(strstr(document, row) != NULL, "docs/limits.md lacks: %s", row);
 	}
 	CHECK(count >= 15);
+	for (char *at = document; (at = strstr(at, "| `LIMIT_")); at++) {
+		const char *name = text_of("%.*s", (int)strcspn(at + 3, "`"), at + 3);
+		CHECK_MSG(strstr(header, name) != NULL, "docs/limits.md lists %s, which is no more", name);
+	}
 }
 
 TEST(every_error_code_is_listed)

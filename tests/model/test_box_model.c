@@ -13,7 +13,7 @@ enum { BOXES = 6, STEPS_MAX = 3000, TEXT_FILES = 3, CHECKPOINTS = 8 };
 typedef struct step {
 	model_state *state;
 	bool pruned;
-	bool changed;  /* false: a record only */
+	bool changed; /* false: a record only */
 	bool is_undo, is_redo;
 	uint64_t target;
 } step;
@@ -41,7 +41,7 @@ typedef struct model_box {
 	size_t checkpoint_count;
 	uint64_t quota_bytes, quota_files;
 	blamed blame[TEXT_FILES];
-	bool was_pruned; /* then blame may end early */
+	bool was_pruned;       /* then blame may end early */
 	model_state *versions; /* per path the highest version seen */
 } model_box;
 
@@ -259,11 +259,13 @@ static void one_change(world *w, cb_box *b, const model_state *now, change *out)
 	if (kind < 8) {
 		size_t n = random_text(w, text, sizeof(text));
 		bool append = kind < 2;
-		change_done(out, sim_write(w, s, path, text, n, append), cb_write_file(b, path, text, n, &(cb_write_options){.append = append}, &err), &err);
+		change_done(out, sim_write(w, s, path, text, n, append),
+		            cb_write_file(b, path, text, n, &(cb_write_options){.append = append}, &err), &err);
 	} else if (kind < 14) {
 		const char *text_path = text_paths[below(w, TEXT_FILES)];
 		size_t n = edit_text(w, s, text_path, text, sizeof(text));
-		change_done(out, sim_write(w, s, text_path, text, n, false), cb_write_file(b, text_path, text, n, NULL, &err), &err);
+		change_done(out, sim_write(w, s, text_path, text, n, false), cb_write_file(b, text_path, text, n, NULL, &err),
+		            &err);
 	} else if (kind < 18) {
 		change_done(out, sim_make(w, s, path, CB_DIR, ""), cb_mkdir(b, path, 0755, 0, &err), &err);
 	} else if (kind < 23) {
@@ -314,7 +316,8 @@ static void check_change(world *w, const model_box *m, const change *c, const mo
 	}
 	if ((c->code == CB_OK) == (c->next != NULL)) return;
 	model_tell(&w->trace);
-	test_fail(__FILE__, __LINE__, "%s: the box says %s (%s), the model %s", m->name, cb_code_name(c->code), c->message, c->next ? "yes" : "no");
+	test_fail(__FILE__, __LINE__, "%s: the box says %s (%s), the model %s", m->name, cb_code_name(c->code), c->message,
+	          c->next ? "yes" : "no");
 }
 
 /* ---- steps of the model ---- */
@@ -388,7 +391,8 @@ static void check_versions(world *w, model_box *m, const model_state *actual)
 		const model_entry *e = &actual->entries[i];
 		if (e->type != CB_FILE) continue;
 		model_entry *last = model_find(m->versions, e->path);
-		bool changed = !last || last->size != e->size || memcmp(last->bytes, e->bytes, e->size) != 0 || last->mode != e->mode;
+		bool changed =
+			!last || last->size != e->size || memcmp(last->bytes, e->bytes, e->size) != 0 || last->mode != e->mode;
 		uint64_t highest = last ? last->version : 0;
 		if (last && (e->version < highest || (changed && e->version == highest))) {
 			model_tell(&w->trace);
@@ -497,10 +501,8 @@ static void end_transaction(world *w, model_box *m, model_state *mine)
 	}
 	CHECK_OK(cb_box_commit(m->b, NULL, &r, &err));
 	model_note(&w->trace, "  commit: %" PRIu64, r.seq);
-	if (r.seq)
-		(void)add_step(w, m, mine, true);
-	else
-		CHECK_MODEL(head_of(m), mine, "a transaction that changed nothing");
+	if (r.seq) (void)add_step(w, m, mine, true);
+	else CHECK_MODEL(head_of(m), mine, "a transaction that changed nothing");
 	if (!r.seq) model_free(mine);
 }
 
@@ -586,10 +588,8 @@ static void open_state(world *w, const model_box *m, uint64_t seq, cb_box **out,
 {
 	cb_error err = {0};
 	char address[64];
-	if (chance(w, 20) && seq < m->head)
-		(void)snprintf(address, sizeof(address), "%s@-%" PRIu64, m->name, m->head - seq);
-	else
-		(void)snprintf(address, sizeof(address), "%s@%" PRIu64, m->name, seq);
+	if (chance(w, 20) && seq < m->head) (void)snprintf(address, sizeof(address), "%s@-%" PRIu64, m->name, m->head - seq);
+	else (void)snprintf(address, sizeof(address), "%s@%" PRIu64, m->name, seq);
 	*code = cb_box_open(w->s, address, out, &err);
 	CHECK_MSG(*code == CB_OK || *code == CB_STALE, "%s: %s (%s)", address, cb_code_name(*code), err.message);
 }
@@ -598,7 +598,8 @@ static bool has_links(const model_state *s)
 {
 	for (size_t i = 0; i < s->count; i++)
 		for (size_t k = 0; k < i; k++)
-			if (s->entries[i].type == CB_FILE && s->entries[k].type != 0 && s->entries[i].ino == s->entries[k].ino) return true;
+			if (s->entries[i].type == CB_FILE && s->entries[k].type != 0 && s->entries[i].ino == s->entries[k].ino)
+				return true;
 	return false;
 }
 
@@ -612,7 +613,8 @@ static model_state *sim_restore(world *w, const model_state *now, const model_st
 		const model_entry *e = &from->entries[i];
 		if (!model_within(e->path, path)) continue;
 		const model_entry *was = model_find(now, e->path);
-		(void)model_put(s, e->path, e->type, e->mode, was && was->type == e->type ? was->ino : ++w->inos, e->bytes, e->size);
+		(void)model_put(s, e->path, e->type, e->mode, was && was->type == e->type ? was->ino : ++w->inos, e->bytes,
+		                e->size);
 	}
 	return s;
 }
@@ -631,7 +633,8 @@ static void do_restore(world *w)
 	char path[64];
 	random_path(w, path);
 	/* Names of one file inside and outside of what is restored have no by-path meaning. */
-	bool whole = chance(w, 50) || has_links(from) || has_links(head_of(m)) || !reachable(head_of(m), path) || !reachable(from, path);
+	bool whole =
+		chance(w, 50) || has_links(from) || has_links(head_of(m)) || !reachable(head_of(m), path) || !reachable(from, path);
 	if (!whole && !model_find(from, path) && !model_find(head_of(m), path)) whole = true;
 	model_note(&w->trace, "%s restore %s of %" PRIu64, m->name, whole ? "/" : path, seq);
 	code = cb_restore(m->b, source, whole ? NULL : path, &made, &err);
@@ -860,18 +863,23 @@ static void check_diff(world *w, const model_state *a, const model_state *b, con
 	for (size_t i = 0; i < a->count; i++) {
 		const model_entry *e = &a->entries[i];
 		char now[256];
-		if (e->type == 0 ? told_at(t, e->path, CB_KEYVALUE) && !model_find(b, e->path) : told_at(t, e->path, CB_DELETED) != NULL) continue;
+		if (e->type == 0 ? told_at(t, e->path, CB_KEYVALUE) && !model_find(b, e->path)
+		                 : told_at(t, e->path, CB_DELETED) != NULL)
+			continue;
 		const told *by = moved_by(t, e->path, now);
 		(void)model_put(image, now, e->type, 0, 0, "", 0);
 		const model_entry *there = model_find(b, now);
 		if (!there) diff_wrong(w, t, e->path, "is gone, which was not told");
-		bool said = told_at(t, now, e->type == 0 ? CB_KEYVALUE : CB_MODIFIED) || (by && strcmp(by->old_path, e->path) == 0 && by->modified);
+		bool said = told_at(t, now, e->type == 0 ? CB_KEYVALUE : CB_MODIFIED) ||
+		            (by && strcmp(by->old_path, e->path) == 0 && by->modified);
 		bool differs = there->type != e->type || there->size != e->size || memcmp(there->bytes, e->bytes, e->size) != 0;
 		if (differs != said) diff_wrong(w, t, now, differs ? "differs, which was not told" : "does not differ");
-		if (!differs && there->mode != e->mode && !told_at(t, now, CB_ATTRS) && !by) diff_wrong(w, t, now, "has another mode");
+		if (!differs && there->mode != e->mode && !told_at(t, now, CB_ATTRS) && !by)
+			diff_wrong(w, t, now, "has another mode");
 	}
 	for (size_t i = 0; i < t->count; i++) {
-		if (t->all[i].kind == CB_DELETED && !model_find(a, t->all[i].path)) diff_wrong(w, t, t->all[i].path, "was not there");
+		if (t->all[i].kind == CB_DELETED && !model_find(a, t->all[i].path))
+			diff_wrong(w, t, t->all[i].path, "was not there");
 		if (t->all[i].kind == CB_ADDED || (t->all[i].kind == CB_KEYVALUE && model_find(b, t->all[i].path)))
 			(void)model_put(image, t->all[i].path, 1, 0, 0, "", 0);
 	}
@@ -920,8 +928,8 @@ static cb_code check_line(void *context, const cb_blame_line *line, cb_error *er
 	if (c->m->was_pruned || !alive || by->was_pruned) return CB_OK; /* the trail may end early */
 	if (strcmp(line->box, by->name) == 0 && line->seq == o->seq) return CB_OK;
 	model_tell(&c->w->trace);
-	test_fail(__FILE__, __LINE__, "blame %s:%s line %" PRIu64 ": %s@%" PRIu64 " instead of %s@%" PRIu64, c->m->name, text_paths[c->file],
-	          line->line, line->box, line->seq, by->name, o->seq);
+	test_fail(__FILE__, __LINE__, "blame %s:%s line %" PRIu64 ": %s@%" PRIu64 " instead of %s@%" PRIu64, c->m->name,
+	          text_paths[c->file], line->line, line->box, line->seq, by->name, o->seq);
 }
 
 static void do_blame(world *w)
@@ -931,8 +939,8 @@ static void do_blame(world *w)
 	if (type_at(head_of(c.m), text_paths[c.file]) != CB_FILE) return;
 	CHECK_OK(cb_blame(c.m->b, text_paths[c.file], check_line, &c, &err));
 	if (c.at != c.m->blame[c.file].count) model_tell(&w->trace);
-	CHECK_MSG(c.at == c.m->blame[c.file].count, "blame %s:%s (%s) tells %zu of %zu lines", c.m->name, text_paths[c.file], c.m->was_pruned ? "pruned" : "whole", c.at,
-	          c.m->blame[c.file].count);
+	CHECK_MSG(c.at == c.m->blame[c.file].count, "blame %s:%s (%s) tells %zu of %zu lines", c.m->name, text_paths[c.file],
+	          c.m->was_pruned ? "pruned" : "whole", c.at, c.m->blame[c.file].count);
 }
 
 /* ---- the store ---- */
@@ -954,14 +962,10 @@ static void do_store(world *w)
 	cb_error err = {0};
 	uint64_t kind = below(w, 10);
 	model_note(&w->trace, "store %" PRIu64, kind);
-	if (kind < 4)
-		CHECK_OK(cb_store_gc(w->s, NULL, &err));
-	else if (kind < 5)
-		CHECK_OK(cb_store_vacuum(w->s, &err));
-	else if (kind < 7)
-		reopen(w);
-	else
-		test_store_sound(w->s);
+	if (kind < 4) CHECK_OK(cb_store_gc(w->s, NULL, &err));
+	else if (kind < 5) CHECK_OK(cb_store_vacuum(w->s, &err));
+	else if (kind < 7) reopen(w);
+	else test_store_sound(w->s);
 	for (size_t i = 0; i < BOXES; i++)
 		if (w->boxes[i].used) check_box(w, &w->boxes[i]);
 }
@@ -972,8 +976,9 @@ static const struct {
 	unsigned weight;
 	void (*run)(world *w);
 } deeds[] = {
-	{60, do_change}, {8, do_transaction}, {3, do_record}, {12, do_undo}, {5, do_restore}, {4, do_fork}, {2, do_delete}, {3, do_checkpoint},
-	{2, do_prune}, {2, do_quota}, {6, do_look}, {2, do_log}, {5, do_diff}, {4, do_blame}, {2, do_store},
+	{60, do_change}, {8, do_transaction}, {3, do_record},     {12, do_undo}, {5, do_restore},
+	{4, do_fork},    {2, do_delete},      {3, do_checkpoint}, {2, do_prune}, {2, do_quota},
+	{6, do_look},    {2, do_log},         {5, do_diff},       {4, do_blame}, {2, do_store},
 };
 
 static void one_deed(world *w)
@@ -1013,10 +1018,8 @@ static void run_world(bool memory, uint64_t seed, unsigned length)
 	static world w;
 	w = (world){.rng = {seed}, .memory = memory};
 	(void)test_rand(&w.rng);
-	if (memory)
-		CHECK_OK(cb_store_open(":memory:", NULL, &w.s, &err));
-	else
-		w.s = test_store_open(false);
+	if (memory) CHECK_OK(cb_store_open(":memory:", NULL, &w.s, &err));
+	else w.s = test_store_open(false);
 	model_box *first = &w.boxes[0];
 	*first = (model_box){.used = true, .generation = ++w.generations, .steps = model_alloc(sizeof(step) * STEPS_MAX)};
 	(void)snprintf(first->name, sizeof(first->name), "b%" PRIx64, seed);
@@ -1090,7 +1093,8 @@ TEST_BOTH(fork_outlives_the_root_it_was_read_from)
 	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 8}, NULL, &err)); /* step 14 gets a root */
 	f = must_open(s, "fork");
 	expect_text(f, "/work/a", "odd");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err)); /* and loses it; step 20, the fork point, gets one */
+	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL,
+	                  &err)); /* and loses it; step 20, the fork point, gets one */
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	must_write(f, "/work/b", "new");
 	test_store_sound(s);

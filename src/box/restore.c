@@ -1,0 +1,221 @@
+/*
+ * restore.c: making an older state, or one file or folder of it, the newest, as a new step.
+ *
+ * Versions only grow: what is brought back gets the new state as its version. So after a restore the box equals the source but for
+ * versions, for ever; comparing the two trees again would walk everything that was ever restored. "Try, roll back, try" is what boxes
+ * are for, so the steps are asked first: since the step that was the source, or that last restored it, only the keys in their change
+ * lists can differ.
+ */
+#include "box/history.h"
+
+enum {
+	BACK_STEPS = 1024, /* steps looked through for the last time the box was as the source */
+	BACK_KEYS = 8192,  /* key changes collected meanwhile; more: compare the trees */
+};
+
+/* ---- restore of a whole state ---- */
+
+static cb_code restore_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	txn *t = context;
+	tree_value value;
+	if (key_bytes.bytes[0] == KIND_COUNTERS) {
+		counters c = {0};
+		if (new_value.bytes) CB_TRY(counters_decode(new_value, &c, err));
+		return txn_count(t, (int64_t)(c.files - t->now.files), (int64_t)(c.bytes - t->now.bytes), err);
+	}
+	if (!new_value.bytes) return pmap_put_tombstone(&t->delta, key_bytes, err);
+	/* Equal but for the version: an earlier restore or undo brought it back already, and versions only grow. */
+	if (old_value.bytes) {
+		tree_value before, after;
+		CB_TRY(record_reopen(key_bytes, old_value, &before, err));
+		CB_TRY(record_reopen(key_bytes, new_value, &after, err));
+		if (span_equal(span_make(before.bytes, before.size), span_make(after.bytes, after.size))) return CB_OK;
+	}
+	CB_TRY(record_reopen(key_bytes, new_value, &value, err));
+	return pmap_put(&t->delta, key_bytes, span_make(value.bytes, value.size), err);
+}
+
+/* Walks back from the head, collecting changed keys, to a step after which the box was as the source. */
+typedef struct looking_back {
+	uint64_t box, seq; /* the source */
+	pmap keys;
+	size_t steps;
+	bool found;
+} looking_back;
+
+static cb_code collect_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)old_value;
+	(void)new_value;
+	looking_back *l = context;
+	if (pmap_count(&l->keys) >= BACK_KEYS) return CB_INTERRUPTED;
+	return pmap_put_tombstone(&l->keys, key_bytes, err);
+}
+
+static cb_code look_at_step(void *context, const store_step *step, cb_error *err)
+{
+	looking_back *l = context;
+	bool is_source = step->box == l->box && step->seq == l->seq;
+	bool starts_there = step->seq == 0 && strcmp(step->kind, "fork") == 0;
+	bool restored_it = strcmp(step->kind, "restore") == 0 && step->params.size == 0 && !step->params_content;
+	bool from_there = (starts_there || restored_it) && step->other_box == l->box && step->other_seq == l->seq;
+	l->found = is_source || from_there;
+	bool large = step->weight && !step->has_changes;
+	if (l->found || large || ++l->steps > BACK_STEPS || pmap_count(&l->keys) >= BACK_KEYS) return CB_INTERRUPTED;
+	return step->has_changes ? tree_changes_decode(step->changes, collect_key, l, err) : CB_OK;
+}
+
+/* Only the collected keys can differ. */
+static cb_code restore_keys(txn *t, const looking_back *l, const tree_view *head, const tree_view *from, cb_error *err)
+{
+	pmap_cursor c;
+	span k, ignored;
+	bool tombstone;
+	for (pmap_seek(&c, &l->keys, (span){0}); pmap_cursor_get(&c, &k, &ignored, &tombstone); pmap_cursor_next(&c)) {
+		tree_value now, then;
+		cb_code has_now = tree_get(head, k, &now, err), has_then = tree_get(from, k, &then, err);
+		if (has_now != CB_OK && has_now != CB_NOTFOUND) return has_now;
+		if (has_then != CB_OK && has_then != CB_NOTFOUND) return has_then;
+		span a = has_now == CB_OK ? span_make(now.bytes, now.size) : (span){0};
+		span b = has_then == CB_OK ? span_make(then.bytes, then.size) : (span){0};
+		if (a.bytes || b.bytes) CB_TRY(restore_key(t, k, a, b, err));
+	}
+	return CB_OK;
+}
+
+static cb_code restore_whole(op *o, const tree_view *from, uint64_t box, uint64_t seq, cb_error *err)
+{
+	txn *t = o->t;
+	tree_view head = state_view(t->cs, t->base);
+	looking_back l = {.box = box, .seq = seq};
+	cb_code code = store_step_walk(t->cs->s, o->b->row.id, t->base->seq, 0, true, look_at_step, &l, err);
+	if (code == CB_OK && l.found) code = restore_keys(t, &l, &head, from, err);
+	if (code == CB_OK && !l.found) code = tree_diff(&head, from, restore_key, t, err);
+	pmap_done(&l.keys);
+	return code;
+}
+
+/* ---- restore of one path ---- */
+
+static cb_code restore_entry(txn *t, const tree_view *from, uint64_t parent, span name, const inode *source, cb_error *err);
+
+typedef struct name_row {
+	uint8_t size;
+	uint8_t name[LIMIT_NAME_BYTES];
+} name_row;
+
+static cb_code collect_names(const tree_view *v, uint64_t dir, buf *out, cb_error *err)
+{
+	key prefix = key_prefix(KIND_ENTRY, dir);
+	AUTO_CURSOR tree_cursor *c = NULL;
+	CB_TRY(tree_cursor_open(v, key_span(&prefix), &c, err));
+	span k, value;
+	while (tree_cursor_get(c, &k, &value) && span_starts(k, key_span(&prefix))) {
+		name_row n = {.size = (uint8_t)(k.size - prefix.size)};
+		memcpy(n.name, k.bytes + prefix.size, n.size);
+		CB_TRY(buf_append(out, &n, sizeof(n), err));
+		CB_TRY(tree_cursor_next(c, err));
+	}
+	return CB_OK;
+}
+
+/* Entries of a folder made as in the source. Depth is bounded by LIMIT_TREE_DEPTH of the source's paths. */
+static cb_code restore_dir(txn *t, const tree_view *from, uint64_t dir, uint64_t source_dir, cb_error *err)
+{
+	AUTO_BUF buf now = BUF_INIT(SIZE_MAX), then = BUF_INIT(SIZE_MAX);
+	tree_view v = txn_view(t);
+	CB_TRY(collect_names(&v, dir, &now, err));
+	CB_TRY(collect_names(from, source_dir, &then, err));
+	const name_row *have = (const name_row *)(const void *)now.bytes, *want = (const name_row *)(const void *)then.bytes;
+	for (size_t i = 0; i < now.size / sizeof(name_row); i++) {
+		inode node;
+		cb_code code = inode_at(from, source_dir, span_make(have[i].name, have[i].size), &node, NULL, err);
+		if (code == CB_NOTFOUND) code = restore_entry(t, from, dir, span_make(have[i].name, have[i].size), NULL, err);
+		if (code != CB_OK) return code;
+	}
+	for (size_t i = 0; i < then.size / sizeof(name_row); i++) {
+		inode node;
+		span name = span_make(want[i].name, want[i].size);
+		CB_TRY(inode_at(from, source_dir, name, &node, NULL, err));
+		CB_TRY(restore_entry(t, from, dir, name, &node, err));
+	}
+	return CB_OK;
+}
+
+/* Everything of an inode but its place: data, mode, times, attributes. */
+static cb_code restore_into(txn *t, const tree_view *from, inode *target, const inode *source, cb_error *err)
+{
+	inode_changed(t, target, false);
+	if (target->rec.type != CB_DIR) CB_TRY(data_drop(t, target, err));
+	CB_TRY(inode_delete_keys(t, target->rec.ino, KIND_ATTR, err));
+	CB_TRY(inode_delete_keys(t, target->rec.ino, KIND_TAG, err));
+	return inode_copy_into(t, from, &source->rec, target, err);
+}
+
+static cb_code restore_new(txn *t, const tree_view *from, uint64_t parent, span name, const inode *source, cb_error *err)
+{
+	return tree_copy(t, from, source, parent, name, err);
+}
+
+static cb_code restore_entry(txn *t, const tree_view *from, uint64_t parent, span name, const inode *source, cb_error *err)
+{
+	tree_view v = txn_view(t);
+	inode target;
+	cb_code found = inode_at(&v, parent, name, &target, NULL, err);
+	if (found != CB_OK && found != CB_NOTFOUND) return found;
+	if (!source) return found == CB_OK ? tree_remove(t, parent, name, &target, err) : CB_OK;
+	if (found == CB_NOTFOUND) return restore_new(t, from, parent, name, source, err);
+	if (target.rec.type != source->rec.type) {
+		CB_TRY(tree_remove(t, parent, name, &target, err));
+		return restore_new(t, from, parent, name, source, err);
+	}
+	if (target.rec.ino == source->rec.ino && target.rec.version == source->rec.version && target.rec.type != CB_DIR)
+		return CB_OK;
+	if (target.rec.type != CB_DIR) return restore_into(t, from, &target, source, err);
+	if (target.rec.mode != source->rec.mode) CB_TRY(restore_into(t, from, &target, source, err));
+	return restore_dir(t, from, target.rec.ino, source->rec.ino, err);
+}
+
+static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const char *path, cb_error *err)
+{
+	resolved there, here;
+	CB_TRY(path_resolve(source, from, path, 0, GATE_READ, &there, err));
+	CB_TRY(path_make_parents(o, path, err));
+	tree_view v = txn_view(o->t);
+	CB_TRY(path_resolve(o->b, &v, path, 0, GATE_CREATE, &here, err));
+	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);
+	if (here.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be restored by this name", path);
+	return restore_entry(o->t, from, here.parent, resolved_name(&here), there.exists ? &there.node : NULL, err);
+}
+
+cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)
+{
+	if (b->cs != source->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
+	if (b == source)
+		return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance '%s@-1'",
+		                  b->row.name);
+	AUTO_SNAPSHOT snapshot from = {0};
+	CB_TRY(box_enter(source, err));
+	cb_code flushed = box_flush(source, false, err);
+	if (flushed == CB_OK && source->txn)
+		flushed = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", source->row.name);
+	if (flushed == CB_OK) snapshot_take(source, &from);
+	uint64_t source_box = source->row.id, source_seq = source->head->seq;
+	CB_TRY(box_leave(source, flushed));
+	op o;
+	cb_commit_result result = {0};
+	CB_TRY(op_begin(&o, b, "restore", path ? path : "", err));
+	o.t->other_box = source_box;
+	o.t->other_seq = source_seq;
+	bool whole = !path || strcmp(path, "/") == 0;
+	uint64_t still_there = 0;
+	cb_code code = o.own ? CB_OK : cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
+	/* Under the writer lock: a state whose step exists is whole, and gc leaves what it holds. */
+	if (code == CB_OK) code = step_exists(b->cs, source_box, source_seq, &still_there, err);
+	if (code == CB_OK && whole) code = restore_whole(&o, &from.v, source_box, source_seq, err);
+	if (code == CB_OK && !whole) code = restore_path(&o, source, &from.v, path, err);
+	code = op_end(&o, code, &result, err);
+	if (code == CB_OK && out_seq) *out_seq = result.seq;
+	return code;
+}
