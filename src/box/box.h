@@ -64,8 +64,8 @@ struct cb_store {
 	store *s;
 	tree_nodes nodes;
 	struct gate *gate;
-	/* Heads as last seen by any handle, so that opening or forking a box in use replays nothing. Only a start: whoever takes one compares
-	 * it with the head's row. */
+	/* Heads as last seen by any handle, so that opening or forking a box in use replays nothing. Only a start: whoever takes one
+	 * compares it with the head's row. */
 	pthread_mutex_t known_lock;
 	state *known[KNOWN_HEADS];
 };
