@@ -3,8 +3,8 @@
  *
  * A small step here is the replacement of one of 1,000 files (20 folders) by 200 other bytes. 100,000 of them (10,000 in the quick run)
  * are written, 90 % are pruned, then gc and vacuum. The comparison is a fresh store in which the same 1,000 files were written and then
- * changed by as many steps as were kept, collected and vacuumed too: what the pruned store would hold had the rest never been. Sizes are of closed
- * stores.
+ * changed by as many steps as were kept, collected and vacuumed too: what the pruned store would hold had the rest never been. Sizes
+ * are of closed stores.
  */
 #include "bench.h"
 

@@ -150,6 +150,7 @@ struct cb_box {
 	txn *txn;       /* explicit, or the running step of open files; NULL: none */
 	char *who;
 	cb_file *open_files; /* a list */
+	bool closing;
 };
 
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */

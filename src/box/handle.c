@@ -38,6 +38,7 @@ void cb_box_close(cb_box *b)
 {
 	if (!b) return;
 	assert(!b->open_files);
+	b->closing = true;
 	(void)box_flush(b, false, NULL);
 	txn_destroy(b->txn);
 	state_unref(b->head);
@@ -93,7 +94,10 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 	if (!b->txn || b->txn->explicit_) return CB_OK;
 	txn *t = TAKE_PTR(b->txn);
 	cb_code code = txn_commit(b, t, sync, NULL, err);
-	txn_destroy(t);
+	/* For lack of room or a lock it is tried again with the next call; a conflict is settled (kept as a fork). */
+	bool again = code != CB_OK && code != CB_CONFLICT && code != CB_FORKED && !b->closing;
+	if (again) b->txn = t;
+	else txn_destroy(t);
 	return code;
 }
 
@@ -101,8 +105,14 @@ cb_code box_enter(cb_box *b, cb_error *err)
 {
 	(void)pthread_mutex_lock(&b->lock);
 	cb_code code = CB_OK;
-	if (b->txn && !b->txn->explicit_ && clock_now(store_clock(b->cs->s)) - b->txn->last_write_ns > QUIET_NS)
+	int64_t now = b->txn && !b->txn->explicit_ ? clock_now(store_clock(b->cs->s)) : 0;
+	if (now && now - b->txn->last_write_ns > QUIET_NS) {
 		code = box_flush(b, false, err);
+		if (code != CB_OK && b->txn) { /* what was written is still there and can be read; try again after another second */
+			b->txn->last_write_ns = now;
+			code = CB_OK;
+		}
+	}
 	if (code == CB_OK && !b->txn) code = box_refresh(b, err);
 	if (code != CB_OK) (void)pthread_mutex_unlock(&b->lock);
 	return code;
