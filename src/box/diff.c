@@ -13,21 +13,34 @@ typedef struct change_row {
 	char *path, *old_path; /* owned */
 } change_row;
 
+/* The folder whose path was asked for last: changes come in heaps. */
+typedef struct folder_path {
+	uint64_t ino; /* 0: none */
+	buf text;
+} folder_path;
+
 typedef struct diffing {
 	cb_store *cs;
 	const tree_view *a, *b;
-	buf inos; /* uint64_t */
+	buf inos; /* uint64_t: number << 1, + 1 when an attribute or tag changed */
 	buf rows; /* change_row */
+	folder_path near_a, near_b;
 } diffing;
 
 /* ---- which inodes ---- */
+
+static cb_code add_ino(diffing *d, uint64_t ino, bool attrs, cb_error *err)
+{
+	uint64_t packed = ino << 1 | attrs;
+	return buf_append(&d->inos, &packed, sizeof(packed), err);
+}
 
 static cb_code add_value_ino(diffing *d, span value, cb_error *err)
 {
 	if (!value.bytes) return CB_OK;
 	entry e;
 	CB_TRY(entry_decode(value, &e, err));
-	return buf_append(&d->inos, &e.rec.ino, sizeof(uint64_t), err);
+	return add_ino(d, e.rec.ino, false, err);
 }
 
 static cb_code row_add(diffing *d, const change_row *row, cb_error *err)
@@ -64,7 +77,7 @@ static cb_code gather(void *context, span key_bytes, span old_value, span new_va
 	case KIND_COUNTERS:
 		return CB_OK;
 	default:
-		return buf_append(&d->inos, &parts.ino, sizeof(uint64_t), err);
+		return add_ino(d, parts.ino, parts.kind == KIND_ATTR || parts.kind == KIND_TAG, err);
 	}
 }
 
@@ -85,8 +98,19 @@ static void places_done(places *p)
 
 typedef struct placing {
 	const tree_view *v;
+	folder_path *near;
 	places *out;
 } placing;
+
+static cb_code folder_path_get(folder_path *near, const tree_view *v, uint64_t ino, cb_error *err)
+{
+	if (near->ino == ino) return CB_OK;
+	near->ino = 0;
+	near->text.size = 0;
+	CB_TRY(inode_path(v, ino, &near->text, err));
+	near->ino = ino;
+	return CB_OK;
+}
 
 static cb_code add_place(void *context, span key_bytes, span value, cb_error *err)
 {
@@ -96,7 +120,8 @@ static cb_code add_place(void *context, span key_bytes, span value, cb_error *er
 	CB_TRY(key_parse(key_bytes, &parts, err));
 	buf path = BUF_INIT(1 << 20);
 	char *text = NULL;
-	cb_code code = inode_path(w->v, parts.parent, &path, err);
+	cb_code code = folder_path_get(w->near, w->v, parts.parent, err);
+	if (code == CB_OK) code = buf_append(&path, w->near->text.bytes, w->near->text.size, err);
 	if (code == CB_OK && path.size > 1) code = buf_append_byte(&path, '/', err);
 	if (code == CB_OK) code = buf_append(&path, parts.name.bytes, parts.name.size, err);
 	if (code == CB_OK) code = buf_take(&path, &text, NULL, err);
@@ -107,10 +132,10 @@ static cb_code add_place(void *context, span key_bytes, span value, cb_error *er
 	return code;
 }
 
-static cb_code places_load(const tree_view *v, uint64_t ino, places *out, cb_error *err)
+static cb_code places_load(const tree_view *v, folder_path *near, uint64_t ino, places *out, cb_error *err)
 {
 	*out = (places){.paths = BUF_INIT(SIZE_MAX)};
-	placing w = {v, out};
+	placing w = {v, near, out};
 	cb_code code = inode_find(v, ino, &out->node, err);
 	if (code == CB_NOTFOUND) return CB_OK;
 	out->present = code == CB_OK;
@@ -123,23 +148,9 @@ static cb_code places_load(const tree_view *v, uint64_t ino, places *out, cb_err
 	return code;
 }
 
-static cb_code any_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+static bool attrs_differ(const record *a, const record *b)
 {
-	(void)key_bytes;
-	(void)old_value;
-	(void)new_value;
-	(void)err;
-	*(bool *)context = true;
-	return CB_INTERRUPTED;
-}
-
-static cb_code attrs_differ(diffing *d, const record *a, const record *b, bool *out, cb_error *err)
-{
-	*out = a->mode != b->mode || (a->type != CB_DIR && (a->mtime_ns != b->mtime_ns || a->atime_ns != b->atime_ns));
-	key attrs = key_prefix(KIND_ATTR, a->ino), tags = key_prefix(KIND_TAG, a->ino);
-	if (!*out) CB_TRY(tree_diff_prefix(d->a, d->b, key_span(&attrs), any_key, out, err));
-	if (!*out) CB_TRY(tree_diff_prefix(d->a, d->b, key_span(&tags), any_key, out, err));
-	return CB_OK;
+	return a->mode != b->mode || (a->type != CB_DIR && (a->mtime_ns != b->mtime_ns || a->atime_ns != b->atime_ns));
 }
 
 static cb_code data_differ(diffing *d, const record *a, const record *b, bool *out, cb_error *err)
@@ -211,13 +222,13 @@ static cb_code tell_links(diffing *d, const places *a, const places *b, bool cha
 }
 
 /* The inode exists on both sides: same places, moved, or links added and taken away. */
-static cb_code tell_both(diffing *d, places *a, places *b, cb_error *err)
+static cb_code tell_both(diffing *d, places *a, places *b, bool attrs, cb_error *err)
 {
 	char **pa = (char **)(void *)a->paths.bytes, **pb = (char **)(void *)b->paths.bytes;
 	size_t na = a->paths.size / sizeof(char *), nb = b->paths.size / sizeof(char *);
-	bool data = false, attrs = false;
+	bool data = false;
 	CB_TRY(data_differ(d, &a->node.rec, &b->node.rec, &data, err));
-	CB_TRY(attrs_differ(d, &a->node.rec, &b->node.rec, &attrs, err));
+	attrs = attrs || attrs_differ(&a->node.rec, &b->node.rec);
 	cb_change_kind kind = data ? CB_MODIFIED : CB_ATTRS;
 	if (na == 1 && nb == 1) {
 		bool moved = false;
@@ -237,12 +248,12 @@ static cb_code tell_all(diffing *d, cb_change_kind kind, places *p, cb_error *er
 	return CB_OK;
 }
 
-static cb_code tell_inode(diffing *d, uint64_t ino, cb_error *err)
+static cb_code tell_inode(diffing *d, uint64_t ino, bool attrs, cb_error *err)
 {
 	places a = {0}, b = {0};
-	cb_code code = places_load(d->a, ino, &a, err);
-	if (code == CB_OK) code = places_load(d->b, ino, &b, err);
-	if (code == CB_OK && a.present && b.present) code = tell_both(d, &a, &b, err);
+	cb_code code = places_load(d->a, &d->near_a, ino, &a, err);
+	if (code == CB_OK) code = places_load(d->b, &d->near_b, ino, &b, err);
+	if (code == CB_OK && a.present && b.present) code = tell_both(d, &a, &b, attrs, err);
 	if (code == CB_OK && a.present && !b.present) code = tell_all(d, CB_DELETED, &a, err);
 	if (code == CB_OK && !a.present && b.present) code = tell_all(d, CB_ADDED, &b, err);
 	places_done(&a);
@@ -310,8 +321,10 @@ static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, v
 	uint64_t *inos = (uint64_t *)(void *)d->inos.bytes;
 	size_t n = d->inos.size / sizeof(uint64_t);
 	if (n) qsort(inos, n, sizeof(uint64_t), u64_compare);
-	for (size_t i = 0; i < n; i++)
-		if (i == 0 || inos[i] != inos[i - 1]) CB_TRY(tell_inode(d, inos[i], err));
+	for (size_t i = 0; i < n; i++) { /* of one inode the entry with the attribute bit comes last */
+		bool last = i + 1 == n || inos[i + 1] >> 1 != inos[i] >> 1;
+		if (last) CB_TRY(tell_inode(d, inos[i] >> 1, inos[i] & 1, err));
+	}
 	change_row *rows = (change_row *)(void *)d->rows.bytes;
 	n = d->rows.size / sizeof(change_row);
 	for (size_t i = 0; i < n; i++)
@@ -327,6 +340,7 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
 	AUTO_FREE char *within = path ? path_clean(path) : NULL;
 	if (path && !within) return cb_err_nomem(err);
 	diffing d = {.cs = cs, .a = a, .b = b, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
+	d.near_a.text = d.near_b.text = BUF_INIT(1 << 20);
 	cb_code code = diff_run(&d, within, visit, context, err);
 	change_row *rows = (change_row *)(void *)d.rows.bytes;
 	for (size_t i = 0; i < d.rows.size / sizeof(change_row); i++) {
@@ -334,6 +348,8 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
 		free(rows[i].old_path);
 	}
 	buf_done(&d.inos);
+	buf_done(&d.near_a.text);
+	buf_done(&d.near_b.text);
 	buf_done(&d.rows);
 	return code;
 }

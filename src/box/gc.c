@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 enum {
-	THIN_WEIGHT = 4096, /* key changes between kept roots of old steps: opening one replays at most so many */
+	THIN_WEIGHT = 1024, /* key changes between kept roots of old steps: opening one replays at most so many */
 	PAGE = 256,
 	SETTLE_BATCH = 64, /* heads written under one hold of the writer lock */
 };

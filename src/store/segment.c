@@ -200,7 +200,10 @@ static cb_code create_numbered(segments *g, uint64_t number, cb_error *err)
 	if (fd < 0 && errno == EEXIST) return CB_EXISTS;
 	if (fd < 0) return cb_err_errno(err, errno, "making '%s'", path);
 	saw_open(g, path, fd, 0);
-	cb_code code = fchmod(fd, 0600) == 0 ? lock_byte_try(fd, 0, err) : cb_err_errno(err, errno, "making '%s'", path);
+	/* Between our open and our lock a gc may find the file unclaimed and empty, and take it away: then another number. */
+	struct stat st;
+	if (lock_byte_try(fd, 0, NULL) != CB_OK || fstat(fd, &st) != 0 || st.st_nlink == 0) return CB_EXISTS;
+	cb_code code = fchmod(fd, 0600) == 0 ? CB_OK : cb_err_errno(err, errno, "making '%s'", path);
 	uint8_t header[HEADER_BYTES];
 	header_build(g, number, header);
 	if (code == CB_OK) code = write_at(g, fd, number, header, sizeof header, 0, err);

@@ -810,6 +810,7 @@ typedef struct told {
 	cb_change_kind kind;
 	char path[128], old_path[128];
 	bool modified;
+	bool replaced; /* another inode at the same path: it stays there, whatever became of the folders above */
 } told;
 
 typedef struct telling {
@@ -824,6 +825,7 @@ static cb_code hear(void *context, const cb_change *c, cb_error *err)
 	CHECK(t->count < 1000);
 	told *n = &t->all[t->count++];
 	*n = (told){.kind = c->kind, .modified = c->modified};
+	n->replaced = !c->old_path && c->has_old && c->has_new && c->kind != CB_KEYVALUE && c->old_info.ino != c->new_info.ino;
 	(void)snprintf(n->path, sizeof(n->path), "%s%s", c->kind == CB_KEYVALUE ? "key " : "", c->path);
 	if (c->old_path) (void)snprintf(n->old_path, sizeof(n->old_path), "%s", c->old_path);
 	return CB_OK;
@@ -848,6 +850,13 @@ static const told *moved_by(const telling *t, const char *path, char out[256])
 	return best;
 }
 
+static bool is_replaced(const telling *t, const char *path)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (t->all[i].replaced && strcmp(t->all[i].path, path) == 0) return true;
+	return false;
+}
+
 static void diff_wrong(world *w, const telling *t, const char *path, const char *what)
 {
 	model_tell(&w->trace);
@@ -867,6 +876,10 @@ static void check_diff(world *w, const model_state *a, const model_state *b, con
 		                 : told_at(t, e->path, CB_DELETED) != NULL)
 			continue;
 		const told *by = moved_by(t, e->path, now);
+		if (is_replaced(t, e->path)) {
+			by = NULL;
+			(void)snprintf(now, sizeof(now), "%s", e->path);
+		}
 		(void)model_put(image, now, e->type, 0, 0, "", 0);
 		const model_entry *there = model_find(b, now);
 		if (!there) diff_wrong(w, t, e->path, "is gone, which was not told");

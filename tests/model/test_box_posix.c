@@ -896,7 +896,7 @@ static void in_child(bool rooted, void (*body)(pair *p))
 
 static void body_random(pair *p)
 {
-	run_rounds(p, (p->rooted ? 500 : 250) * test_soak());
+	run_rounds(p, (p->rooted ? 300 : 150) * test_soak());
 }
 
 TEST_LIMIT(rooted, 60)
