@@ -39,6 +39,7 @@ static cb_code restore_key(void *context, span key_bytes, span old_value, span n
 /* Walks back from the head, collecting changed keys, to a step after which the box was as the source. */
 typedef struct looking_back {
 	uint64_t box, seq; /* the source */
+	uint64_t next;     /* the step to come; another one follows a gap, whose changes nobody knows */
 	pmap keys;
 	size_t steps;
 	bool found;
@@ -56,6 +57,8 @@ static cb_code collect_key(void *context, span key_bytes, span old_value, span n
 static cb_code look_at_step(void *context, const store_step *step, cb_error *err)
 {
 	looking_back *l = context;
+	if (step->seq != l->next) return CB_INTERRUPTED;
+	l->next--;
 	bool is_source = step->box == l->box && step->seq == l->seq;
 	bool starts_there = step->seq == 0 && strcmp(step->kind, "fork") == 0;
 	bool restored_it = strcmp(step->kind, "restore") == 0 && step->params.size == 0 && !step->params_content;
@@ -88,7 +91,7 @@ static cb_code restore_whole(op *o, const tree_view *from, uint64_t box, uint64_
 {
 	txn *t = o->t;
 	tree_view head = state_view(t->cs, t->base);
-	looking_back l = {.box = box, .seq = seq};
+	looking_back l = {.box = box, .seq = seq, .next = t->base->seq};
 	cb_code code = store_step_walk(t->cs->s, o->b->row.id, t->base->seq, 0, true, look_at_step, &l, err);
 	if (code == CB_OK && l.found) code = restore_keys(t, &l, &head, from, err);
 	if (code == CB_OK && !l.found) code = tree_diff(&head, from, restore_key, t, err);
