@@ -1,8 +1,8 @@
 /*
  * merge_place.c: deletions, moves and additions of a merge.
  *
- * All by the ordinary operations of inode.c on a transaction over ours, so every invariant holds at every moment. What theirs moved is parked
- * at the root under names no path can hold, so that swaps and chains of renames work whatever their order.
+ * All by the ordinary operations of inode.c on a transaction over ours, so every invariant holds at every moment. What theirs moved is
+ * parked at the root under names no path can hold, so that swaps and chains of renames work whatever their order.
  */
 #include "box/merge_impl.h"
 
@@ -99,6 +99,20 @@ cb_code merge_park_moves(merge *m, cb_error *err)
 	return CB_OK;
 }
 
+/* The last name goes: theirs must have given the file a new one, which becomes the first of its places. When each side took away what the
+ * other left, that is a conflict. */
+static cb_code last_name(merge *m, item *it, bool *away, cb_error *err)
+{
+	for (size_t i = 0; i < it->theirs.count; i++) {
+		if (merge_place_in(&it->base, &it->theirs.places[i])) continue;
+		place first = it->theirs.places[0];
+		it->theirs.places[0] = it->theirs.places[i];
+		it->theirs.places[i] = first;
+		return CB_OK;
+	}
+	return merge_conflict_at(m, it, "each side took away another of its names", away, err);
+}
+
 /* Of a file with several names, those that theirs took away; before anything is placed, so that the names are free. The last one is
  * parked when theirs has the file elsewhere. */
 cb_code merge_drop_links(merge *m, item *it, cb_error *err)
@@ -116,6 +130,9 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 		if (node.rec.links > 1) {
 			CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
 		} else {
+			bool away = true;
+			CB_TRY(last_name(m, it, &away, err));
+			if (!away) continue;
 			CB_TRY(inode_move(m->t, at->parent, place_name(at), INO_ROOT, span_make(name, size), err));
 			it->moving = true;
 		}

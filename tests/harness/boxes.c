@@ -1,6 +1,8 @@
 /* boxes.c: see boxes.h. */
 #include "harness/boxes.h"
 
+#include <pthread.h>
+
 #include "base/buf.h"
 #include "base/hash.h"
 
@@ -30,10 +32,13 @@ cb_store *test_store_reopen(void)
 
 void *test_keep(void *p)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static void **kept;
 	static size_t count;
+	(void)pthread_mutex_lock(&lock);
 	if (count % 256 == 0) kept = realloc(kept, (count + 256) * sizeof(*kept));
 	kept[count++] = p;
+	(void)pthread_mutex_unlock(&lock);
 	return p;
 }
 
