@@ -241,7 +241,9 @@ enum {
 /* A handle stays on its file through renames made anywhere, and after unlink until it is closed. Writes are seen at once through the
  * same box handle; they become a step at cb_close, cb_fsync, or when a second has passed since the last write and the box is used again. */
 CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err);
-CB_API cb_code cb_close(cb_file *file, cb_error *err); /* the handle is gone whatever is returned; accepts NULL */
+/* The handle is gone whatever is returned; when its step cannot be committed it is dropped (cb_fsync first to be able to try again).
+ * Accepts NULL. */
+CB_API cb_code cb_close(cb_file *file, cb_error *err);
 CB_API cb_code cb_read(cb_file *file, void *to, size_t size, size_t *out_size, cb_error *err);
 CB_API cb_code cb_write(cb_file *file, const void *bytes, size_t size, cb_error *err); /* all of it or an error */
 CB_API cb_code cb_pread(cb_file *file, void *to, size_t size, uint64_t offset, size_t *out_size, cb_error *err);

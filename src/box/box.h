@@ -161,6 +161,8 @@ tree_view box_view(const cb_box *b);
 cb_code box_refresh(cb_box *b, cb_error *err);
 /* Commits the running step of open files, if there is one (not an explicit transaction). */
 cb_code box_flush(cb_box *b, bool sync, cb_error *err);
+/* Drops it instead. */
+void box_drop_running(cb_box *b);
 /* What the handle sees now, kept while a visitor runs and perhaps changes the box. Take between enter and leave. */
 typedef struct snapshot {
 	state *base;

@@ -166,6 +166,13 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 	return CB_OK;
 }
 
+static bool any_writer(const cb_box *b)
+{
+	for (const cb_file *f = b->open_files; f; f = f->next)
+		if (f->flags & CB_WRITE) return true;
+	return false;
+}
+
 cb_code cb_close(cb_file *f, cb_error *err)
 {
 	if (!f) return CB_OK;
@@ -175,6 +182,8 @@ cb_code cb_close(cb_file *f, cb_error *err)
 	while (*at != f) at = &(*at)->next;
 	*at = f->next;
 	cb_code code = f->flags & CB_WRITE ? box_flush(b, false, err) : CB_OK;
+	/* Nobody is left who could try again, and a call that failed must not happen later. */
+	if (code != CB_OK && !any_writer(b)) box_drop_running(b);
 	file_destroy(f);
 	return box_leave(b, code);
 }

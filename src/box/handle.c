@@ -101,6 +101,11 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 	return code;
 }
 
+void box_drop_running(cb_box *b)
+{
+	if (b->txn && !b->txn->explicit_) txn_destroy(TAKE_PTR(b->txn));
+}
+
 cb_code box_enter(cb_box *b, cb_error *err)
 {
 	(void)pthread_mutex_lock(&b->lock);

@@ -1,6 +1,6 @@
 /*
- * merge_impl.h: what the files of the merge share. merge.c finds and decides, merge_place.c deletes, moves and adds, merge_fields.c merges what
- * both sides have. See merge.c for the idea and the order of work.
+ * merge_impl.h: what the files of the merge share. merge.c finds and decides, merge_place.c deletes, moves and adds, merge_fields.c
+ * merges what both sides have. See merge.c for the idea and the order of work.
  */
 #ifndef BOX_MERGE_IMPL_H
 #define BOX_MERGE_IMPL_H
