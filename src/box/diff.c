@@ -83,69 +83,90 @@ static cb_code gather(void *context, span key_bytes, span old_value, span new_va
 
 /* ---- one inode ---- */
 
-typedef struct places {
-	buf paths; /* char *, owned */
-	inode node;
-	bool present;
-} places;
+/* One name of an inode. */
+typedef struct spot {
+	uint64_t parent;
+	uint8_t size;
+	uint8_t name[LIMIT_NAME_BYTES];
+} spot;
 
-static void places_done(places *p)
-{
-	char **all = (char **)(void *)p->paths.bytes;
-	for (size_t i = 0; i < p->paths.size / sizeof(char *); i++) free(all[i]);
-	buf_done(&p->paths);
-}
-
-typedef struct placing {
+/* An inode as one side sees it. The root has no spot. */
+typedef struct side {
 	const tree_view *v;
 	folder_path *near;
-	places *out;
-} placing;
+	buf spots;
+	inode node;
+	bool present;
+} side;
 
-static cb_code folder_path_get(folder_path *near, const tree_view *v, uint64_t ino, cb_error *err)
+static size_t spot_count(const side *s)
 {
-	if (near->ino == ino) return CB_OK;
-	near->ino = 0;
-	near->text.size = 0;
-	CB_TRY(inode_path(v, ino, &near->text, err));
-	near->ino = ino;
-	return CB_OK;
+	return s->spots.size / sizeof(spot);
 }
 
-static cb_code add_place(void *context, span key_bytes, span value, cb_error *err)
+static const spot *spot_at(const side *s, size_t i)
+{
+	return (const spot *)(const void *)s->spots.bytes + i;
+}
+
+static bool spot_equal(const spot *a, const spot *b)
+{
+	return a->parent == b->parent && span_equal(span_make(a->name, a->size), span_make(b->name, b->size));
+}
+
+static bool spot_in(const side *s, const spot *p)
+{
+	for (size_t i = 0; i < spot_count(s); i++)
+		if (spot_equal(spot_at(s, i), p)) return true;
+	return false;
+}
+
+static cb_code add_spot(void *context, span key_bytes, span value, cb_error *err)
 {
 	(void)value;
-	const placing *w = context;
 	key_parts parts;
 	CB_TRY(key_parse(key_bytes, &parts, err));
-	buf path = BUF_INIT(1 << 20);
-	char *text = NULL;
-	cb_code code = folder_path_get(w->near, w->v, parts.parent, err);
-	if (code == CB_OK) code = buf_append(&path, w->near->text.bytes, w->near->text.size, err);
-	if (code == CB_OK && path.size > 1) code = buf_append_byte(&path, '/', err);
-	if (code == CB_OK) code = buf_append(&path, parts.name.bytes, parts.name.size, err);
-	if (code == CB_OK) code = buf_take(&path, &text, NULL, err);
-	buf_done(&path);
-	if (code != CB_OK) return code;
-	code = buf_append(&w->out->paths, &text, sizeof(text), err);
-	if (code != CB_OK) free(text);
+	spot p = {.parent = parts.parent, .size = (uint8_t)parts.name.size};
+	memcpy(p.name, parts.name.bytes, parts.name.size);
+	return buf_append(context, &p, sizeof(p), err);
+}
+
+static cb_code side_load(side *s, uint64_t ino, cb_error *err)
+{
+	cb_code code;
+	if (ino == INO_ROOT) {
+		code = inode_find(s->v, ino, &s->node, err);
+	} else {
+		CB_TRY(inode_keys(s->v, ino, KIND_NAME, add_spot, &s->spots, err));
+		if (spot_count(s) == 0) return CB_OK;
+		const spot *first = spot_at(s, 0);
+		code = inode_at(s->v, first->parent, span_make(first->name, first->size), &s->node, NULL, err);
+	}
+	if (code == CB_NOTFOUND)
+		return cb_err_set(err, CB_CORRUPT, "inode %llu is not where its name says: run fsck", (unsigned long long)ino);
+	s->present = code == CB_OK;
 	return code;
 }
 
-static cb_code places_load(const tree_view *v, folder_path *near, uint64_t ino, places *out, cb_error *err)
+/* free() it. p NULL: the root. */
+static cb_code spot_path(const side *s, const spot *p, char **out, cb_error *err)
 {
-	*out = (places){.paths = BUF_INIT(SIZE_MAX)};
-	placing w = {v, near, out};
-	cb_code code = inode_find(v, ino, &out->node, err);
-	if (code == CB_NOTFOUND) return CB_OK;
-	out->present = code == CB_OK;
-	if (code == CB_OK && ino == INO_ROOT) {
-		char *root = mem_strdup("/");
-		code = root ? buf_append(&out->paths, &root, sizeof(root), err) : cb_err_nomem(err);
-	} else if (code == CB_OK) {
-		code = inode_keys(v, ino, KIND_NAME, add_place, &w, err);
+	AUTO_BUF buf path = BUF_INIT(1 << 20);
+	folder_path *near = s->near;
+	if (!p) {
+		CB_TRY(buf_append_byte(&path, '/', err));
+		return buf_take(&path, out, NULL, err);
 	}
-	return code;
+	if (near->ino != p->parent) {
+		near->ino = 0;
+		near->text.size = 0;
+		CB_TRY(inode_path(s->v, p->parent, &near->text, err));
+		near->ino = p->parent;
+	}
+	CB_TRY(buf_append(&path, near->text.bytes, near->text.size, err));
+	if (path.size > 1) CB_TRY(buf_append_byte(&path, '/', err));
+	CB_TRY(buf_append(&path, p->name, p->size, err));
+	return buf_take(&path, out, NULL, err);
 }
 
 static bool attrs_differ(const record *a, const record *b)
@@ -161,103 +182,79 @@ static cb_code data_differ(diffing *d, const record *a, const record *b, bool *o
 	return CB_OK;
 }
 
-/* Takes the paths' ownership. */
-static cb_code tell(diffing *d, cb_change_kind kind, const places *a, const places *b, char *path, char *old_path, bool modified,
-                    cb_error *err)
-{
-	change_row row = {.c = {.kind = kind, .has_old = a != NULL, .has_new = b != NULL, .modified = modified},
-	                  .path = path,
-	                  .old_path = old_path};
-	if (a) row.c.old_info = record_stat(&a->node.rec);
-	if (b) row.c.new_info = record_stat(&b->node.rec);
-	return row_add(d, &row, err);
-}
+/* What to tell: on which sides it is, and where. */
+typedef struct telling {
+	cb_change_kind kind;
+	const side *a, *b; /* NULL: not there */
+	const spot *at;    /* on b, or on a when b is NULL */
+	const spot *was;   /* on a, of a rename; NULL: no rename */
+	bool modified;
+} telling;
 
-typedef struct first_place {
-	key at;
-	bool set;
-} first_place;
-
-static cb_code take_place(void *context, span key_bytes, span value, cb_error *err)
+static cb_code tell(diffing *d, const telling *t, cb_error *err)
 {
-	(void)value;
-	(void)err;
-	first_place *p = context;
-	p->set = true;
-	p->at.size = key_bytes.size;
-	memcpy(p->at.bytes, key_bytes.bytes, key_bytes.size);
-	return CB_INTERRUPTED;
-}
-
-/* Its own place, not that of a folder above. */
-static cb_code place_differs(const tree_view *va, const tree_view *vb, uint64_t ino, bool *out, cb_error *err)
-{
-	first_place a = {0}, b = {0};
-	CB_TRY(inode_keys(va, ino, KIND_NAME, take_place, &a, err));
-	CB_TRY(inode_keys(vb, ino, KIND_NAME, take_place, &b, err));
-	*out = a.set && b.set && !span_equal(key_span(&a.at), key_span(&b.at));
-	return CB_OK;
-}
-
-static bool has_path(char *const *paths, size_t n, const char *path)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(paths[i], path) == 0) return true;
-	return false;
+	change_row row = {.c = {.kind = t->kind, .has_old = t->a != NULL, .has_new = t->b != NULL, .modified = t->modified}};
+	if (t->a) row.c.old_info = record_stat(&t->a->node.rec);
+	if (t->b) row.c.new_info = record_stat(&t->b->node.rec);
+	CB_TRY(spot_path(t->b ? t->b : t->a, t->at, &row.path, err));
+	cb_code code = t->was ? spot_path(t->a, t->was, &row.old_path, err) : CB_OK;
+	if (code == CB_OK) return row_add(d, &row, err);
+	free(row.path);
+	return code;
 }
 
 /* A file with several names: names gone, names new, and the names that stayed when it changed. */
-static cb_code tell_links(diffing *d, const places *a, const places *b, bool changed, cb_change_kind kind, cb_error *err)
+static cb_code tell_links(diffing *d, const side *a, const side *b, bool changed, cb_change_kind kind, cb_error *err)
 {
-	char **pa = (char **)(void *)a->paths.bytes, **pb = (char **)(void *)b->paths.bytes;
-	size_t na = a->paths.size / sizeof(char *), nb = b->paths.size / sizeof(char *);
-	for (size_t i = 0; i < na; i++)
-		if (!has_path(pb, nb, pa[i])) CB_TRY(tell(d, CB_DELETED, a, NULL, mem_strdup(pa[i]), NULL, false, err));
-	for (size_t i = 0; i < nb; i++) {
-		bool stayed = has_path(pa, na, pb[i]);
-		if (!stayed) CB_TRY(tell(d, CB_ADDED, NULL, b, mem_strdup(pb[i]), NULL, false, err));
-		if (stayed && changed) CB_TRY(tell(d, kind, a, b, mem_strdup(pb[i]), NULL, kind == CB_MODIFIED, err));
+	for (size_t i = 0; i < spot_count(a); i++) {
+		telling gone = {CB_DELETED, a, NULL, spot_at(a, i), NULL, false};
+		if (!spot_in(b, gone.at)) CB_TRY(tell(d, &gone, err));
+	}
+	for (size_t i = 0; i < spot_count(b); i++) {
+		const spot *at = spot_at(b, i);
+		bool stayed = spot_in(a, at);
+		telling added = {CB_ADDED, NULL, b, at, NULL, false}, same = {kind, a, b, at, NULL, kind == CB_MODIFIED};
+		if (!stayed) CB_TRY(tell(d, &added, err));
+		if (stayed && changed) CB_TRY(tell(d, &same, err));
 	}
 	return CB_OK;
 }
 
-/* The inode exists on both sides: same places, moved, or links added and taken away. */
-static cb_code tell_both(diffing *d, places *a, places *b, bool attrs, cb_error *err)
+/* The inode exists on both sides: same place, moved (its own place, not that of a folder above), or several names. */
+static cb_code tell_both(diffing *d, const side *a, const side *b, bool attrs, cb_error *err)
 {
-	char **pa = (char **)(void *)a->paths.bytes, **pb = (char **)(void *)b->paths.bytes;
-	size_t na = a->paths.size / sizeof(char *), nb = b->paths.size / sizeof(char *);
 	bool data = false;
 	CB_TRY(data_differ(d, &a->node.rec, &b->node.rec, &data, err));
 	attrs = attrs || attrs_differ(&a->node.rec, &b->node.rec);
 	cb_change_kind kind = data ? CB_MODIFIED : CB_ATTRS;
-	if (na == 1 && nb == 1) {
-		bool moved = false;
-		CB_TRY(place_differs(d->a, d->b, a->node.rec.ino, &moved, err));
-		if (moved) return tell(d, CB_RENAMED, a, b, TAKE_PTR(pb[0]), TAKE_PTR(pa[0]), data, err);
-		return data || attrs ? tell(d, kind, a, b, TAKE_PTR(pb[0]), NULL, data, err) : CB_OK;
-	}
-	return tell_links(d, a, b, data || attrs, kind, err);
+	if (spot_count(a) > 1 || spot_count(b) > 1) return tell_links(d, a, b, data || attrs, kind, err);
+	bool root = spot_count(a) == 0;
+	const spot *was = root ? NULL : spot_at(a, 0), *at = root ? NULL : spot_at(b, 0);
+	bool moved = !root && !spot_equal(was, at);
+	telling t = {moved ? CB_RENAMED : kind, a, b, at, moved ? was : NULL, data};
+	return moved || data || attrs ? tell(d, &t, err) : CB_OK;
 }
 
-static cb_code tell_all(diffing *d, cb_change_kind kind, places *p, cb_error *err)
+static cb_code tell_side(diffing *d, cb_change_kind kind, const side *s, cb_error *err)
 {
-	char **all = (char **)(void *)p->paths.bytes;
-	for (size_t i = 0; i < p->paths.size / sizeof(char *); i++)
-		CB_TRY(tell(d, kind, kind == CB_DELETED ? p : NULL, kind == CB_ADDED ? p : NULL, TAKE_PTR(all[i]), NULL, false,
-		            err));
+	for (size_t i = 0; i < spot_count(s); i++) {
+		telling t = {kind, kind == CB_DELETED ? s : NULL, kind == CB_ADDED ? s : NULL, spot_at(s, i), NULL, false};
+		CB_TRY(tell(d, &t, err));
+	}
 	return CB_OK;
 }
 
 static cb_code tell_inode(diffing *d, uint64_t ino, bool attrs, cb_error *err)
 {
-	places a = {0}, b = {0};
-	cb_code code = places_load(d->a, &d->near_a, ino, &a, err);
-	if (code == CB_OK) code = places_load(d->b, &d->near_b, ino, &b, err);
+	side a = {d->a, &d->near_a, BUF_INIT(SIZE_MAX), .present = false},
+	     b = {d->b, &d->near_b, BUF_INIT(SIZE_MAX), .present = false};
+	cb_code code = side_load(&a, ino, err);
+	if (code == CB_OK) code = side_load(&b, ino, err);
 	if (code == CB_OK && a.present && b.present) code = tell_both(d, &a, &b, attrs, err);
-	if (code == CB_OK && a.present && !b.present) code = tell_all(d, CB_DELETED, &a, err);
-	if (code == CB_OK && !a.present && b.present) code = tell_all(d, CB_ADDED, &b, err);
-	places_done(&a);
-	places_done(&b);
+	if (code == CB_OK && a.present && !b.present) code = tell_side(d, CB_DELETED, &a, err);
+	if (code == CB_OK && !a.present && b.present) code = tell_side(d, CB_ADDED, &b, err);
+	buf_done(&a.spots);
+	buf_done(&b.spots);
 	return code;
 }
 
