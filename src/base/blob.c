@@ -1,4 +1,4 @@
-/* blob.c: immutable, reference-counted bytes in one aligned allocation. */
+/* blob.c: immutable, reference-counted bytes in one allocation. */
 #include "base/blob.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ static_assert(sizeof(blob) <= BYTES_OFFSET, "header and bytes must not share a c
 blob *blob_create(uint64_t id, const void *bytes, size_t size)
 {
 	if (size > SIZE_MAX - BYTES_OFFSET) return NULL;
-	blob *b = mem_alloc_aligned(BYTES_OFFSET + size);
+	blob *b = mem_alloc_bytes(BYTES_OFFSET + size);
 	if (!b) return NULL;
 	atomic_init(&b->refs, 1);
 	atomic_init(&b->checked, 0);

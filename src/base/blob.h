@@ -15,7 +15,7 @@ typedef struct blob {
 	_Atomic uint32_t checked; /* set once its format was found sound, so that it is validated only once */
 	uint64_t id;
 	size_t size;
-	uint8_t *bytes; /* 64-byte aligned, in the same allocation */
+	uint8_t *bytes; /* in the same allocation; 64-byte aligned when large */
 } blob;
 
 blob *blob_create(uint64_t id, const void *bytes, size_t size); /* copies (bytes may be NULL: zeros); NULL: no memory; refs = 1 */

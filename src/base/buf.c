@@ -27,7 +27,7 @@ static cb_code set_capacity(buf *b, size_t wanted, cb_error *err)
 	if (capacity > b->max_size) capacity = b->max_size;
 	if (capacity < wanted) capacity = wanted;
 	if (capacity < CAPACITY_MIN) capacity = CAPACITY_MIN;
-	uint8_t *bytes = mem_alloc_aligned(capacity);
+	uint8_t *bytes = mem_alloc_bytes(capacity);
 	if (!bytes) return cb_err_nomem(err);
 	if (b->size) memcpy(bytes, b->bytes, b->size);
 	free(b->bytes);

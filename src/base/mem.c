@@ -44,6 +44,12 @@ void *mem_alloc_aligned(size_t size)
 	return aligned_alloc(64, rounded ? rounded : 64);
 }
 
+void *mem_alloc_bytes(size_t size)
+{
+	enum { ALIGNED_MIN = 4096 };
+	return size < ALIGNED_MIN ? mem_alloc(size) : mem_alloc_aligned(size);
+}
+
 char *mem_strdup(const char *s)
 {
 	return mem_dup(s, strlen(s) + 1);

@@ -159,7 +159,7 @@ cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const re
                   cb_error *err)
 {
 	if (r->size > max) return cb_err_set(err, CB_TOOBIG, "%llu bytes are more than fit here", (unsigned long long)r->size);
-	char *bytes = mem_alloc_aligned((size_t)r->size + 1);
+	char *bytes = mem_alloc_bytes((size_t)r->size + 1);
 	if (!bytes) return cb_err_nomem(err);
 	cb_code code = data_read(cs, t, v, r, 0, bytes, (size_t)r->size, err);
 	if (code != CB_OK) {
@@ -426,7 +426,7 @@ cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, s
 {
 	value_ref v;
 	CB_TRY(value_decode(encoded, &v, err));
-	char *bytes = mem_alloc_aligned((size_t)v.size + 1);
+	char *bytes = mem_alloc_bytes((size_t)v.size + 1);
 	if (!bytes) return cb_err_nomem(err);
 	cb_code code = CB_OK;
 	if (v.is_inline) memcpy(bytes, v.bytes, (size_t)v.size);

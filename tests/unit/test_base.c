@@ -221,7 +221,7 @@ TEST(buf_append_grow_take)
 	AUTO_BUF buf b = BUF_INIT(100000);
 	for (int i = 0; i < 10000; i++) {
 		CHECK_OK(buf_append_byte(&b, (uint8_t)i, &err));
-		CHECK(((uintptr_t)b.bytes & 63) == 0);
+		CHECK(b.capacity < 4096 || ((uintptr_t)b.bytes & 63) == 0);
 	}
 	for (size_t i = 0; i < b.size; i++) CHECK(b.bytes[i] == (uint8_t)i);
 	buf_clear(&b);
@@ -386,7 +386,7 @@ TEST(blob_holds_its_own_copy)
 	blob *b = blob_create(7, bytes, 3);
 	CHECK(b && b->id == 7 && b->size == 3 && b->refs == 1 && b->checked == 0);
 	bytes[0] = 'x';
-	CHECK(memcmp(b->bytes, "moo", 3) == 0 && ((uintptr_t)b->bytes & 63) == 0);
+	CHECK(memcmp(b->bytes, "moo", 3) == 0);
 	CHECK(blob_ref(b) == b && b->refs == 2);
 	blob_unref(b);
 	CHECK(memcmp(b->bytes, "moo", 3) == 0);
