@@ -10,7 +10,7 @@ set -eu
 cd "$(dirname "$0")"
 
 # libclang-rt-14-dev holds clang's sanitizer and libFuzzer runtimes; e2fsprogs and sqlite3 serve the crash and format tests.
-packages='gcc g++ clang clang-format make pkg-config perl git libsqlite3-dev libxxhash-dev libclang-rt-14-dev e2fsprogs sqlite3'
+packages='gcc g++ clang clang-format make pkg-config perl git libsqlite3-dev libxxhash-dev libclang-rt-14-dev e2fsprogs sqlite3 patch'
 
 fail() {
 	echo "bootstrap: $1" >&2
