@@ -111,6 +111,7 @@ static void boot_forget(const char *folder)
 	char file[800];
 	sqlite3 *db = NULL;
 	(void)snprintf(file, sizeof(file), "%s/cowbox.db", folder);
+	if (access(file, F_OK) != 0) return; /* cut before there was one */
 	CHECK(sqlite3_open_v2(file, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK);
 	CHECK(sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK);
 	(void)sqlite3_exec(db, "UPDATE meta SET value='another' WHERE key='boot_id'", NULL, NULL,
