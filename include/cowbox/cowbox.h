@@ -313,6 +313,15 @@ typedef cb_code (*cb_change_visit)(void *context, const cb_change *change, cb_er
 CB_API cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err);
 /* What one step did. */
 CB_API cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err);
+/* The same with lines counted: one call per changed file or link that has content on a side, as `git diff --stat` would list it. */
+typedef struct cb_change_stat {
+	const cb_change *change;
+	bool binary;                   /* then the lines are 0 */
+	uint64_t added, removed;       /* lines */
+	uint64_t old_bytes, new_bytes; /* 0 where the file is not there */
+} cb_change_stat;
+typedef cb_code (*cb_change_stat_visit)(void *context, const cb_change_stat *stat, cb_error *err);
+CB_API cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err);
 /* The same as unified text in git's format; binary files are named as such. *out: cb_free() it. */
 CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size,
                             cb_error *err);

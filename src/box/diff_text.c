@@ -1,4 +1,7 @@
-/* diff_text.c: a difference as unified text in git's format. Names with control bytes, quotes or non-ASCII are quoted as git does. */
+/*
+ * diff_text.c: a difference as unified text in git's format, or with its lines counted. Names with control bytes, quotes or non-ASCII are
+ * quoted as git does.
+ */
 #include "box/diff.h"
 #include "box/text.h"
 
@@ -132,6 +135,58 @@ static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
 	return content && !dir ? print_content(p, c, old_path, err) : CB_OK;
 }
+
+/* ---- counting ---- */
+
+typedef struct counting {
+	printing p;
+	cb_change_stat_visit visit;
+	void *context;
+} counting;
+
+static cb_code count_lines(const char *old_text, size_t old_size, const char *new_text, size_t new_size, cb_change_stat *out,
+                           cb_error *err)
+{
+	AUTO_FREE text_hunk *hunks = NULL;
+	size_t count = 0;
+	CB_TRY(text_diff(span_make(old_text, old_size), span_make(new_text, new_size), &hunks, &count, err));
+	for (size_t i = 0; i < count; i++) {
+		out->removed += hunks[i].old_count;
+		out->added += hunks[i].new_count;
+	}
+	return CB_OK;
+}
+
+static cb_code count_change(void *context, const cb_change *c, cb_error *err)
+{
+	counting *k = context;
+	bool file = (c->has_new && c->new_info.type != CB_DIR) || (c->has_old && c->old_info.type != CB_DIR);
+	if (c->kind == CB_KEYVALUE || !file) return CB_OK;
+	cb_change_stat stat = {.change = c};
+	AUTO_FREE char *old_text = NULL, *new_text = NULL;
+	size_t old_size = 0, new_size = 0;
+	bool old_file = c->has_old && c->old_info.type != CB_DIR, new_file = c->has_new && c->new_info.type != CB_DIR;
+	if (old_file) stat.old_bytes = c->old_info.size;
+	if (new_file) stat.new_bytes = c->new_info.size;
+	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
+	if (content) CB_TRY(load_side(&k->p, k->p.a, old_file, c->old_info.ino, &old_text, &old_size, &stat.binary, err));
+	if (content) CB_TRY(load_side(&k->p, k->p.b, new_file, c->new_info.ino, &new_text, &new_size, &stat.binary, err));
+	if (content && !stat.binary) CB_TRY(count_lines(old_text, old_size, new_text, new_size, &stat, err));
+	return k->visit(k->context, &stat, err);
+}
+
+cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err)
+{
+	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
+	AUTO_SNAPSHOT snapshot a = {0};
+	AUTO_SNAPSHOT snapshot b = {0};
+	CB_TRY(snapshot_of(from, &a, err));
+	CB_TRY(snapshot_of(to, &b, err));
+	counting k = {{from->cs, &a.v, &b.v, 0, NULL}, visit, context};
+	return diff_views(from->cs, &a.v, &b.v, path, count_change, &k, err);
+}
+
+/* ---- printing ---- */
 
 cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size,
                      cb_error *err)

@@ -181,6 +181,37 @@ TEST_BOTH(differences)
 	end();
 }
 
+static cb_code print_stat(void *context, const cb_change_stat *stat, cb_error *e)
+{
+	(void)e;
+	return buf_printf(context, NULL, "%c %s +%llu -%llu%s %llu %llu;", stat->change->kind, stat->change->path,
+	                  (unsigned long long)stat->added, (unsigned long long)stat->removed, stat->binary ? " binary" : "",
+	                  (unsigned long long)stat->old_bytes, (unsigned long long)stat->new_bytes);
+}
+
+TEST_BOTH(differences_with_lines_counted)
+{
+	begin(memory);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
+	must_write(b, "/work/mod", "a\nb\nc\n");
+	must_write(b, "/work/gone", "1\n2\n");
+	must_write(b, "/work/name", "x\n");
+	CHECK_OK(cb_checkpoint_save(b, "base", 0, true, &err));
+	must_write(b, "/work/mod", "a\nB\nC\nc\n");
+	CHECK_OK(cb_unlink(b, "/work/gone", &err));
+	CHECK_OK(cb_rename(b, "/work/name", "/work/renamed", 0, &err));
+	CHECK_OK(cb_write_file(b, "/work/bin", "a\0b", 3, NULL, &err));
+	must_write(b, "/work/dir/new", "one line without an end");
+	cb_box *base = must_open(s, "demo@base");
+	CHECK_OK(cb_diff_stat(base, b, NULL, print_stat, &out, &err));
+	CHECK_OK(buf_append_byte(&out, 0, &err));
+	CHECK_STR((const char *)out.bytes,
+	          "A /work/bin +0 -0 binary 0 3;A /work/dir/new +1 -0 0 23;D /work/gone +0 -2 4 0;M /work/mod +2 -1 6 8;"
+	          "R /work/renamed +0 -0 2 2;");
+	cb_box_close(base);
+	end();
+}
+
 TEST_BOTH(restore_of_file_and_folder)
 {
 	begin(memory);
