@@ -104,7 +104,8 @@ typedef struct txn {
 	uint64_t epoch;        /* of the store when it began */
 	pid_t pid;             /* of the process that began it: a forked child must not commit it too */
 	bool explicit_;        /* cb_box_begin; otherwise one call, or the running step of open files */
-	bool in_write;         /* the store's write transaction is open, and base is the head */
+	bool in_write;         /* the store's write transaction is open and ends with it, and base is the head */
+	bool inside_write;     /* the same, but the write transaction is another's: it is made and dropped inside it */
 	int64_t now_ns;        /* the time all changes of one call carry */
 	int64_t last_write_ns; /* of open files: a quiet second ends the step */
 	uint64_t quota_bytes, quota_files, quota_file_bytes;

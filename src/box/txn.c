@@ -155,7 +155,7 @@ static cb_code local_add(txn *t, span bytes, uint64_t *out, cb_error *err)
 cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err)
 {
 	assert(bytes.size >= 1 && bytes.size <= LIMIT_CONTENT_BYTES);
-	if (t->in_write) return store_content_put(t->cs->s, bytes, out, err);
+	if (t->in_write || t->inside_write) return store_content_put(t->cs->s, bytes, out, err);
 	return local_add(t, bytes, out, err);
 }
 
@@ -166,7 +166,7 @@ local_content *txn_content_local(txn *t, uint64_t content)
 	return l->stored ? NULL : l;
 }
 
-/* Inside a write transaction: gives every waiting content its number. Numbers from `first` on must be taken back when it aborts. */
+/* Inside a write transaction: gives every waiting content its number. locals_settle takes the numbers back when that aborts. */
 static cb_code locals_put(txn *t, cb_error *err)
 {
 	for (size_t i = 0; i < t->local_count; i++) {
@@ -191,7 +191,7 @@ static void locals_settle(txn *t, bool committed)
 
 cb_code txn_relieve(txn *t, cb_error *err)
 {
-	if (t->in_write || t->local_bytes < EARLY_BYTES) return CB_OK;
+	if (t->in_write || t->inside_write || t->local_bytes < EARLY_BYTES) return CB_OK;
 	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	store *s = t->cs->s;
 	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
@@ -531,6 +531,7 @@ static cb_code commit_current(cb_box *b, txn *t, state **out_head, cb_commit_res
 	CB_TRY(txn_create(b, t->kind, t->params, &merged, err));
 	CB_TRY(copy_field(&merged->result, t->result, err));
 	merged->started_ns = t->started_ns;
+	merged->inside_write = true;
 	merged->record = t->record;
 	merged->epoch = t->epoch;
 	merged->quota_bytes = t->quota_bytes;
