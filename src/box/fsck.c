@@ -17,7 +17,8 @@ typedef struct checking {
 	cb_complain complain;
 	void *context;
 	uint64_t count;
-	buf sound; /* bytes, by content number: 0 unknown, 1 sound, 2 damaged */
+	buf sound;      /* bytes, by content number: 0 unknown, 1 sound, 2 damaged */
+	uint8_t beyond; /* the same for numbers that no counter gave out */
 	const char *box;
 	uint64_t seq;
 } checking;
@@ -108,6 +109,11 @@ typedef struct content_check {
 
 static cb_code content_state(checking *c, uint64_t content, uint8_t **out, cb_error *err)
 {
+	if (content >> NUMBER_BITS) {
+		c->beyond = 2;
+		*out = &c->beyond;
+		return CB_OK;
+	}
 	if (content >= c->sound.size) {
 		uint8_t *fresh;
 		size_t grow = (size_t)content + 1 - c->sound.size + 4096;

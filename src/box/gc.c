@@ -26,6 +26,7 @@ typedef struct bitmap {
 
 static cb_code bitmap_set(bitmap *m, uint64_t id, bool *was, cb_error *err)
 {
+	if (id >> NUMBER_BITS) return cb_err_set(err, CB_CORRUPT, "number %llu is out of range: run fsck", (unsigned long long)id);
 	size_t byte = (size_t)(id >> 3);
 	if (byte >= m->words.size) {
 		uint8_t *fresh;
@@ -49,7 +50,7 @@ typedef struct marking {
 	cb_store *cs;
 	bitmap nodes, contents;
 	cb_error *err;
-	bool failed;
+	cb_code failed; /* of mark_enter, which cannot say so itself */
 } marking;
 
 static cb_code mark_content(void *context, uint64_t content, uint64_t min_size, cb_error *err)
@@ -64,8 +65,8 @@ static bool mark_enter(void *context, uint64_t node)
 {
 	marking *m = context;
 	bool was = false;
-	if (bitmap_set(&m->nodes, node, &was, m->err) != CB_OK) m->failed = true;
-	return !was && !m->failed;
+	if (m->failed == CB_OK) m->failed = bitmap_set(&m->nodes, node, &was, m->err);
+	return !was && m->failed == CB_OK;
 }
 
 static cb_code mark_entry(void *context, span key_bytes, span value, cb_error *err)
@@ -79,7 +80,7 @@ static cb_code mark_root(marking *m, uint64_t root, cb_error *err)
 	tree_walk_visit visit = {mark_enter, mark_entry, m};
 	m->err = err;
 	CB_TRY(tree_walk(&m->cs->nodes, root, &visit, err));
-	return m->failed ? cb_err_nomem(err) : CB_OK;
+	return m->failed;
 }
 
 static cb_code mark_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)

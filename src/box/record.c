@@ -320,7 +320,8 @@ cb_code value_decode(span bytes, value_ref *out, cb_error *err)
 	out->is_inline = false;
 	out->content = get_le64(bytes.bytes + 1);
 	out->size = get_le64(bytes.bytes + 9);
-	if (out->content == 0 || out->size == 0 || out->size > LIMIT_KV_VALUE_BYTES)
+	if (out->content == 0 || out->size == 0 || out->size > LIMIT_KV_VALUE_BYTES ||
+	    out->content > UINT64_MAX - value_content_count(out->size))
 		return cb_err_set(err, CB_CORRUPT, "a stored value is malformed");
 	return CB_OK;
 }
