@@ -9,7 +9,8 @@
 
 #include <assert.h>
 
-enum { PENDING_MAX = LIMIT_PATH_BYTES * 4 }; /* a path with symlinks spliced in */
+/* A path with as many symlinks spliced in as may be followed, so that a loop of long ones is found by their number. */
+enum { PENDING_MAX = LIMIT_PATH_BYTES * (LIMIT_SYMLINK_DEPTH + 2) };
 
 typedef struct walk {
 	cb_box *b;
