@@ -143,7 +143,7 @@ static uint64_t newest(cb_box *box)
 static void show_diff(cb_box *from, cb_box *to)
 {
 	char *text = NULL;
-	MUST(cb_diff_text(from, to, NULL, 1, &text, NULL, &err));
+	MUST(cb_diff_text(from, to, &(cb_diff_text_options){.has_context = true, .context_lines = 1}, &text, NULL, &err));
 	show_text(text);
 	cb_free(text);
 }

@@ -36,6 +36,8 @@ typedef struct cb_box cb_box;
 typedef struct cb_file cb_file;
 
 CB_API const char *cb_version(void);
+/* The SQLite that is linked in: "3.40.1". */
+CB_API const char *cb_sqlite_version(void);
 /* Frees whatever a call gave away. Accepts NULL. */
 CB_API void cb_free(void *p);
 
@@ -56,6 +58,12 @@ CB_API cb_code cb_store_open(const char *path, const cb_store_options *options, 
 CB_API void cb_store_close(cb_store *store);
 CB_API cb_code cb_store_sync(cb_store *store, cb_error *err);
 
+/* Who what is done to the store is recorded for, and the default of the boxes opened after. Default "". */
+CB_API cb_code cb_store_who_set(cb_store *store, const char *who, cb_error *err);
+/* Free-form strings of the store. value NULL deletes. Names that begin with "cowbox." are CB_RESERVED. */
+CB_API cb_code cb_store_setting_set(cb_store *store, const char *key, const char *value, cb_error *err);
+CB_API cb_code cb_store_setting_get(cb_store *store, const char *key, char **out, cb_error *err); /* cb_free() it; CB_NOTFOUND */
+
 typedef struct cb_store_stats {
 	uint64_t boxes, steps, nodes, node_bytes, contents, content_bytes, segments, segment_bytes, database_bytes, wal_bytes;
 	uint64_t cache_bytes, cache_hits, cache_misses;
@@ -75,6 +83,33 @@ CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *e
 typedef void (*cb_complain)(void *context, const char *line);
 CB_API cb_code cb_store_check(cb_store *store, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err);
 
+/* ---- audit: who did what, and what was refused ---- */
+
+typedef struct cb_audit {
+	int64_t time_ns;
+	const char *box; /* its name now, or its last one; "" for what concerns the store */
+	const char *who;
+	const char *
+		action; /* a step's kind, or "create", "fork", "rename", "delete", "quota", "checkpoint", "prune", "gc", "setting"... */
+	const char *subject; /* a path, a name, a key; "" when none */
+	cb_code code;        /* CB_OK, or why it was refused */
+	const char *message; /* of a refusal; else "" */
+	uint64_t seq;        /* the step; 0 when none */
+	uint64_t count;      /* the same refusal so many times in a row */
+} cb_audit;
+typedef cb_code (*cb_audit_visit)(void *context, const cb_audit *entry, cb_error *err);
+typedef struct cb_audit_options {
+	const char *box; /* NULL: all */
+	const char *who; /* NULL: everybody */
+	int64_t since_ns;
+	bool refused;         /* only refusals */
+	uint64_t max_entries; /* 0: all */
+} cb_audit_options;
+/* Newest first: the steps of the boxes, what was done to boxes and store, and calls that were refused (quota, read-only, reserved,
+ * denied, version, conflict, too large). Of deeds and of refusals the newest 10,000 each are kept; steps go with prune. options may be
+ * NULL. */
+CB_API cb_code cb_audit_list(cb_store *store, const cb_audit_options *options, cb_audit_visit visit, void *context, cb_error *err);
+
 /* ---- boxes ---- */
 
 typedef struct cb_box_info {
@@ -89,10 +124,14 @@ typedef struct cb_box_info {
 	uint64_t quota_bytes, quota_files, quota_file_bytes; /* 0: no bound */
 	uint64_t keep_steps;                                 /* retention: prune keeps this many newest steps; 0: all */
 	int64_t keep_ns;                                     /* retention: prune keeps steps younger than this; 0: all */
+	uint64_t checkpoint_every;                           /* a checkpoint "auto-SEQ" every so many steps; 0: none */
 } cb_box_info;
 
 /* out may be NULL. A new box holds /work, /home/agent and /tmp. CB_EXISTS, CB_INVALID (name). */
 CB_API cb_code cb_box_create(cb_store *store, const char *name, cb_box **out, cb_error *err);
+/* A box that nobody sees or can name until cb_box_publish() (transfer.h): filled through this handle it appears with its content,
+ * whole. Closed unpublished, or left by a process that died, it is gone. CB_EXISTS when the name is taken now. */
+CB_API cb_code cb_box_draft(cb_store *store, const char *name, cb_box **out, cb_error *err);
 /* address: "demo", or a state ("demo@7", "demo@-1", "demo@name"), which is read-only. CB_NOTFOUND, CB_STALE (pruned). */
 CB_API cb_code cb_box_open(cb_store *store, const char *address, cb_box **out, cb_error *err);
 /* Ends the handle's running step; an open transaction is dropped. Files must be closed before. Accepts NULL. */
@@ -108,6 +147,8 @@ typedef cb_code (*cb_box_visit)(void *context, const cb_box_info *info, cb_error
 CB_API cb_code cb_box_list(cb_store *store, cb_box_visit visit, void *context, cb_error *err);
 CB_API cb_code cb_box_quota_set(cb_box *box, uint64_t bytes, uint64_t files, uint64_t file_bytes, cb_error *err);
 CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t keep_ns, cb_error *err);
+/* Every so many steps the newest gets the checkpoint "auto-SEQ"; the newest 32 of these are kept. 0: none. */
+CB_API cb_code cb_box_checkpoint_every_set(cb_box *box, uint64_t steps, cb_error *err);
 /* Who the steps made through this handle are recorded for. Default "". */
 CB_API cb_code cb_box_who_set(cb_box *box, const char *who, cb_error *err);
 /* Free-form strings per box, outside its states (not undone, not forked). value NULL deletes. Names that begin with "cowbox." are
@@ -143,6 +184,9 @@ CB_API cb_code cb_box_begin(cb_box *box, const cb_step_info *info, cb_error *err
  * After any other failure the transaction is still open: commit it again when there is room, or abort it. */
 CB_API cb_code cb_box_commit(cb_box *box, const cb_step_info *info, cb_commit_result *out, cb_error *err);
 CB_API void cb_box_abort(cb_box *box);
+
+/* The newest step that was made through this handle, by whatever call; 0: none yet. Others' steps do not count. */
+CB_API uint64_t cb_box_step(cb_box *box);
 
 /* ---- files by path ---- */
 
@@ -183,6 +227,23 @@ CB_API cb_code cb_read_at(cb_box *box, const char *path, uint64_t offset, void *
 /* Creates or replaces the content (or appends). options may be NULL. */
 CB_API cb_code cb_write_file(cb_box *box, const char *path, const void *bytes, size_t size, const cb_write_options *options,
                              cb_error *err);
+
+typedef struct cb_replacement {
+	const char *old_text;
+	size_t old_size; /* at least 1 */
+	const char *new_text;
+	size_t new_size;
+} cb_replacement;
+typedef struct cb_edit_options {
+	bool all;                  /* every place, at least one */
+	uint64_t expect;           /* exactly so many places; 0: exactly one */
+	uint64_t expected_version; /* as in cb_write_options */
+} cb_edit_options;
+/* Replaces exact text, one replacement after the other, all or nothing, as one step. CB_NOTFOUND: the text is not there; CB_CONFLICT: it is
+ * there in another number of places than expected, and *err names the lines; CB_INVALID: the new text is the old one. options,
+ * out_replaced may be NULL. */
+CB_API cb_code cb_edit(cb_box *box, const char *path, const cb_replacement *replacements, size_t count,
+                       const cb_edit_options *options, uint64_t *out_replaced, cb_error *err);
 CB_API cb_code cb_truncate(cb_box *box, const char *path, uint64_t size, cb_error *err);
 CB_API cb_code cb_stat(cb_box *box, const char *path, unsigned flags, cb_stat_info *out, cb_error *err);
 CB_API cb_code cb_mkdir(cb_box *box, const char *path, uint32_t mode, unsigned flags, cb_error *err);
@@ -204,7 +265,8 @@ typedef cb_code (*cb_walk_visit)(void *context, const char *path, const cb_stat_
 CB_API cb_code cb_walk(cb_box *box, const char *path, cb_walk_visit visit, void *context, cb_error *err);
 /* pattern: "/work/src/" + a pattern of * ? [a-z] {a,b} and double stars for any depth; relative ones start at "/". */
 CB_API cb_code cb_glob(cb_box *box, const char *pattern, cb_walk_visit visit, void *context, cb_error *err);
-/* A file, link or whole folder; contents are shared, not copied. An existing target file is replaced, an existing folder is CB_EXISTS. */
+/* A file, link or whole folder, with modes, times, the hard links in it, attributes, tags and metadata; contents are shared. An existing
+ * target file is replaced, an existing folder is CB_EXISTS. */
 CB_API cb_code cb_copy(cb_box *box, const char *from, const char *to, unsigned flags, cb_error *err);
 /* A file, link or whole folder. */
 CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);
@@ -322,8 +384,16 @@ typedef struct cb_change_stat {
 } cb_change_stat;
 typedef cb_code (*cb_change_stat_visit)(void *context, const cb_change_stat *stat, cb_error *err);
 CB_API cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err);
-/* The same as unified text in git's format; binary files are named as such. *out: cb_free() it. */
-CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size,
+typedef struct cb_diff_text_options {
+	const char *path; /* NULL: everything */
+	bool has_context; /* false: 3 lines */
+	unsigned context_lines;
+	/* true leaves a change out; may be NULL */
+	bool (*skip)(void *context, const cb_change *change);
+	void *context;
+} cb_diff_text_options;
+/* The same as unified text in git's format; binary files are named as such. options may be NULL. *out: cb_free() it. */
+CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *options, char **out, size_t *out_size,
                             cb_error *err);
 
 /* Makes an older state (path NULL or "/"), or one file or folder of it, the newest, as a new step. source: an open state of this

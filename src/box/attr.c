@@ -191,10 +191,10 @@ cb_code cb_meta_list(cb_box *b, const char *path, cb_name_visit visit, void *con
 /* ---- key-values ---- */
 
 /* Key-values pass the gate as a name without a path: the parent is no inode. */
-static cb_code kv_gate(const cb_box *b, gate_access access, span name, cb_error *err)
+static cb_code kv_gate(cb_box *b, gate_access access, span name, cb_error *err)
 {
 	gate_request request = {.box = b, .access = access, .path = "", .name = name};
-	return gate_pass(b->cs->gate, &request, err);
+	return gate_ask(b, &request, err);
 }
 
 static cb_code kv_set(op *o, const char *name, const void *value, size_t size, cb_error *err)

@@ -2,17 +2,30 @@
  * blame.c: which step wrote each line.
  *
  * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts
- * are then compared oldest to newest, unchanged lines keeping their origin. Cost: the file's own versions, not the box's steps.
+ * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
+ * that it had: they wrote nothing. Cost: the file's own versions, not the box's steps.
  */
+#include "base/hash.h"
 #include "box/history.h"
 #include "box/text.h"
 
 typedef struct blaming {
 	cb_store *cs;
 	buf versions; /* point, newest first */
+	buf known;    /* known_text, oldest first */
+	buf origins;  /* uint64_t, of the known texts */
 } blaming;
 
-enum { VERSIONS_MAX = 1 << 18 };
+enum {
+	VERSIONS_MAX = 1 << 18,
+	KNOWN_ORIGINS_MAX = 8 << 20, /* lines of all versions together; past that, what is brought back counts as written */
+};
+
+/* A version of the file and where its lines come from. */
+typedef struct known_text {
+	uint64_t sum, size;
+	size_t first, count; /* in origins */
+} known_text;
 
 typedef struct point {
 	uint64_t box, seq;
@@ -113,6 +126,59 @@ static cb_code lines_reach(lines *l, char *text, size_t size, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code text_remember(blaming *g, const lines *l, cb_error *err)
+{
+	known_text k = {hash64(l->text, l->size), l->size, g->origins.size / sizeof(uint64_t), l->count};
+	if (g->origins.size + l->count * sizeof(uint64_t) > g->origins.max_size) return CB_OK;
+	CB_TRY(buf_append(&g->origins, l->origins, l->count * sizeof(uint64_t), err));
+	return buf_append(&g->known, &k, sizeof(k), err);
+}
+
+/* When the text was there before: *out has the origins its lines had then. free() it; NULL when the text is new. */
+static cb_code text_recall(blaming *g, span text, uint64_t **out, size_t *out_count, cb_error *err)
+{
+	AUTO_FREE size_t *starts = NULL;
+	size_t count = 0;
+	const known_text *all = (const known_text *)(const void *)g->known.bytes;
+	uint64_t sum = hash64(text.bytes, text.size);
+	CB_TRY(text_lines(text, &starts, &count, err));
+	for (size_t i = g->known.size / sizeof(*all); i > 0; i--) {
+		const known_text *k = &all[i - 1];
+		/* Sums can be made to collide: the number of lines must be right whatever happens. */
+		if (k->sum != sum || k->size != text.size || k->count != count || count == 0) continue;
+		*out = mem_dup(g->origins.bytes + k->first * sizeof(uint64_t), k->count * sizeof(uint64_t));
+		*out_count = k->count;
+		return *out ? CB_OK : cb_err_nomem(err);
+	}
+	return CB_OK;
+}
+
+static cb_code is_return(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	bool *out = context;
+	*out = strcmp(step->kind, "undo") == 0 || strcmp(step->kind, "redo") == 0 || strcmp(step->kind, "restore") == 0;
+	return CB_OK;
+}
+
+/* The version that a step left. Takes the text. */
+static cb_code lines_step(blaming *g, lines *l, const point *p, char *text, size_t size, uint64_t origin, cb_error *err)
+{
+	bool back = false;
+	uint64_t *origins = NULL;
+	size_t count = 0;
+	cb_code code = store_step_get(g->cs->s, p->box, p->seq, is_return, &back, err);
+	if (code == CB_OK && back) code = text_recall(g, span_make(text, size), &origins, &count, err);
+	if (code != CB_OK) {
+		free(text);
+		return code;
+	}
+	if (!origins) return lines_advance(l, text, size, origin, err);
+	lines_done(l);
+	*l = (lines){text, size, origins, count};
+	return CB_OK;
+}
+
 static cb_code replay(blaming *g, lines *l, cb_error *err)
 {
 	const point *all = (const point *)(const void *)g->versions.bytes;
@@ -122,7 +188,8 @@ static cb_code replay(blaming *g, lines *l, cb_error *err)
 		CB_TRY(version_text(g, &all[i - 1], true, &text, &size, err));
 		CB_TRY(lines_reach(l, text, size, err));
 		CB_TRY(version_text(g, &all[i - 1], false, &text, &size, err));
-		CB_TRY(lines_advance(l, text, size, i, err));
+		CB_TRY(text_remember(g, l, err));
+		CB_TRY(lines_step(g, l, &all[i - 1], text, size, i, err));
 	}
 	return CB_OK;
 }
@@ -160,7 +227,8 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 	if (r.node.rec.type != CB_FILE)
 		return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
 	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
-	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX)};
+	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), BUF_INIT(sizeof(known_text) * (size_t)VERSIONS_MAX),
+	             BUF_INIT(sizeof(uint64_t) * (size_t)KNOWN_ORIGINS_MAX)};
 	trail t;
 	lines l = {.text = mem_strdup("")};
 	cb_code code = l.text ? trail_start(&t, b, &now.v, path, err) : cb_err_nomem(err);
@@ -173,6 +241,8 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 	if (code == CB_OK) code = visit_lines(&g, &l, visit, context, err);
 	lines_done(&l);
 	buf_done(&g.versions);
+	buf_done(&g.known);
+	buf_done(&g.origins);
 	return code;
 }
 

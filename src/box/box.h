@@ -47,6 +47,10 @@ static inline void state_auto_(state **s)
 #define AUTO_STATE ATTR_CLEANUP(state_auto_)
 /* The state after a step: nearest kept root plus changes. CB_NOTFOUND: no such step; CB_STALE: pruned. */
 cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
+/* Does its root's step still keep that root? If not, gc may have freed it: load the state again. */
+cb_code state_stands(cb_store *cs, const state *s, bool *out, cb_error *err);
+/* Under the writer lock: the same state on a root that is kept, so that gc leaves all that it holds. CB_STALE: its step was pruned. */
+cb_code state_settle(cb_store *cs, state *known, state **out, cb_error *err);
 /* The state a head row describes, reusing `known` (NULL: the one remembered) when only steps were added to it. Consumes nothing. */
 cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err);
 /* What step 0 of a fork weighs: a level of origins costs about as much to open as so many key changes. */
@@ -60,6 +64,12 @@ cb_code state_keep_root(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
 
 enum { KNOWN_HEADS = 64 };
 
+/* A name that was once given to cb_store_who_set. */
+typedef struct store_who {
+	struct store_who *next;
+	char name[];
+} store_who;
+
 struct cb_store {
 	store *s;
 	tree_nodes nodes;
@@ -68,7 +78,12 @@ struct cb_store {
 	 * compares it with the head's row. */
 	pthread_mutex_t known_lock;
 	state *known[KNOWN_HEADS];
+	_Atomic(store_who *) who;  /* NULL: "" */
+	_Atomic(store_who *) whos; /* all that were given, freed at the end */
 };
+
+/* Whom calls on the store are recorded for. Lent until the store is closed. */
+const char *box_store_who(cb_store *cs);
 
 void state_remember(cb_store *cs, state *head);
 void state_forget_all(cb_store *cs);
@@ -152,6 +167,15 @@ struct cb_box {
 	char *who;
 	cb_file *open_files; /* a list */
 	bool closing;
+	unsigned changing; /* inside op_begin and op_end */
+	uint64_t last_seq; /* the newest step made through this handle; 0: none */
+	/* Steps between automatic checkpoints as of a stamp of the catalog. */
+	uint64_t every, every_stamp;
+	bool every_known;
+	/* Of a draft: what keeps it from gc, the process that made it, and the name to be. 0: none. */
+	uint64_t draft_owner;
+	pid_t draft_pid;
+	char draft_name[CB_NAME_MAX + 1];
 };
 
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
@@ -180,10 +204,68 @@ void files_before_refresh(cb_box *b);
 
 /* A handle made from rows already read. */
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);
+/* A read-only handle on a step of the same box, whatever the box is called by now. cb_box_close() it. */
+cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err);
 /* "demo@7" taken apart and looked up. *out_seq is the step meant; *out_pinned tells whether one was named. */
 cb_code box_address(cb_store *cs, const char *address, store_box *out_box, uint64_t *out_seq, bool *out_pinned, cb_error *err);
 cb_code box_name_check(const char *name, bool checkpoint, cb_error *err);
 cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_box *out, cb_error *err);
+/* A box whose step 0 is that state, on a root of its own, without an origin. */
+cb_code box_insert_at(cb_store *cs, const char *name, uint64_t state_id, uint64_t root, store_box *out, cb_error *err);
+
+/* ---- the hidden companion of a box: what its host folder holds (folder_base.c) ---- */
+
+typedef enum box_base_how {
+	BOX_BASE_EXISTING, /* CB_NOTFOUND when there is none */
+	BOX_BASE_EMPTY,    /* made when there is none, with the folders of a new box */
+	BOX_BASE_AT_HEAD,  /* made when there is none, as the box is now */
+} box_base_how;
+/* A handle like any other; cb_box_close() it. Only its newest state is kept. Forks of the box have a base of their own that starts at
+ * this one's newest state, and the settings of the box whose names begin with "cowbox.folder". */
+cb_code box_base_open(cb_box *b, box_base_how how, cb_box **out, cb_error *err);
+cb_code box_base_find(cb_store *cs, uint64_t box, store_box *out, cb_error *err); /* CB_NOTFOUND */
+/* A new base in place of the old one, as the handle's state is. Handles on the old one are of no use afterwards. */
+cb_code box_base_reset(cb_box *b, cb_error *err);
+/* Makes each of the paths (absolute, in byte order) in the base what it is in `from`, as one step: a file or link with all that belongs to
+ * it, a folder with its mode but not with what is in it, or nothing. (base_take.c) */
+cb_code box_base_take(cb_box *base, cb_box *from, const char *const *paths, size_t count, cb_error *err);
+/* Inside a write transaction, with its box: */
+cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error *err);
+cb_code box_base_delete(cb_store *cs, uint64_t box, cb_error *err);
+/* Not to be listed, counted or addressed: a base, or a draft. */
+bool box_is_hidden(const store_box *row);
+bool box_is_base(const store_box *row);
+/* Under the gc lock: drops all steps of a base but the newest. */
+cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err);
+
+/* ---- boxes that are filled before they are seen (draft.c) ---- */
+
+/* Inside a write transaction; CB_EXISTS. box_draft_published() once that is committed. */
+cb_code box_draft_publish(cb_box *b, cb_error *err);
+void box_draft_published(cb_box *b);
+/* At the end of the handle: a draft that was not published goes. */
+void box_draft_drop(cb_box *b);
+/* For gc: marks the box as deleted when it is a draft whose owner is gone. */
+cb_code box_draft_reap(cb_store *cs, const store_box *listed, cb_error *err);
+
+/* Settings of a box or of the store, the library's own ("cowbox.") too. They join the calling thread's write transaction, if one is open.
+ * value NULL deletes. get: free() *out; CB_NOTFOUND. */
+cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error *err);
+cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err);
+cb_code box_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err);
+cb_code box_store_setting_get(cb_store *cs, const char *name, char **out, cb_error *err);
+
+/* Records a call that was refused, if code is a refusal, whatever becomes of that; returns code. Not inside a write transaction. */
+cb_code box_refused(cb_box *b, const char *action, const char *subject, cb_code code, const cb_error *why);
+
+/* Steps between automatic checkpoints; 0: none. */
+#define BOX_EVERY_SETTING "cowbox.checkpoint-every"
+cb_code box_checkpoint_every(cb_store *cs, uint64_t box, uint64_t *out, cb_error *err);
+/* Inside the write transaction of a step of b's box: its checkpoint, when it is time for one. */
+cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err);
+
+/* Removes what imports remembered for boxes that are gone, as far as it can. (import_files.c) */
+void box_import_files_drop(cb_store *cs);
 
 /* Opens the store below a cb_store: for tests that inject faults or a clock. */
 cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err);
@@ -203,6 +285,7 @@ typedef struct op {
 	bool own;
 	pmap saved;
 	counters saved_now;
+	const char *kind, *subject; /* lent by the caller of op_begin until op_end */
 } op;
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
 /* As op_begin, for writes through an open file: joins or starts the handle's running step. */
@@ -222,6 +305,18 @@ cb_code inode_find(const tree_view *v, uint64_t ino, inode *out, cb_error *err);
 cb_code inode_save(txn *t, const inode *node, cb_error *err);
 /* The inode's first (parent, name): name is copied into buffer (LIMIT_NAME_BYTES). CB_NOTFOUND for the root and unknown inodes. */
 cb_code inode_place(const tree_view *v, uint64_t ino, uint64_t *out_parent, uint8_t *name, size_t *out_size, cb_error *err);
+/* From a folder upwards. Folders may be nested deeper than any path can say, so a cycle (damage) is told by coming back to a place, not by
+ * the number of folders passed. */
+typedef struct climb {
+	uint64_t at;
+	uint64_t mark, steps, turn;
+} climb;
+static inline climb climb_from(uint64_t ino)
+{
+	return (climb){.at = ino, .turn = 1};
+}
+/* at becomes the parent, name what it was called there. CB_NOTFOUND as inode_place; CB_CORRUPT in a cycle. */
+cb_code climb_up(climb *c, const tree_view *v, uint8_t *name, size_t *out_size, cb_error *err);
 /* The absolute path by its first link; appended to out and NUL-terminated (the NUL is not counted). CB_NOTFOUND when detached. */
 cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err);
 /* A new inode of that type linked at (parent, name), which must not exist. */
@@ -236,6 +331,8 @@ cb_code inode_move(txn *t, uint64_t parent, span name, uint64_t to_parent, span 
 cb_code inode_delete_keys(txn *t, uint64_t ino, uint8_t kind, cb_error *err);
 /* Changes of the entries of a folder: its times and version. */
 cb_code inode_touch_dir(txn *t, uint64_t ino, cb_error *err);
+/* Access and modification time, if they differ. */
+cb_code inode_times_set(txn *t, uint64_t ino, int64_t atime_ns, int64_t mtime_ns, cb_error *err);
 /* Marks a changed file: version and ctime (and mtime when the data changed). */
 void inode_changed(const txn *t, inode *node, bool data);
 /* Every key that belongs to the inode itself (X, A, T), each as (key, value). */
@@ -246,6 +343,11 @@ cb_code inode_is_dir_empty(const tree_view *v, uint64_t ino, bool *out, cb_error
 /* Recursive removal and copy; `from` is a view that does not change meanwhile. Contents are shared. */
 cb_code tree_remove(txn *t, uint64_t parent, span name, const inode *node, cb_error *err);
 cb_code tree_copy(txn *t, const tree_view *from, const inode *source, uint64_t parent, span name, cb_error *err);
+/* The same, as one of several copies that belong together: files (which may be empty) keeps which file with several names became which,
+ * so that further names become names of the copy. pmap_done() it. */
+cb_code tree_copy_with(txn *t, const tree_view *from, const record *source, uint64_t parent, span name, pmap *files, cb_error *err);
+bool tree_copied(const pmap *files, uint64_t source, uint64_t *out_copy);
+cb_code tree_copied_add(pmap *files, uint64_t source, uint64_t copy, cb_error *err);
 /* One inode: a new one at (parent, name), or into one that is there and empty. */
 cb_code inode_copy(txn *t, const tree_view *from, const record *source, uint64_t parent, span name, inode *made, cb_error *err);
 /* Data alone; data, mode, times and attributes. The target must be empty. */
@@ -290,6 +392,8 @@ cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned h
                      cb_error *err);
 /* The same, and CB_NOTFOUND when it is not there. */
 cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err);
+/* CB_VERSION when what was found is not of that version, as cb_write_options says. */
+cb_code resolved_expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
 /* Takes "a//b/./c" to "/a/b/c" (".." and links are left to resolution); for messages and history. free() it. */
@@ -311,6 +415,8 @@ typedef struct gate {
 	gate_hook hook; /* NULL: none */
 	void *context;
 } gate;
+/* Asks the gate, and records a refusal of a call that is no op (op_end records those). */
+cb_code gate_ask(cb_box *b, const gate_request *request, cb_error *err);
 cb_code gate_pass(const gate *g, const gate_request *request, cb_error *err);
 /* A name that the sandbox owns at the root of every box. */
 bool gate_reserved(span name);

@@ -1,127 +1,11 @@
 /*
- * boxes.c: stores and the boxes in them: create, open by address, fork, rename, delete, list, settings.
+ * boxes.c: the boxes of a store: create, open by address, fork, rename, delete, list, quotas, retention.
  */
-#include "base/io.h"
-#include "box/box.h"
+#include "box/audit.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-const char *cb_version(void)
-{
-	return CB_VERSION_STRING;
-}
-
-void cb_free(void *p)
-{
-	free(p);
-}
-
-/* ---- store ---- */
-
-static cb_code nodes_get(void *context, uint64_t id, blob **out, cb_error *err)
-{
-	return store_node_get(context, id, out, err);
-}
-
-static cb_code nodes_put(void *context, span bytes, uint64_t *out_id, cb_error *err)
-{
-	return store_node_put(context, bytes, out_id, err);
-}
-
-/* free() it. */
-static char *default_path(bool create)
-{
-	const char *store_path_env = getenv("COWBOX_STORE");
-	const char *data = getenv("XDG_DATA_HOME");
-	const char *home = getenv("HOME");
-	char *out = NULL;
-	int n = -1;
-	if (store_path_env && *store_path_env) return mem_strdup(store_path_env);
-	if (data && *data) n = asprintf(&out, "%s/cowbox", data);
-	else if (home && *home) n = asprintf(&out, "%s/.local/share/cowbox", home);
-	if (n < 0) return NULL;
-	char *name = strrchr(out, '/');
-	*name = 0;
-	if (create && *out) (void)io_mkdirs(out, 0700, NULL); /* what cannot be made shows when the store is */
-	*name = '/';
-	return out;
-}
-
-cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err)
-{
-	static const cb_store_options defaults = {0};
-	if (!options) options = &defaults;
-	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path(!options->no_create);
-	if (!chosen) return cb_err_set(err, CB_INVALID, "no store named: set COWBOX_STORE or HOME");
-	cb_store *cs = mem_alloc(sizeof(*cs));
-	if (!cs) return cb_err_nomem(err);
-	bool memory = strcmp(chosen, ":memory:") == 0;
-	store_options so = {.path = memory ? NULL : chosen,
-	                    .create = !options->no_create,
-	                    .read_only = options->read_only,
-	                    .durability = options->full ? STORE_FULL : STORE_FAST,
-	                    .cache_bytes = options->cache_bytes};
-	*cs = (cb_store){0};
-	cb_code code = box_store_open(cs, &so, err);
-	if (code != CB_OK) free(cs);
-	else *out = cs;
-	return code;
-}
-
-cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err)
-{
-	CB_TRY(store_open(options, &cs->s, err));
-	cs->nodes = (tree_nodes){nodes_get, nodes_put, cs->s};
-	(void)pthread_mutex_init(&cs->known_lock, NULL);
-	return CB_OK;
-}
-
-void cb_store_close(cb_store *cs)
-{
-	if (!cs) return;
-	state_forget_all(cs);
-	(void)pthread_mutex_destroy(&cs->known_lock);
-	store_close(cs->s);
-	free(cs);
-}
-
-cb_code cb_store_sync(cb_store *cs, cb_error *err)
-{
-	return store_sync(cs->s, err);
-}
-
-cb_code cb_store_vacuum(cb_store *cs, cb_error *err)
-{
-	return store_vacuum(cs->s, err);
-}
-
-cb_code cb_store_backup(cb_store *cs, const char *to_path, cb_error *err)
-{
-	return store_backup(cs->s, to_path, err);
-}
-
-cb_code cb_store_stats_get(cb_store *cs, cb_store_stats *out, cb_error *err)
-{
-	store_stats s;
-	CB_TRY(store_stats_get(cs->s, &s, err));
-	*out = (cb_store_stats){
-		.boxes = s.boxes,
-		.steps = s.steps,
-		.nodes = s.nodes,
-		.node_bytes = s.node_bytes,
-		.contents = s.contents,
-		.content_bytes = s.content_bytes,
-		.segments = s.segments,
-		.segment_bytes = s.segment_bytes,
-		.database_bytes = s.database_bytes,
-		.wal_bytes = s.wal_bytes,
-		.cache_bytes = s.cache_bytes,
-		.cache_hits = s.cache_hits,
-		.cache_misses = s.cache_misses,
-	};
-	return CB_OK;
-}
 
 /* ---- names and addresses ---- */
 
@@ -230,13 +114,34 @@ static cb_code furnished_root(cb_store *cs, uint64_t state_id, int64_t now_ns, u
 	return code;
 }
 
+static cb_code insert_rows(cb_store *cs, const store_box *row, const store_step *step, cb_error *err)
+{
+	cb_code code = store_box_insert(cs->s, row, err);
+	if (code == CB_EXISTS) return cb_err_set(err, CB_EXISTS, "there is a box '%s' already", row->name);
+	if (code != CB_OK) return code;
+	CB_TRY(store_step_put(cs->s, step, err));
+	return store_head_set(cs->s, row->id, &row->head, err);
+}
+
+cb_code box_insert_at(cb_store *cs, const char *name, uint64_t state_id, uint64_t root, store_box *out, cb_error *err)
+{
+	*out = (store_box){.created_ns = clock_now(store_clock(cs->s))};
+	memcpy(out->name, name, strlen(name) + 1);
+	CB_TRY(store_take(cs->s, STORE_NEXT_BOX, 1, &out->id, err));
+	store_step step = {.box = out->id, .state = state_id, .kind = "new", .who = "", .has_root = true, .root = root};
+	step.started_ns = step.ended_ns = out->created_ns;
+	out->head = (store_head){.state = state_id, .root = root, .root_box = out->id};
+	return insert_rows(cs, out, &step, err);
+}
+
 /* A row, its head and step 0. With an origin it starts there, without a copy; otherwise with a few folders. Inside a write transaction. */
 cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_box *out, cb_error *err)
 {
 	*out = (store_box){.created_ns = clock_now(store_clock(cs->s))};
 	memcpy(out->name, name, strlen(name) + 1);
 	CB_TRY(store_take(cs->s, STORE_NEXT_BOX, 1, &out->id, err));
-	store_step step = {.box = out->id, .kind = "new", .who = "", .started_ns = out->created_ns, .ended_ns = out->created_ns};
+	store_step step = {.box = out->id, .kind = "new", .who = box_store_who(cs)};
+	step.started_ns = step.ended_ns = out->created_ns;
 	if (origin) {
 		out->origin_box = origin->box;
 		out->origin_seq = origin->seq;
@@ -252,11 +157,8 @@ cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_bo
 		step.has_root = true;
 		out->head = (store_head){.state = step.state, .root = step.root, .root_box = out->id};
 	}
-	cb_code code = store_box_insert(cs->s, out, err);
-	if (code == CB_EXISTS) return cb_err_set(err, CB_EXISTS, "there is a box '%s' already", name);
-	if (code != CB_OK) return code;
-	CB_TRY(store_step_put(cs->s, &step, err));
-	return store_head_set(cs->s, out->id, &out->head, err);
+	CB_TRY(insert_rows(cs, out, &step, err));
+	return origin ? box_base_fork(cs, origin->box, out->id, err) : CB_OK;
 }
 
 static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
@@ -271,8 +173,25 @@ cb_code cb_box_create(cb_store *cs, const char *name, cb_box **out, cb_error *er
 	CB_TRY(box_name_check(name, false, err));
 	store_box row;
 	CB_TRY(store_write_begin(cs->s, err));
-	CB_TRY(end_write(cs, box_insert(cs, name, NULL, &row, err), err));
+	cb_code code = box_insert(cs, name, NULL, &row, err);
+	if (code == CB_OK) code = audit_did(cs, &row, &(audit_note){box_store_who(cs), "create", ""}, err);
+	CB_TRY(end_write(cs, code, err));
 	return out ? cb_box_open(cs, name, out, err) : CB_OK;
+}
+
+static cb_code open_row(cb_store *cs, const store_box *row, bool pinned, uint64_t seq, cb_box **out, cb_error *err)
+{
+	cb_box *b = NULL;
+	CB_TRY(box_handle_create(cs, row, &b, err));
+	b->pinned = pinned;
+	cb_code code = CB_OK;
+	if (!pinned) code = box_refresh(b, err);
+	else if (seq == row->head.seq)
+		code = state_load_head(cs, row->id, &row->head, NULL, &b->head, err); /* may be known already */
+	else code = state_load(cs, row->id, seq, &b->head, err);
+	if (code == CB_OK) *out = b;
+	else cb_box_close(b);
+	return code;
 }
 
 cb_code cb_box_open(cb_store *cs, const char *address, cb_box **out, cb_error *err)
@@ -281,16 +200,15 @@ cb_code cb_box_open(cb_store *cs, const char *address, cb_box **out, cb_error *e
 	uint64_t seq = 0;
 	bool pinned = false;
 	CB_TRY(box_address(cs, address, &row, &seq, &pinned, err));
-	cb_box *b = NULL;
-	CB_TRY(box_handle_create(cs, &row, &b, err));
-	b->pinned = pinned;
-	cb_code code = pinned ? state_load(cs, row.id, seq, &b->head, err) : box_refresh(b, err);
-	if (code != CB_OK) {
-		cb_box_close(b);
-		return cb_err_wrap(err, code, "opening '%s'", address);
-	}
-	*out = b;
-	return CB_OK;
+	cb_code code = open_row(cs, &row, pinned, seq, out, err);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "opening '%s'", address);
+}
+
+cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err)
+{
+	store_box row;
+	CB_TRY(store_box_get(b->cs->s, b->row.id, &row, err)); /* the handle's row may name a root that gc has taken since */
+	return open_row(b->cs, &row, true, seq, out, err);
 }
 
 static cb_code fork_in_write(cb_store *cs, const char *address, const char *name, store_box *row, state **origin, cb_error *err)
@@ -300,7 +218,8 @@ static cb_code fork_in_write(cb_store *cs, const char *address, const char *name
 	bool pinned = false;
 	CB_TRY(box_address(cs, address, &from, &seq, &pinned, err));
 	CB_TRY(pinned ? state_load(cs, from.id, seq, origin, err) : state_load_head(cs, from.id, &from.head, NULL, origin, err));
-	return box_insert(cs, name, *origin, row, err);
+	CB_TRY(box_insert(cs, name, *origin, row, err));
+	return audit_did(cs, row, &(audit_note){box_store_who(cs), "fork", address}, err);
 }
 
 /* The new box's handle, from what its making knew already. */
@@ -329,16 +248,28 @@ cb_code cb_box_fork(cb_store *cs, const char *address, const char *name, cb_box 
 
 typedef cb_code (*row_change)(store_box *row, const void *argument, cb_error *err);
 
-/* Reads a box's row, changes it, writes it, in one transaction. */
-static cb_code change_row(cb_store *cs, uint64_t id, const char *name, row_change change, const void *argument, cb_error *err)
+/* Reads a box's row, changes it, writes it and the record of it, in one transaction. name NULL: by number. */
+static cb_code change_row(cb_store *cs, uint64_t id, const char *name, row_change change, const void *argument,
+                          const audit_note *note, cb_error *err)
 {
 	CB_TRY(store_write_begin(cs->s, err));
 	store_box row;
 	cb_code code = name ? store_box_find(cs->s, name, &row, err) : store_box_get(cs->s, id, &row, err);
+	if (code == CB_OK && name && box_is_hidden(&row)) code = CB_NOTFOUND;
 	if (code == CB_NOTFOUND && name) code = cb_err_set(err, CB_NOTFOUND, "no box '%s'", name);
 	if (code == CB_OK) code = change(&row, argument, err);
 	if (code == CB_OK) code = store_box_update(cs->s, &row, err);
+	if (code == CB_OK && row.deleted) code = box_base_delete(cs, row.id, err);
+	if (code == CB_OK) code = audit_did(cs, &row, note, err);
 	return end_write(cs, code, err);
+}
+
+static cb_code change_own_row(cb_box *b, row_change change, const void *argument, const char *action, const char *subject,
+                              cb_error *err)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	audit_note note = {b->who, action, subject};
+	return box_leave(b, change_row(b->cs, b->row.id, NULL, change, argument, &note, err));
 }
 
 static cb_code change_name(store_box *row, const void *argument, cb_error *err)
@@ -353,7 +284,8 @@ static cb_code change_name(store_box *row, const void *argument, cb_error *err)
 cb_code cb_box_rename(cb_store *cs, const char *name, const char *new_name, cb_error *err)
 {
 	CB_TRY(box_name_check(new_name, false, err));
-	return change_row(cs, 0, name, change_name, new_name, err);
+	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
+	return change_row(cs, 0, name, change_name, new_name, &(audit_note){box_store_who(cs), "rename", name}, err);
 }
 
 static cb_code change_deleted(store_box *row, const void *argument, cb_error *err)
@@ -366,7 +298,10 @@ static cb_code change_deleted(store_box *row, const void *argument, cb_error *er
 
 cb_code cb_box_delete(cb_store *cs, const char *name, cb_error *err)
 {
-	return change_row(cs, 0, name, change_deleted, NULL, err);
+	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
+	CB_TRY(change_row(cs, 0, name, change_deleted, NULL, &(audit_note){box_store_who(cs), "delete", ""}, err));
+	box_import_files_drop(cs);
+	return CB_OK;
 }
 
 typedef struct quota {
@@ -386,7 +321,9 @@ static cb_code change_quota(store_box *row, const void *argument, cb_error *err)
 cb_code cb_box_quota_set(cb_box *b, uint64_t bytes, uint64_t files, uint64_t file_bytes, cb_error *err)
 {
 	quota q = {bytes, files, file_bytes};
-	return change_row(b->cs, b->row.id, NULL, change_quota, &q, err);
+	char text[96];
+	(void)snprintf(text, sizeof(text), "bytes %" PRIu64 ", files %" PRIu64 ", file-bytes %" PRIu64, bytes, files, file_bytes);
+	return change_own_row(b, change_quota, &q, "quota", text, err);
 }
 
 typedef struct retention {
@@ -406,7 +343,9 @@ static cb_code change_retention(store_box *row, const void *argument, cb_error *
 cb_code cb_box_retention_set(cb_box *b, uint64_t keep_steps, int64_t keep_ns, cb_error *err)
 {
 	retention r = {keep_steps, keep_ns};
-	return change_row(b->cs, b->row.id, NULL, change_retention, &r, err);
+	char text[64];
+	(void)snprintf(text, sizeof(text), "steps %" PRIu64 ", ns %" PRId64, keep_steps, keep_ns);
+	return change_own_row(b, change_retention, &r, "retention", text, err);
 }
 
 /* ---- information ---- */
@@ -420,6 +359,7 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const state *he
 	out->quota_file_bytes = row->quota_file_bytes;
 	out->keep_steps = row->keep_steps;
 	out->keep_ns = row->keep_ns;
+	CB_TRY(box_checkpoint_every(cs, row->id, &out->checkpoint_every, err));
 	out->seq = head->seq;
 	out->state = head->id;
 	store_box origin;
@@ -459,6 +399,7 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
 		state *head = NULL;
 		cb_box_info info;
+		if (box_is_hidden(&all[i])) continue;
 		cb_code code = state_load(cs, all[i].id, all[i].head.seq, &head, err);
 		if (code == CB_STALE || code == CB_NOTFOUND) continue; /* pruned or deleted meanwhile */
 		if (code == CB_OK) code = info_from_row(cs, &all[i], head, &info, err);
@@ -467,77 +408,4 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 	return CB_OK;
-}
-
-/* ---- settings ---- */
-
-cb_code cb_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
-{
-	if (!*name || strlen(name) > LIMIT_NAME_BYTES)
-		return cb_err_set(err, CB_INVALID, "a setting's name has 1 to %d bytes", LIMIT_NAME_BYTES);
-	if (strncmp(name, "cowbox.", 7) == 0)
-		return cb_err_set(err, CB_RESERVED, "settings that begin with 'cowbox.' are the library's own");
-	CB_TRY(store_write_begin(b->cs->s, err));
-	return end_write(b->cs, store_setting_set(b->cs->s, b->row.id, name, value, err), err);
-}
-
-cb_code cb_setting_get(cb_box *b, const char *name, char **out, cb_error *err)
-{
-	cb_code code = store_setting_get(b->cs->s, b->row.id, name, out, err);
-	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "box '%s' has no setting '%s'", b->row.name, name) : code;
-}
-
-/* ---- checkpoints ---- */
-
-static cb_code checkpoint_in_write(cb_box *b, const char *name, uint64_t seq, cb_error *err)
-{
-	store_head head;
-	CB_TRY(store_head_get(b->cs->s, b->row.id, &head, err));
-	store_checkpoint c = {.box = b->row.id, .seq = seq ? seq : b->pinned ? b->head->seq : head.seq};
-	c.created_ns = clock_now(store_clock(b->cs->s));
-	memcpy(c.name, name, strlen(name));
-	uint64_t found = 0;
-	CB_TRY(step_exists(b->cs, b->row.id, c.seq, &found, err));
-	cb_code code = store_checkpoint_put(b->cs->s, &c, err);
-	return code == CB_EXISTS ? cb_err_set(err, CB_EXISTS, "box '%s' has a checkpoint '%s' already", b->row.name, name) : code;
-}
-
-cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sync, cb_error *err)
-{
-	CB_TRY(box_name_check(name, true, err));
-	CB_TRY(box_enter(b, err));
-	cb_code code = box_flush(b, false, err);
-	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
-	if (code != CB_OK) return box_leave(b, code);
-	code = checkpoint_in_write(b, name, seq, err);
-	if (code == CB_OK) code = store_write_commit(b->cs->s, !no_sync, err);
-	else store_write_abort(b->cs->s);
-	return box_leave(b, code);
-}
-
-cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
-{
-	CB_TRY(store_write_begin(b->cs->s, err));
-	cb_code code = store_checkpoint_delete(b->cs->s, b->row.id, name, err);
-	if (code == CB_NOTFOUND) code = cb_err_set(err, CB_NOTFOUND, "box '%s' has no checkpoint '%s'", b->row.name, name);
-	return end_write(b->cs, code, err);
-}
-
-typedef struct checkpoint_walk {
-	cb_checkpoint_visit visit;
-	void *context;
-} checkpoint_walk;
-
-static cb_code visit_checkpoint(void *context, const store_checkpoint *c, cb_error *err)
-{
-	const checkpoint_walk *w = context;
-	cb_checkpoint out = {.seq = c->seq, .created_ns = c->created_ns};
-	memcpy(out.name, c->name, sizeof(out.name));
-	return w->visit(w->context, &out, err);
-}
-
-cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, cb_error *err)
-{
-	checkpoint_walk w = {visit, context};
-	return store_checkpoint_list(b->cs->s, b->row.id, visit_checkpoint, &w, err);
 }

@@ -13,11 +13,19 @@ typedef struct change_row {
 	char *path, *old_path; /* owned */
 } change_row;
 
-/* The folder whose path was asked for last: changes come in heaps. */
+/* The path asked for last, with the folders on it: changes come in heaps, and a chain of folders, each a change, is climbed once. */
 typedef struct folder_path {
-	uint64_t ino; /* 0: none */
-	buf text;
+	buf text;     /* "/a/b" */
+	buf folders;  /* folder_end, from the first below the root on */
+	pmap numbers; /* inode, big-endian -> index in folders, in host order */
 } folder_path;
+
+typedef struct folder_end {
+	uint64_t ino;
+	size_t end; /* of its path in the text */
+} folder_end;
+
+enum { DIFF_PATH_BYTES = 1 << 20 };
 
 typedef struct diffing {
 	cb_store *cs;
@@ -25,6 +33,7 @@ typedef struct diffing {
 	buf inos; /* uint64_t: number << 1, + 1 when an attribute or tag changed */
 	buf rows; /* change_row */
 	folder_path near_a, near_b;
+	uint64_t path_bytes; /* of the rows */
 } diffing;
 
 /* ---- which inodes ---- */
@@ -148,24 +157,102 @@ static cb_code side_load(side *s, uint64_t ino, cb_error *err)
 	return code;
 }
 
-/* free() it. p NULL: the root. */
-static cb_code spot_path(const side *s, const spot *p, char **out, cb_error *err)
+static size_t near_count(const folder_path *near)
 {
-	AUTO_BUF buf path = BUF_INIT(1 << 20);
-	folder_path *near = s->near;
+	return near->folders.size / sizeof(folder_end);
+}
+
+static const folder_end *near_at(const folder_path *near, size_t i)
+{
+	return (const folder_end *)(const void *)near->folders.bytes + i;
+}
+
+/* How many folders of the known path lead to this one. */
+static bool near_find(const folder_path *near, uint64_t ino, size_t *out)
+{
+	uint8_t number[8];
+	span found;
+	put_be64(number, ino);
+	*out = 0;
+	if (ino == INO_ROOT) return true;
+	if (pmap_get(&near->numbers, span_make(number, sizeof(number)), &found) != PMAP_VALUE) return false;
+	memcpy(out, found.bytes, sizeof(*out));
+	++*out;
+	return true;
+}
+
+static cb_code near_cut(folder_path *near, size_t count, cb_error *err)
+{
+	for (size_t i = near_count(near); i > count; i--) {
+		uint8_t number[8];
+		put_be64(number, near_at(near, i - 1)->ino);
+		CB_TRY(pmap_forget(&near->numbers, span_make(number, sizeof(number)), err));
+		near->folders.size -= sizeof(folder_end);
+	}
+	near->text.size = count ? near_at(near, count - 1)->end : 0;
+	return CB_OK;
+}
+
+static cb_code near_add(folder_path *near, const spot *s, uint64_t ino, cb_error *err)
+{
+	uint8_t number[8];
+	size_t index = near_count(near);
+	put_be64(number, ino);
+	CB_TRY(buf_append_byte(&near->text, '/', err));
+	CB_TRY(buf_append(&near->text, s->name, s->size, err));
+	folder_end f = {ino, near->text.size};
+	CB_TRY(buf_append(&near->folders, &f, sizeof(f), err));
+	return pmap_put(&near->numbers, span_make(number, sizeof(number)), span_make(&index, sizeof(index)), err);
+}
+
+static cb_code near_fill(folder_path *near, const tree_view *v, uint64_t ino, size_t *out_count, cb_error *err)
+{
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* spots, each with the inode itself in place of its parent */
+	climb up = climb_from(ino);
+	while (!near_find(near, up.at, out_count)) {
+		spot s = {.parent = up.at};
+		size_t size = 0;
+		CB_TRY(climb_up(&up, v, s.name, &size, err));
+		s.size = (uint8_t)size;
+		CB_TRY(buf_append(&way, &s, sizeof(s), err));
+	}
+	size_t more = way.size / sizeof(spot);
+	if (more == 0) return CB_OK;
+	CB_TRY(near_cut(near, *out_count, err));
+	*out_count += more;
+	for (; more > 0; more--) {
+		const spot *s = (const spot *)(const void *)way.bytes + (more - 1);
+		CB_TRY(near_add(near, s, s->parent, err));
+	}
+	return CB_OK;
+}
+
+static void near_done(folder_path *near)
+{
+	buf_done(&near->text);
+	buf_done(&near->folders);
+	pmap_done(&near->numbers);
+}
+
+/* free() it. p NULL: the root. */
+static cb_code spot_path(diffing *d, const side *s, const spot *p, char **out, cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(DIFF_PATH_BYTES);
+	size_t count = 0;
 	if (!p) {
 		CB_TRY(buf_append_byte(&path, '/', err));
 		return buf_take(&path, out, NULL, err);
 	}
-	if (near->ino != p->parent) {
-		near->ino = 0;
-		near->text.size = 0;
-		CB_TRY(inode_path(s->v, p->parent, &near->text, err));
-		near->ino = p->parent;
-	}
-	CB_TRY(buf_append(&path, near->text.bytes, near->text.size, err));
-	if (path.size > 1) CB_TRY(buf_append_byte(&path, '/', err));
-	CB_TRY(buf_append(&path, p->name, p->size, err));
+	cb_code code = near_fill(s->near, s->v, p->parent, &count, err);
+	if (code == CB_OK && count) code = buf_append(&path, s->near->text.bytes, near_at(s->near, count - 1)->end, err);
+	if (code == CB_OK) code = buf_append_byte(&path, '/', err);
+	if (code == CB_OK) code = buf_append(&path, p->name, p->size, err);
+	if (code == CB_LIMIT) return cb_err_set(err, CB_LIMIT, "a changed path is longer than %d bytes", DIFF_PATH_BYTES);
+	if (code != CB_OK) return code;
+	d->path_bytes += path.size;
+	if (d->path_bytes > LIMIT_DIFF_PATHS_BYTES)
+		return cb_err_set(err, CB_LIMIT, "the paths of the changes take more than %u bytes",
+		                  (unsigned)LIMIT_DIFF_PATHS_BYTES);
 	return buf_take(&path, out, NULL, err);
 }
 
@@ -196,8 +283,8 @@ static cb_code tell(diffing *d, const telling *t, cb_error *err)
 	change_row row = {.c = {.kind = t->kind, .has_old = t->a != NULL, .has_new = t->b != NULL, .modified = t->modified}};
 	if (t->a) row.c.old_info = record_stat(&t->a->node.rec);
 	if (t->b) row.c.new_info = record_stat(&t->b->node.rec);
-	CB_TRY(spot_path(t->b ? t->b : t->a, t->at, &row.path, err));
-	cb_code code = t->was ? spot_path(t->a, t->was, &row.old_path, err) : CB_OK;
+	CB_TRY(spot_path(d, t->b ? t->b : t->a, t->at, &row.path, err));
+	cb_code code = t->was ? spot_path(d, t->a, t->was, &row.old_path, err) : CB_OK;
 	if (code == CB_OK) return row_add(d, &row, err);
 	free(row.path);
 	return code;
@@ -337,7 +424,8 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
 	AUTO_FREE char *within = path ? path_clean(path) : NULL;
 	if (path && !within) return cb_err_nomem(err);
 	diffing d = {.cs = cs, .a = a, .b = b, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
-	d.near_a.text = d.near_b.text = BUF_INIT(1 << 20);
+	d.near_a.text = d.near_b.text = BUF_INIT(DIFF_PATH_BYTES);
+	d.near_a.folders = d.near_b.folders = BUF_INIT(SIZE_MAX);
 	cb_code code = diff_run(&d, within, visit, context, err);
 	change_row *rows = (change_row *)(void *)d.rows.bytes;
 	for (size_t i = 0; i < d.rows.size / sizeof(change_row); i++) {
@@ -345,8 +433,8 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
 		free(rows[i].old_path);
 	}
 	buf_done(&d.inos);
-	buf_done(&d.near_a.text);
-	buf_done(&d.near_b.text);
+	near_done(&d.near_a);
+	near_done(&d.near_b);
 	buf_done(&d.rows);
 	return code;
 }

@@ -188,16 +188,30 @@ cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_
 
 /* ---- printing ---- */
 
-cb_code cb_diff_text(cb_box *from, cb_box *to, const char *path, unsigned context_lines, char **out, size_t *out_size,
-                     cb_error *err)
+typedef struct choosing {
+	const cb_diff_text_options *options;
+	printing p;
+} choosing;
+
+static cb_code print_chosen(void *context, const cb_change *c, cb_error *err)
 {
+	choosing *k = context;
+	if (k->options->skip && k->options->skip(k->options->context, c)) return CB_OK;
+	return print_change(&k->p, c, err);
+}
+
+cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *options, char **out, size_t *out_size, cb_error *err)
+{
+	static const cb_diff_text_options defaults = {0};
+	if (!options) options = &defaults;
 	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
 	CB_TRY(snapshot_of(from, &a, err));
 	CB_TRY(snapshot_of(to, &b, err));
 	AUTO_BUF buf text = BUF_INIT(TEXT_OUT_MAX);
-	printing p = {from->cs, &a.v, &b.v, context_lines, &text};
-	CB_TRY(diff_views(from->cs, &a.v, &b.v, path, print_change, &p, err));
+	unsigned lines = options->has_context ? options->context_lines : 3;
+	choosing k = {options, {from->cs, &a.v, &b.v, lines, &text}};
+	CB_TRY(diff_views(from->cs, &a.v, &b.v, options->path, print_chosen, &k, err));
 	return buf_take(&text, out, out_size, err);
 }

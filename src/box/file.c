@@ -150,7 +150,10 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 	if (!(flags & (CB_READ | CB_WRITE))) return cb_err_set(err, CB_INVALID, "open '%s' for reading, writing or both", path);
 	if ((changing || flags & CB_APPEND) && !(flags & CB_WRITE))
 		return cb_err_set(err, CB_INVALID, "creating, truncating and appending need CB_WRITE");
-	if (b->pinned && flags & CB_WRITE) return cb_err_set(err, CB_READONLY, "'%s' is an old state", b->row.name);
+	if (b->pinned && flags & CB_WRITE) {
+		cb_code refused = cb_err_set(err, CB_READONLY, "'%s' is an old state", b->row.name);
+		return box_refused(b, "write", path, refused, err);
+	}
 	cb_file *f = mem_alloc(sizeof(*f));
 	if (!f) return cb_err_nomem(err);
 	*f = (cb_file){.b = b, .flags = flags, .path = mem_strdup(path)};

@@ -5,6 +5,8 @@
  */
 #include "box/box.h"
 
+#include <stdio.h>
+
 bool gate_reserved(span name)
 {
 	static const char *const reserved[] = {"usr", "bin",  "sbin", "lib", "lib32", "lib64", "libx32",
@@ -20,4 +22,13 @@ cb_code gate_pass(const gate *g, const gate_request *request, cb_error *err)
 		return cb_err_set(err, CB_RESERVED, "'/%.*s' belongs to the system: use another name at the root of a box",
 		                  (int)request->name.size, (const char *)request->name.bytes);
 	return g && g->hook ? g->hook(g->context, request, err) : CB_OK;
+}
+
+cb_code gate_ask(cb_box *b, const gate_request *request, cb_error *err)
+{
+	cb_code code = gate_pass(b->cs->gate, request, err);
+	if (code == CB_OK || b->changing) return code;
+	char name[LIMIT_NAME_BYTES + 1];
+	(void)snprintf(name, sizeof(name), "%.*s", (int)request->name.size, (const char *)request->name.bytes);
+	return box_refused(b, request->access == GATE_READ ? "read" : "write", *request->path ? request->path : name, code, err);
 }

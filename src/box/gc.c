@@ -10,6 +10,8 @@
  * sweep spares. A step written meanwhile can only refer to older things through states whose steps are still there, or after touching
  * them (store_content_touch).
  */
+#include "box/audit.h"
+#include "box/graft.h"
 #include "box/history.h"
 
 #include <stdlib.h>
@@ -231,6 +233,14 @@ static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_e
 static cb_code reap_box(cb_store *cs, const store_box *row, bool *gone, cb_error *err)
 {
 	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX), names = BUF_INIT(SIZE_MAX);
+	/* Read again under the writer lock: a box that was being built may be published, or gone, since the list was made. */
+	store_box now;
+	bool being_built = false;
+	cb_code code = store_box_get(cs->s, row->id, &now, err);
+	if (code == CB_NOTFOUND || (code == CB_OK && !now.deleted)) return CB_OK;
+	if (code != CB_OK) return code;
+	CB_TRY(graft_is_living(cs, row, &being_built, err));
+	if (being_built) return CB_OK;
 	CB_TRY(store_box_forks(cs->s, row->id, keep_fork_origin, &needed, err));
 	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
 	uint64_t *seqs = (uint64_t *)(void *)needed.bytes;
@@ -309,9 +319,30 @@ static cb_code settle_heads(cb_store *cs, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code prune_hidden(cb_store *cs, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
+	const store_box *all = (const store_box *)(const void *)rows.bytes;
+	for (size_t i = 0; i < rows.size / sizeof(store_box); i++)
+		if (box_is_base(&all[i]) && all[i].head.seq) CB_TRY(box_prune_hidden(cs, &all[i], err));
+	return CB_OK;
+}
+
+static cb_code reap_drafts(cb_store *cs, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
+	const store_box *all = (const store_box *)(const void *)rows.bytes;
+	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) CB_TRY(box_draft_reap(cs, &all[i], err));
+	return CB_OK;
+}
+
 static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_error *err)
 {
+	CB_TRY(reap_drafts(cs, err));
 	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
+	CB_TRY(prune_hidden(cs, err));
 	CB_TRY(thin_all(cs, err));
 	CB_TRY(settle_heads(cs, err));
 	marking m = {.cs = cs, .nodes = {BUF_INIT(SIZE_MAX)}, .contents = {BUF_INIT(SIZE_MAX)}};
@@ -333,8 +364,11 @@ cb_code cb_store_gc(cb_store *cs, cb_gc_result *out, cb_error *err)
 	uint64_t horizon = 0;
 	cb_gc_result result = {0};
 	CB_TRY(store_gc_begin(cs->s, &horizon, err));
+	/* Before anything goes; but where there is no room for the record, gc is what makes some. */
+	audit_did_alone(cs, &(audit_note){box_store_who(cs), "gc", ""});
 	cb_code code = gc_run(cs, horizon, &result, err);
 	store_gc_end(cs->s);
+	if (code == CB_OK) box_import_files_drop(cs);
 	if (code == CB_OK && out) *out = result;
 	return code;
 }

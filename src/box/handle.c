@@ -23,7 +23,7 @@ cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_e
 	cb_box *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
 	*b = (cb_box){.cs = cs, .row = *row};
-	b->who = mem_strdup("");
+	b->who = mem_strdup(box_store_who(cs));
 	cb_code code = b->who ? handle_init_lock(b, err) : cb_err_nomem(err);
 	if (code != CB_OK) {
 		free(b->who);
@@ -41,10 +41,19 @@ void cb_box_close(cb_box *b)
 	b->closing = true;
 	(void)box_flush(b, false, NULL);
 	txn_destroy(b->txn);
+	box_draft_drop(b);
 	state_unref(b->head);
 	free(b->who);
 	(void)pthread_mutex_destroy(&b->lock);
 	free(b);
+}
+
+uint64_t cb_box_step(cb_box *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	uint64_t seq = b->last_seq;
+	(void)pthread_mutex_unlock(&b->lock);
+	return seq;
 }
 
 tree_view box_view(const cb_box *b)
@@ -67,9 +76,29 @@ void snapshot_done(snapshot *s)
 	s->base = NULL;
 }
 
+/* An old state does not move, but the root that its handle stands on may go: prune and gc give its step another. */
+static cb_code refresh_pinned(cb_box *b, cb_error *err)
+{
+	uint64_t stamp = b->stamp;
+	bool stands = false;
+	state *again = NULL;
+	if (store_fresh(b->cs->s, b->row.id, &stamp)) return CB_OK;
+	CB_TRY(state_stands(b->cs, b->head, &stands, err));
+	if (!stands) {
+		cb_code code = state_load(b->cs, b->row.id, b->head->seq, &again, err);
+		/* Pruned: what is in the caches can still be read. */
+		if (code == CB_STALE || code == CB_NOTFOUND) return CB_OK;
+		if (code != CB_OK) return code;
+		state_unref(b->head);
+		b->head = again;
+	}
+	b->stamp = stamp;
+	return CB_OK;
+}
+
 cb_code box_refresh(cb_box *b, cb_error *err)
 {
-	if (b->pinned) return CB_OK;
+	if (b->pinned) return refresh_pinned(b, err);
 	uint64_t stamp = b->stamp;
 	if (store_fresh(b->cs->s, b->row.id, &stamp) && b->head) return CB_OK;
 	CB_TRY(store_read_begin(b->cs->s, err));
@@ -93,7 +122,7 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 {
 	if (!b->txn || b->txn->explicit_) return CB_OK;
 	txn *t = TAKE_PTR(b->txn);
-	cb_code code = txn_commit(b, t, sync, NULL, err);
+	cb_code code = box_refused(b, t->kind, t->params, txn_commit(b, t, sync, NULL, err), err);
 	/* For lack of room or a lock it is tried again with the next call; a conflict is settled (kept as a fork). */
 	bool again = code != CB_OK && code != CB_CONFLICT && code != CB_FORKED && !b->closing;
 	if (again) b->txn = t;
@@ -142,11 +171,14 @@ static cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *para
 
 /* ---- one changing call ---- */
 
-static cb_code refuse_pinned(const cb_box *b, cb_error *err)
+static cb_code refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err)
 {
 	if (!b->pinned) return CB_OK;
-	return cb_err_set(err, CB_READONLY, "'%s@%llu' is an old state: fork it, or restore it, to change it", b->row.name,
-	                  (unsigned long long)b->head->seq);
+	cb_error why = {0};
+	cb_code code = cb_err_set(&why, CB_READONLY, "'%s@%llu' is an old state: fork it, or restore it, to change it", b->row.name,
+	                          (unsigned long long)b->head->seq);
+	if (err) *err = why;
+	return box_refused(b, kind, params, code, &why);
 }
 
 /* A step of its own: the writer lock first, so the head cannot move under it. */
@@ -177,28 +209,30 @@ static void op_join(op *o)
 
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
 {
-	*o = (op){.b = b};
+	*o = (op){.b = b, .kind = kind, .subject = params};
 	(void)pthread_mutex_lock(&b->lock);
-	cb_code code = refuse_pinned(b, err);
+	cb_code code = refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && b->txn && b->txn->in_write)
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o);
 	else if (code == CB_OK) code = op_begin_own(o, kind, params, err);
-	if (code != CB_OK) (void)pthread_mutex_unlock(&b->lock);
+	if (code == CB_OK) b->changing++;
+	else (void)pthread_mutex_unlock(&b->lock);
 	return code;
 }
 
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
 {
-	*o = (op){.b = b};
+	*o = (op){.b = b, .kind = kind, .subject = params};
 	CB_TRY(box_enter(b, err));
-	cb_code code = refuse_pinned(b, err);
+	cb_code code = refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && !b->txn) {
 		code = txn_create_unlocked(b, kind, params, &b->txn, err);
 	}
 	if (code == CB_OK) {
 		op_join(o);
 		o->t->last_write_ns = o->t->now_ns;
+		b->changing++;
 	} else {
 		(void)pthread_mutex_unlock(&b->lock);
 	}
@@ -227,7 +261,8 @@ cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
 	} else {
 		code = op_end_joined(o, code, err);
 	}
-	return box_leave(b, code);
+	b->changing--;
+	return box_leave(b, box_refused(b, o->kind, o->subject, code, err));
 }
 
 /* ---- explicit transactions ---- */
@@ -235,13 +270,13 @@ cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
 cb_code cb_box_begin(cb_box *b, const cb_step_info *info, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	cb_code code = refuse_pinned(b, err);
+	cb_code code = refuse_pinned(b, "txn", "", err);
 	if (code == CB_OK && b->txn && b->txn->explicit_)
 		code = cb_err_set(err, CB_BUSY, "a transaction is open on this handle already");
 	if (code == CB_OK) code = box_flush(b, false, err);
 	txn *t = NULL;
 	if (code == CB_OK) code = txn_create_unlocked(b, "txn", "", &t, err);
-	if (code == CB_OK) code = txn_fields(t, info, err);
+	if (code == CB_OK) code = box_refused(b, "txn", "", txn_fields(t, info, err), err);
 	if (code == CB_OK) {
 		t->explicit_ = true;
 		b->txn = TAKE_PTR(t);
@@ -256,10 +291,10 @@ cb_code cb_box_commit(cb_box *b, const cb_step_info *info, cb_commit_result *out
 	(void)pthread_mutex_lock(&b->lock);
 	if (!b->txn || !b->txn->explicit_)
 		return box_leave(b, cb_err_set(err, CB_INVALID, "no transaction is open on this handle"));
-	cb_code code = txn_fields(b->txn, info, err);
+	cb_code code = box_refused(b, "txn", "", txn_fields(b->txn, info, err), err);
 	if (code != CB_OK) return box_leave(b, code);
 	txn *t = TAKE_PTR(b->txn);
-	code = txn_commit(b, t, false, out, err);
+	code = box_refused(b, t->kind, t->params, txn_commit(b, t, false, out, err), err);
 	/* What failed for lack of room or a lock can be tried again; a conflict is settled (kept as a fork). */
 	bool again = code != CB_OK && code != CB_CONFLICT;
 	if (again) b->txn = t;

@@ -60,22 +60,32 @@ cb_code inode_find(const tree_view *v, uint64_t ino, inode *out, cb_error *err)
 	return code;
 }
 
+/* Brent's way: the mark moves after 1, 2, 4, ... steps, so that a cycle meets it within some times its length. */
+cb_code climb_up(climb *c, const tree_view *v, uint8_t *name, size_t *out_size, cb_error *err)
+{
+	if (c->steps++ == c->turn) {
+		c->mark = c->at;
+		c->turn *= 2;
+		c->steps = 0;
+	}
+	CB_TRY(inode_place(v, c->at, &c->at, name, out_size, err));
+	if (c->at != c->mark) return CB_OK;
+	return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)c->at);
+}
+
 cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err)
 {
 	typedef struct part {
 		uint8_t name[LIMIT_NAME_BYTES];
 		uint8_t size;
 	} part;
-	AUTO_BUF buf parts = BUF_INIT(sizeof(part) * LIMIT_TREE_DEPTH * 8);
-	for (uint64_t at = ino; at != INO_ROOT;) {
+	AUTO_BUF buf parts = BUF_INIT(SIZE_MAX);
+	for (climb up = climb_from(ino); up.at != INO_ROOT;) {
 		uint8_t *slot;
-		cb_code code = buf_extend(&parts, sizeof(part), &slot, err);
-		if (code == CB_LIMIT)
-			return cb_err_set(err, CB_CORRUPT, "inode %llu lies in a cycle: run fsck", (unsigned long long)ino);
-		if (code != CB_OK) return code;
-		part *p = (part *)(void *)slot;
 		size_t size = 0;
-		CB_TRY(inode_place(v, at, &at, p->name, &size, err));
+		CB_TRY(buf_extend(&parts, sizeof(part), &slot, err));
+		part *p = (part *)(void *)slot;
+		CB_TRY(climb_up(&up, v, p->name, &size, err));
 		p->size = (uint8_t)size;
 	}
 	if (parts.size == 0) CB_TRY(buf_append_byte(out, '/', err));

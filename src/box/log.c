@@ -2,7 +2,7 @@
  * log.c: the log of a box, a folder or a file. A file is followed by its place and its inode: through renames, and through editors that
  * save by writing a new file over the old name.
  */
-#include "box/history.h"
+#include "box/graft.h"
 
 enum { PAGE = 64 };
 
@@ -24,9 +24,7 @@ static void step_public(cb_store *cs, const step_row *r, cb_step *out)
 		.other_seq = r->row.other_seq,
 		.gap = r->row.gap,
 	};
-	store_box other;
-	if (r->row.other_box && store_box_get(cs->s, r->row.other_box, &other, NULL) == CB_OK)
-		memcpy(out->other, other.name, sizeof(out->other));
+	step_other_name(cs, r->row.box, r->row.other_box, out->other);
 }
 
 static cb_code visit_seq(cb_store *cs, uint64_t box, uint64_t seq, cb_step_visit visit, void *context, cb_error *err)
@@ -218,15 +216,16 @@ static cb_code ino_below(const tree_view *v, uint64_t ino, uint64_t folder, bool
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size;
 	*known = true;
-	for (unsigned depth = 0; ino != folder && ino != INO_ROOT && depth < LIMIT_TREE_DEPTH * 8; depth++) {
-		cb_code code = inode_place(v, ino, &ino, name, &size, err);
+	climb up = climb_from(ino);
+	while (up.at != folder && up.at != INO_ROOT) {
+		cb_code code = climb_up(&up, v, name, &size, err);
 		if (code == CB_NOTFOUND) {
 			*known = false;
 			return CB_OK;
 		}
 		if (code != CB_OK) return code;
 	}
-	*out = ino == folder;
+	*out = up.at == folder;
 	return CB_OK;
 }
 

@@ -5,7 +5,7 @@
  * follows the step it merged. The base of a merge is the newest state that both sides have in their past: a fork point, or the last merge
  * between them in either direction.
  */
-#include "box/history.h"
+#include "box/graft.h"
 
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static point *past_find(const past *p, uint64_t box)
 
 static cb_code collect_merge(void *context, const store_step *step, cb_error *err)
 {
-	if (step->other_box == 0 || strcmp(step->kind, "merge") != 0) return CB_OK;
+	if (step->other_box == 0 || step->other_box & FOREIGN_BOX || strcmp(step->kind, "merge") != 0) return CB_OK;
 	point p = {step->other_box, step->other_seq, 0};
 	return buf_append(context, &p, sizeof(p), err);
 }
@@ -122,15 +122,15 @@ typedef struct merging {
 	uint64_t conflicts;
 } merging;
 
-static cb_code merge_into(op *o, const state *theirs, merging *g, cb_error *err)
+static cb_code merge_into(op *o, state *wanted, merging *g, cb_error *err)
 {
 	cb_box *b = o->b;
 	cb_store *cs = b->cs;
 	if (!o->own) return cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
 	point p;
-	uint64_t still_there = 0;
-	/* Under the writer lock: a state whose step exists is whole, and gc leaves what it holds. */
-	CB_TRY(step_exists(cs, theirs->box, theirs->seq, &still_there, err));
+	AUTO_STATE state *theirs = NULL;
+	/* The handle's own may stand on a root that gc has replaced by another since. */
+	CB_TRY(state_settle(cs, wanted, &theirs, err));
 	CB_TRY(find_base(cs, b->row.id, b->head->seq, theirs->box, theirs->seq, &p, err));
 	if (p.state == theirs->id) return cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
 	AUTO_STATE state *base = NULL;

@@ -44,6 +44,7 @@ typedef struct merge {
 	buf inos;    /* uint64_t, sorted, unique */
 	item *items; /* one per ino */
 	size_t count;
+	unsigned nesting; /* of place_way */
 } merge;
 
 /* A place of the result, and who sits there. */

@@ -27,26 +27,30 @@ cb_code merge_delete_files(merge *m, cb_error *err)
 	return CB_OK;
 }
 
-/* Removes the folders that theirs deleted and that are empty by now, again and again, for one may hold the other. */
+static cb_code delete_if_empty(merge *m, item *it, cb_error *err)
+{
+	bool empty = false;
+	tree_view v = txn_view(m->t);
+	inode now;
+	cb_code code = inode_find(&v, it->ino, &now, err);
+	if (code == CB_NOTFOUND) it->fate = FATE_DONE; /* gave way to something of theirs */
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	CB_TRY(inode_is_dir_empty(&v, it->ino, &empty, err));
+	if (!empty) return CB_OK;
+	CB_TRY(unlink_all(m, &it->ours, err));
+	it->fate = FATE_DONE;
+	return CB_OK;
+}
+
+/* Removes the folders that theirs deleted and that are empty by now; after each the one that held it, which may be empty only now. */
 cb_code merge_delete_empty_dirs(merge *m, cb_error *err)
 {
-	for (bool progress = true; progress;) {
-		progress = false;
-		for (size_t i = m->count; i > 0; i--) {
-			item *it = &m->items[i - 1];
-			if (it->fate != FATE_DELETE) continue;
-			bool empty = false;
-			tree_view v = txn_view(m->t);
-			inode now;
-			cb_code code = inode_find(&v, it->ino, &now, err);
-			if (code == CB_NOTFOUND) it->fate = FATE_DONE; /* gave way to something of theirs */
-			if (code == CB_NOTFOUND) continue;
-			if (code != CB_OK) return code;
-			CB_TRY(inode_is_dir_empty(&v, it->ino, &empty, err));
-			if (!empty) continue;
-			CB_TRY(unlink_all(m, &it->ours, err));
-			it->fate = FATE_DONE;
-			progress = true;
+	for (size_t i = m->count; i > 0; i--) {
+		item *it = &m->items[i - 1];
+		while (it && it->fate == FATE_DELETE) {
+			CB_TRY(delete_if_empty(m, it, err));
+			if (it->fate != FATE_DONE || it->ours.count == 0) break;
+			it = merge_item_find(m, it->ours.places[0].parent);
 		}
 	}
 	return CB_OK;
@@ -142,11 +146,38 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 
 static cb_code place_item(merge *m, item *it, cb_error *err);
 
+/* Placing one folder may first need another placed that stands in its way, and so on: only where sides moved folders into each other. */
+enum { PLACE_NESTING_MAX = 128 };
+
+static bool waits_for_place(const item *it)
+{
+	return it && (it->fate == FATE_ADD || it->moving) && !it->busy;
+}
+
+/* Places an item after the folders above it that wait too, topmost first: folders may be nested deeper than the C stack allows. */
+static cb_code place_way(merge *m, item *it, cb_error *err)
+{
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);
+	cb_code code =
+		m->nesting < PLACE_NESTING_MAX ? CB_OK : cb_err_set(err, CB_LIMIT, "too many folders were moved into each other");
+	for (; code == CB_OK && waits_for_place(it); it = merge_item_find(m, it->theirs.places[0].parent)) {
+		code = buf_append(&way, &it, sizeof(it), err);
+		if (code == CB_OK) it->busy = true;
+	}
+	m->nesting++;
+	for (size_t i = way.size / sizeof(it); code == CB_OK && i > 0; i--) {
+		memcpy(&it, way.bytes + (i - 1) * sizeof(it), sizeof(it));
+		code = place_item(m, it, err);
+	}
+	m->nesting--;
+	return code;
+}
+
 /* The folder of the result that stands for theirs' folder `ino`; 0: dropped. */
 static cb_code result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 {
 	item *it = merge_item_find(m, ino);
-	if (it && (it->fate == FATE_ADD || it->moving) && !it->busy) CB_TRY(place_item(m, it, err));
+	if (waits_for_place(it)) CB_TRY(place_way(m, it, err));
 	*out = it ? it->into : ino;
 	if (*out == 0) return CB_OK;
 	tree_view v = txn_view(m->t);
@@ -169,8 +200,8 @@ cb_code merge_slot_find(merge *m, uint64_t parent, span name, slot *out, cb_erro
 	return code;
 }
 
-/* Brings back, from theirs, a folder that ours deleted and in which theirs put something. */
-static cb_code revive_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
+/* One folder of theirs in `parent`, a folder of the result; 0: nowhere. */
+static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, uint64_t *out, cb_error *err)
 {
 	unit u;
 	CB_TRY(merge_unit_load(m->theirs, ino, &u, err));
@@ -179,11 +210,9 @@ static cb_code revive_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 		*out = 0;
 		return CB_OK;
 	}
-	uint64_t parent = 0;
-	cb_code code = result_dir(m, u.places[0].parent, &parent, err);
-	if (code == CB_OK && parent == 0) code = revive_dir(m, u.places[0].parent, &parent, err);
+	cb_code code = CB_OK;
 	slot s = {0};
-	if (code == CB_OK && parent) code = merge_slot_find(m, parent, place_name(&u.places[0]), &s, err);
+	if (parent) code = merge_slot_find(m, parent, place_name(&u.places[0]), &s, err);
 	inode made;
 	*out = s.taken && s.occupant.rec.type == CB_DIR ? s.occupant.rec.ino : 0;
 	if (code == CB_OK && parent && !s.taken) {
@@ -194,6 +223,28 @@ static cb_code revive_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 	if (code == CB_OK && it) it->into = *out;
 	free(u.places);
 	return code;
+}
+
+/* Brings back, from theirs, a folder that ours deleted and in which theirs put something, and those above it that are gone too. */
+static cb_code revive_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
+{
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);
+	uint8_t name[LIMIT_NAME_BYTES];
+	size_t size = 0;
+	uint64_t parent = 0;
+	for (climb up = climb_from(ino); parent == 0;) {
+		CB_TRY(buf_append(&way, &up.at, sizeof(up.at), err));
+		cb_code code = climb_up(&up, m->theirs, name, &size, err);
+		if (code == CB_NOTFOUND) break;
+		if (code != CB_OK) return code;
+		CB_TRY(result_dir(m, up.at, &parent, err));
+	}
+	for (size_t i = way.size / sizeof(ino); i > 0; i--) {
+		memcpy(&ino, way.bytes + (i - 1) * sizeof(ino), sizeof(ino));
+		CB_TRY(revive_one(m, ino, parent, &parent, err));
+	}
+	*out = parent;
+	return CB_OK;
 }
 
 /* Where theirs' place leads to in the result. *out 0: nowhere, after a conflict. */
@@ -294,12 +345,9 @@ static cb_code lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_er
 	tree_view v = txn_view(m->t);
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size;
-	for (unsigned depth = 0; dir != INO_ROOT && dir != ino; depth++) {
-		if (depth > LIMIT_TREE_DEPTH * 8)
-			return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)dir);
-		CB_TRY(inode_place(&v, dir, &dir, name, &size, err));
-	}
-	*out = dir == ino;
+	climb up = climb_from(dir);
+	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, &v, name, &size, err));
+	*out = up.at == ino;
 	return CB_OK;
 }
 
@@ -384,7 +432,7 @@ cb_code merge_place_all(merge *m, cb_error *err)
 {
 	for (size_t i = 0; i < m->count; i++) {
 		item *it = &m->items[i];
-		if (it->fate == FATE_ADD || it->moving) CB_TRY(place_item(m, it, err));
+		if (waits_for_place(it)) CB_TRY(place_way(m, it, err));
 	}
 	return CB_OK;
 }

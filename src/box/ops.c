@@ -60,7 +60,7 @@ cb_code cb_readlink(cb_box *b, const char *path, char **out, cb_error *err)
 
 /* ---- writing ---- */
 
-static cb_code expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err)
+cb_code resolved_expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err)
 {
 	if (expected == CB_VERSION_ANY) return CB_OK;
 	uint64_t now = r->exists ? r->node.rec.version : CB_VERSION_ABSENT;
@@ -91,7 +91,7 @@ static cb_code write_file(op *o, const char *path, const void *bytes, size_t siz
 	tree_view v = txn_view(o->t);
 	resolved r;
 	CB_TRY(path_resolve(o->b, &v, path, PATH_FOLLOW | PATH_FILE, GATE_CREATE, &r, err));
-	CB_TRY(expect_version(&r, options->expected_version, path, err));
+	CB_TRY(resolved_expect_version(&r, options->expected_version, path, err));
 	CB_TRY(file_for_write(o, path, options->mode ? options->mode : 0644, &r, err));
 	inode_changed(o->t, &r.node, true);
 	if (options->append) CB_TRY(data_write(o->t, &r.node, r.node.rec.size, bytes, size, err));
@@ -295,13 +295,9 @@ static cb_code is_ancestor(const tree_view *v, uint64_t ino, uint64_t below, boo
 {
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size;
-	for (unsigned depth = 0; below != INO_ROOT; depth++) {
-		if (below == ino) break;
-		if (depth > LIMIT_TREE_DEPTH * 8)
-			return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)below);
-		CB_TRY(inode_place(v, below, &below, name, &size, err));
-	}
-	*out = below == ino;
+	climb up = climb_from(below);
+	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, v, name, &size, err));
+	*out = up.at == ino;
 	return CB_OK;
 }
 

@@ -163,8 +163,8 @@ static cb_code path_error(const char *path, cb_code code, cb_error *err)
 	return cb_err_wrap(err, code, "'%s'", path);
 }
 
-cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out,
-                     cb_error *err)
+/* Without asking the gate. */
+static cb_code path_look(cb_box *b, const tree_view *v, const char *path, unsigned how, resolved *out, cb_error *err)
 {
 	size_t size = path ? strlen(path) : 0;
 	if (size == 0) return cb_err_set(err, CB_NOTFOUND, "an empty path names nothing");
@@ -181,9 +181,15 @@ cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned h
 	w.spliced = BUF_INIT(PENDING_MAX);
 	cb_code code = walk_run(&w, how, out, err);
 	buf_done(&w.spliced);
-	if (code != CB_OK) return path_error(path, code, err);
+	return code == CB_OK ? CB_OK : path_error(path, code, err);
+}
+
+cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out,
+                     cb_error *err)
+{
+	CB_TRY(path_look(b, v, path, how, out, err));
 	gate_request request = {b, access, path, out->parent, resolved_name(out), out->exists ? out->node.rec.ino : 0};
-	return gate_pass(b->cs->gate, &request, err);
+	return gate_ask(b, &request, err);
 }
 
 cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err)
@@ -192,23 +198,79 @@ cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how,
 	return out->exists ? CB_OK : path_error(path, CB_NOTFOUND, err);
 }
 
-cb_code path_make_parents(op *o, const char *path, cb_error *err)
+/* The folders above the last component: where their paths end in the text. */
+typedef struct prefixes {
+	const char *path;
+	uint16_t ends[LIMIT_PATH_BYTES / 2];
+	size_t count;
+} prefixes;
+
+static void prefixes_find(prefixes *p, const char *path)
 {
 	size_t size = strlen(path);
-	if (size >= LIMIT_PATH_BYTES)
-		return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
+	*p = (prefixes){.path = path};
 	while (size && path[size - 1] == '/') size--;
+	for (size_t i = 1; i < size; i++)
+		if (path[i] == '/' && path[i - 1] != '/') p->ends[p->count++] = (uint16_t)i;
+}
+
+static const char *prefix_text(const prefixes *p, size_t i, char out[LIMIT_PATH_BYTES])
+{
+	memcpy(out, p->path, p->ends[i]);
+	out[p->ends[i]] = 0;
+	return out;
+}
+
+/* How many of them exist: when one does, all before it do. Most often all; else by halves, for each look costs the length of the path. */
+static size_t prefixes_existing(op *o, const prefixes *p)
+{
 	char part[LIMIT_PATH_BYTES];
-	for (size_t i = 1; i < size; i++) {
-		if (path[i] != '/' || path[i - 1] == '/') continue;
-		memcpy(part, path, i);
-		part[i] = 0;
-		tree_view v = txn_view(o->t);
+	size_t low = 0, high = p->count;
+	tree_view v = txn_view(o->t);
+	for (size_t at = p->count; low < high; at = (low + high + 1) / 2) {
 		resolved r;
-		CB_TRY(path_resolve(o->b, &v, part, PATH_FOLLOW, GATE_CREATE, &r, err));
-		inode made;
-		if (!r.exists) CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, 0755, &made, err));
+		bool there = path_look(o->b, &v, prefix_text(p, at - 1, part), PATH_FOLLOW, &r, NULL) == CB_OK && r.exists;
+		if (there) low = at;
+		else high = at - 1;
 	}
+	return low;
+}
+
+/* One that is missing; `in` is the folder just made for the one before it, 0: look. *in becomes what was made, 0: nothing. */
+static cb_code make_parent(op *o, const char *part, uint64_t *in, cb_error *err)
+{
+	tree_view v = txn_view(o->t);
+	resolved r;
+	inode made;
+	const char *name = strrchr(part, '/');
+	bool plain = name && strcmp(name, "/.") != 0 && strcmp(name, "/..") != 0;
+	if (*in && plain) {
+		span bytes = span_str(name + 1);
+		cb_code code = name_check(bytes, err);
+		if (code != CB_OK) return path_error(part, code, err);
+		gate_request request = {o->b, GATE_CREATE, part, *in, bytes, 0};
+		CB_TRY(gate_ask(o->b, &request, err));
+		CB_TRY(inode_create(o->t, *in, bytes, CB_DIR, 0755, &made, err));
+		*in = made.rec.ino;
+		return CB_OK;
+	}
+	CB_TRY(path_resolve(o->b, &v, part, PATH_FOLLOW, GATE_CREATE, &r, err));
+	*in = 0;
+	if (r.exists) return CB_OK;
+	CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, 0755, &made, err));
+	*in = made.rec.ino;
+	return CB_OK;
+}
+
+cb_code path_make_parents(op *o, const char *path, cb_error *err)
+{
+	if (strlen(path) >= LIMIT_PATH_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
+	prefixes p;
+	char part[LIMIT_PATH_BYTES];
+	uint64_t in = 0;
+	prefixes_find(&p, path);
+	for (size_t i = prefixes_existing(o, &p); i < p.count; i++) CB_TRY(make_parent(o, prefix_text(&p, i, part), &in, err));
 	return CB_OK;
 }
 

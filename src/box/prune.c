@@ -6,8 +6,10 @@
  * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
  * went. Whatever moment the process dies at, every step that is left can be opened.
  */
+#include "box/audit.h"
 #include "box/history.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { BATCH = 2000 }; /* steps deleted under one hold of the writer lock */
@@ -126,6 +128,17 @@ static cb_code prune_batch(cb_store *cs, uint64_t box, uint64_t *limit, uint64_t
 	return CB_OK;
 }
 
+/* With the first batch that takes something: whatever happens after, it is told who did it. */
+static cb_code prune_recorded(cb_box *b, uint64_t *limit, uint64_t *pruned, cb_error *err)
+{
+	uint64_t before = *pruned;
+	char text[48];
+	(void)snprintf(text, sizeof(text), "steps before %llu", (unsigned long long)*limit);
+	CB_TRY(prune_batch(b->cs, b->row.id, limit, pruned, err));
+	if (before || !*pruned) return CB_OK;
+	return audit_did(b->cs, &b->row, &(audit_note){b->who, "prune", text}, err);
+}
+
 static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t *pruned, cb_error *err)
 {
 	uint64_t limit = 0;
@@ -137,20 +150,48 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 		if (!newest.seq) return CB_OK;
 		limit = newest.seq + 1;
 		CB_TRY(store_write_begin(b->cs->s, err));
-		CB_TRY(write_ended(b->cs, prune_batch(b->cs, b->row.id, &limit, pruned, err), err));
+		CB_TRY(write_ended(b->cs, prune_recorded(b, &limit, pruned, err), err));
 	}
 	return CB_OK;
+}
+
+static cb_code prune_hidden_locked(cb_store *cs, uint64_t box, cb_error *err)
+{
+	store_head head;
+	uint64_t deleted = 0;
+	CB_TRY(store_head_get(cs->s, box, &head, err));
+	if (head.seq == 0) return CB_OK;
+	CB_TRY(mark_gap(cs, box, head.seq, err));
+	/* Step 0 too: nobody asks where it began. */
+	return store_step_delete(cs->s, box, 0, head.seq - 1, &deleted, err);
+}
+
+cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err)
+{
+	CB_TRY(store_write_begin(cs->s, err));
+	return write_ended(cs, prune_hidden_locked(cs, row->id, err), err);
+}
+
+static cb_code prune_base(cb_store *cs, uint64_t box, cb_error *err)
+{
+	store_box base;
+	cb_code code = box_base_find(cs, box, &base, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	return code == CB_OK ? box_prune_hidden(cs, &base, err) : code;
 }
 
 cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err)
 {
 	uint64_t pruned = 0;
 	CB_TRY(box_enter(b, err));
-	cb_code code = b->pinned ? cb_err_set(err, CB_READONLY, "prune the box, not one state of it") : box_flush(b, false, err);
+	cb_code code = CB_OK;
+	if (b->pinned) code = box_refused(b, "prune", "", cb_err_set(err, CB_READONLY, "prune the box, not one state of it"), err);
+	if (code == CB_OK) code = box_flush(b, false, err);
 	/* Rows must not vanish while a gc marks from them. */
 	if (code == CB_OK) code = store_gc_lock(b->cs->s, err);
 	if (code == CB_OK) {
 		code = prune_locked(b, options, &pruned, err);
+		if (code == CB_OK) code = prune_base(b->cs, b->row.id, err);
 		store_gc_unlock(b->cs->s);
 	}
 	if (code == CB_OK && out_pruned) *out_pruned = pruned;

@@ -101,7 +101,18 @@ static cb_code restore_whole(op *o, const tree_view *from, uint64_t box, uint64_
 
 /* ---- restore of one path ---- */
 
-static cb_code restore_entry(txn *t, const tree_view *from, uint64_t parent, span name, const inode *source, cb_error *err);
+/* Two folders of which one is made as the other, with the times that it gets when its entries are right. */
+typedef struct dir_pair {
+	uint64_t here, there;
+	int64_t atime_ns, mtime_ns;
+} dir_pair;
+
+typedef struct restoring {
+	txn *t;
+	const tree_view *from;
+	buf dirs;   /* dir_pair: those done, then those to do; folders may be nested deeper than the C stack allows */
+	pmap files; /* as tree_copy_with */
+} restoring;
 
 typedef struct name_row {
 	uint8_t size;
@@ -123,61 +134,116 @@ static cb_code collect_names(const tree_view *v, uint64_t dir, buf *out, cb_erro
 	return CB_OK;
 }
 
-/* Entries of a folder made as in the source. Depth is bounded by LIMIT_TREE_DEPTH of the source's paths. */
-static cb_code restore_dir(txn *t, const tree_view *from, uint64_t dir, uint64_t source_dir, cb_error *err)
+/* Everything of an inode but its place: data, mode, times, attributes. */
+static cb_code restore_into(restoring *w, inode *target, const record *source, cb_error *err)
+{
+	inode_changed(w->t, target, false);
+	if (target->rec.type != CB_DIR) CB_TRY(data_drop(w->t, target, err));
+	CB_TRY(inode_delete_keys(w->t, target->rec.ino, KIND_ATTR, err));
+	CB_TRY(inode_delete_keys(w->t, target->rec.ino, KIND_TAG, err));
+	return inode_copy_into(w->t, w->from, source, target, err);
+}
+
+static cb_code append_key(void *context, span key_bytes, span value, cb_error *err)
+{
+	enum { OWNER_BYTES = 9 }; /* kind and inode */
+	size_t sizes[2] = {key_bytes.size, value.size};
+	CB_TRY(buf_append(context, sizes, sizeof(sizes), err));
+	CB_TRY(buf_append(context, key_bytes.bytes + OWNER_BYTES, key_bytes.size - OWNER_BYTES, err));
+	return buf_append(context, value.bytes, value.size, err);
+}
+
+static cb_code keys_equal(restoring *w, uint64_t here, uint64_t there, uint8_t kind, bool *out, cb_error *err)
+{
+	AUTO_BUF buf a = BUF_INIT(SIZE_MAX), b = BUF_INIT(SIZE_MAX);
+	tree_view v = txn_view(w->t);
+	CB_TRY(inode_keys(&v, here, kind, append_key, &a, err));
+	CB_TRY(inode_keys(w->from, there, kind, append_key, &b, err));
+	*out = span_equal(buf_span(&a), buf_span(&b));
+	return CB_OK;
+}
+
+/* A folder that is there: its mode and attributes now, its entries and times later. */
+static cb_code restore_dir(restoring *w, inode *target, const record *source, cb_error *err)
+{
+	bool attrs = true, tags = true;
+	bool same = target->rec.ino == source->ino && target->rec.version == source->version;
+	if (!same) CB_TRY(keys_equal(w, target->rec.ino, source->ino, KIND_ATTR, &attrs, err));
+	if (!same) CB_TRY(keys_equal(w, target->rec.ino, source->ino, KIND_TAG, &tags, err));
+	if (!attrs || !tags || target->rec.mode != source->mode) CB_TRY(restore_into(w, target, source, err));
+	dir_pair d = {target->rec.ino, source->ino, source->atime_ns, source->mtime_ns};
+	return buf_append(&w->dirs, &d, sizeof(d), err);
+}
+
+/* A file or link that is there. One that shares its inode with names here that the source's does not share it with is replaced: what lies
+ * elsewhere must not change. */
+static cb_code restore_file(restoring *w, uint64_t parent, span name, inode *target, const record *source, cb_error *err)
+{
+	uint64_t copy = 0;
+	bool known = tree_copied(&w->files, source->ino, &copy);
+	bool linked = target->rec.links > 1 || source->links > 1;
+	if (known ? copy != target->rec.ino : linked && target->rec.ino != source->ino) {
+		CB_TRY(inode_unlink(w->t, parent, name, err));
+		return tree_copy_with(w->t, w->from, source, parent, name, &w->files, err);
+	}
+	if (known) return CB_OK;
+	if (source->links > 1) CB_TRY(tree_copied_add(&w->files, source->ino, target->rec.ino, err));
+	if (target->rec.ino == source->ino && target->rec.version == source->version) return CB_OK;
+	return restore_into(w, target, source, err);
+}
+
+/* source NULL: nothing is to be there. */
+static cb_code restore_entry(restoring *w, uint64_t parent, span name, const record *source, cb_error *err)
+{
+	tree_view v = txn_view(w->t);
+	inode target;
+	cb_code found = inode_at(&v, parent, name, &target, NULL, err);
+	if (found != CB_OK && found != CB_NOTFOUND) return found;
+	bool there = found == CB_OK;
+	if (there && (!source || target.rec.type != source->type)) {
+		CB_TRY(tree_remove(w->t, parent, name, &target, err));
+		there = false;
+	}
+	if (!source) return CB_OK;
+	if (!there) return tree_copy_with(w->t, w->from, source, parent, name, &w->files, err);
+	if (source->type == CB_DIR) return restore_dir(w, &target, source, err);
+	return restore_file(w, parent, name, &target, source, err);
+}
+
+static cb_code restore_entries(restoring *w, const dir_pair *d, cb_error *err)
 {
 	AUTO_BUF buf now = BUF_INIT(SIZE_MAX), then = BUF_INIT(SIZE_MAX);
-	tree_view v = txn_view(t);
-	CB_TRY(collect_names(&v, dir, &now, err));
-	CB_TRY(collect_names(from, source_dir, &then, err));
+	tree_view v = txn_view(w->t);
+	CB_TRY(collect_names(&v, d->here, &now, err));
+	CB_TRY(collect_names(w->from, d->there, &then, err));
 	const name_row *have = (const name_row *)(const void *)now.bytes, *want = (const name_row *)(const void *)then.bytes;
 	for (size_t i = 0; i < now.size / sizeof(name_row); i++) {
 		inode node;
-		cb_code code = inode_at(from, source_dir, span_make(have[i].name, have[i].size), &node, NULL, err);
-		if (code == CB_NOTFOUND) code = restore_entry(t, from, dir, span_make(have[i].name, have[i].size), NULL, err);
+		span name = span_make(have[i].name, have[i].size);
+		cb_code code = inode_at(w->from, d->there, name, &node, NULL, err);
+		if (code == CB_NOTFOUND) code = restore_entry(w, d->here, name, NULL, err);
 		if (code != CB_OK) return code;
 	}
 	for (size_t i = 0; i < then.size / sizeof(name_row); i++) {
 		inode node;
 		span name = span_make(want[i].name, want[i].size);
-		CB_TRY(inode_at(from, source_dir, name, &node, NULL, err));
-		CB_TRY(restore_entry(t, from, dir, name, &node, err));
+		CB_TRY(inode_at(w->from, d->there, name, &node, NULL, err));
+		CB_TRY(restore_entry(w, d->here, name, &node.rec, err));
 	}
-	return CB_OK;
+	return inode_times_set(w->t, d->here, d->atime_ns, d->mtime_ns, err);
 }
 
-/* Everything of an inode but its place: data, mode, times, attributes. */
-static cb_code restore_into(txn *t, const tree_view *from, inode *target, const inode *source, cb_error *err)
+static cb_code restore_below(txn *t, const tree_view *from, const resolved *here, const record *source, cb_error *err)
 {
-	inode_changed(t, target, false);
-	if (target->rec.type != CB_DIR) CB_TRY(data_drop(t, target, err));
-	CB_TRY(inode_delete_keys(t, target->rec.ino, KIND_ATTR, err));
-	CB_TRY(inode_delete_keys(t, target->rec.ino, KIND_TAG, err));
-	return inode_copy_into(t, from, &source->rec, target, err);
-}
-
-static cb_code restore_new(txn *t, const tree_view *from, uint64_t parent, span name, const inode *source, cb_error *err)
-{
-	return tree_copy(t, from, source, parent, name, err);
-}
-
-static cb_code restore_entry(txn *t, const tree_view *from, uint64_t parent, span name, const inode *source, cb_error *err)
-{
-	tree_view v = txn_view(t);
-	inode target;
-	cb_code found = inode_at(&v, parent, name, &target, NULL, err);
-	if (found != CB_OK && found != CB_NOTFOUND) return found;
-	if (!source) return found == CB_OK ? tree_remove(t, parent, name, &target, err) : CB_OK;
-	if (found == CB_NOTFOUND) return restore_new(t, from, parent, name, source, err);
-	if (target.rec.type != source->rec.type) {
-		CB_TRY(tree_remove(t, parent, name, &target, err));
-		return restore_new(t, from, parent, name, source, err);
+	restoring w = {.t = t, .from = from, .dirs = BUF_INIT(SIZE_MAX)};
+	cb_code code = restore_entry(&w, here->parent, resolved_name(here), source, err);
+	for (size_t i = 0; code == CB_OK && i < w.dirs.size / sizeof(dir_pair); i++) {
+		dir_pair d = ((const dir_pair *)(const void *)w.dirs.bytes)[i];
+		code = restore_entries(&w, &d, err);
 	}
-	if (target.rec.ino == source->rec.ino && target.rec.version == source->rec.version && target.rec.type != CB_DIR)
-		return CB_OK;
-	if (target.rec.type != CB_DIR) return restore_into(t, from, &target, source, err);
-	if (target.rec.mode != source->rec.mode) CB_TRY(restore_into(t, from, &target, source, err));
-	return restore_dir(t, from, target.rec.ino, source->rec.ino, err);
+	buf_done(&w.dirs);
+	pmap_done(&w.files);
+	return code;
 }
 
 static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const char *path, cb_error *err)
@@ -189,7 +255,7 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 	CB_TRY(path_resolve(o->b, &v, path, 0, GATE_CREATE, &here, err));
 	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);
 	if (here.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be restored by this name", path);
-	return restore_entry(o->t, from, here.parent, resolved_name(&here), there.exists ? &there.node : NULL, err);
+	return restore_below(o->t, from, &here, there.exists ? &there.node.rec : NULL, err);
 }
 
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)
@@ -198,12 +264,12 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	if (b == source)
 		return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance '%s@-1'",
 		                  b->row.name);
-	AUTO_SNAPSHOT snapshot from = {0};
+	AUTO_STATE state *wanted = NULL;
 	CB_TRY(box_enter(source, err));
 	cb_code flushed = box_flush(source, false, err);
 	if (flushed == CB_OK && source->txn)
 		flushed = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", source->row.name);
-	if (flushed == CB_OK) snapshot_take(source, &from);
+	if (flushed == CB_OK) wanted = state_ref(source->head);
 	uint64_t source_box = source->row.id, source_seq = source->head->seq;
 	CB_TRY(box_leave(source, flushed));
 	op o;
@@ -212,12 +278,12 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	o.t->other_box = source_box;
 	o.t->other_seq = source_seq;
 	bool whole = !path || strcmp(path, "/") == 0;
-	uint64_t still_there = 0;
+	AUTO_STATE state *settled = NULL;
 	cb_code code = o.own ? CB_OK : cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
-	/* Under the writer lock: a state whose step exists is whole, and gc leaves what it holds. */
-	if (code == CB_OK) code = step_exists(b->cs, source_box, source_seq, &still_there, err);
-	if (code == CB_OK && whole) code = restore_whole(&o, &from.v, source_box, source_seq, err);
-	if (code == CB_OK && !whole) code = restore_path(&o, source, &from.v, path, err);
+	if (code == CB_OK) code = state_settle(b->cs, wanted, &settled, err);
+	tree_view v = settled ? state_view(b->cs, settled) : (tree_view){0};
+	if (code == CB_OK && whole) code = restore_whole(&o, &v, source_box, source_seq, err);
+	if (code == CB_OK && !whole) code = restore_path(&o, source, &v, path, err);
 	code = op_end(&o, code, &result, err);
 	if (code == CB_OK && out_seq) *out_seq = result.seq;
 	return code;

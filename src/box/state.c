@@ -141,6 +141,38 @@ cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_err
 	return code;
 }
 
+typedef struct standing {
+	uint64_t root;
+	bool found;
+} standing;
+
+static cb_code check_root(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	standing *k = context;
+	k->found = step->has_root && step->root == k->root;
+	return CB_OK;
+}
+
+cb_code state_stands(cb_store *cs, const state *s, bool *out, cb_error *err)
+{
+	standing k = {s->root, false};
+	CB_TRY(store_step_walk(cs->s, s->root_box, s->root_seq, s->root_seq, false, check_root, &k, err));
+	*out = k.found;
+	return CB_OK;
+}
+
+cb_code state_settle(cb_store *cs, state *known, state **out, cb_error *err)
+{
+	uint64_t id = 0;
+	bool stands = false;
+	CB_TRY(step_exists(cs, known->box, known->seq, &id, err));
+	CB_TRY(state_stands(cs, known, &stands, err));
+	if (!stands) return state_load(cs, known->box, known->seq, out, err);
+	*out = state_ref(known);
+	return CB_OK;
+}
+
 /* The lock is only tried: a child of fork() may have inherited it taken. */
 void state_remember(cb_store *cs, state *head)
 {

@@ -7,7 +7,7 @@
  * Sealing turns a delta into a step: contents get their numbers, changed records the new state's id as version, keys that ended as
  * they began are dropped. The delta itself is left alone, so a failed or aborted commit can be tried again.
  */
-#include "box/box.h"
+#include "box/audit.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -430,7 +430,8 @@ static cb_code append_sealed(txn *t, uint64_t box, const char *who, const seal *
 	CB_TRY(step_put(t, box, who, n, s, keyframe, err));
 	if (keyframe) CB_TRY(index_steps(t->cs, box, n->seq, err));
 	store_head head = {n->seq, n->id, n->root, n->root_box, n->root_seq, n->weight};
-	return store_head_set(t->cs->s, box, &head, err);
+	CB_TRY(store_head_set(t->cs->s, box, &head, err));
+	return t->b->row.id == box ? box_checkpoint_auto(t->b, n->seq, err) : CB_OK;
 }
 
 static cb_code visit_borrowed(void *context, uint64_t content, uint64_t min_size, cb_error *err)
@@ -551,6 +552,9 @@ static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_hea
 	store_box row = {0};
 	CB_TRY(state_load(b->cs, t->base->box, t->base->seq, &origin, err));
 	CB_TRY(box_insert(b->cs, name, origin, &row, err));
+	char from[CB_NAME_MAX + 32];
+	(void)snprintf(from, sizeof(from), "%s@%llu", b->row.name, (unsigned long long)origin->seq);
+	CB_TRY(audit_did(b->cs, &row, &(audit_note){b->who, "fork", from}, err));
 	state_unref(t->base);
 	t->base = TAKE_PTR(origin);
 	return txn_append(t, row.id, b->who, out_head, err);
@@ -607,12 +611,13 @@ cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error
 		b->head = state_ref(head);
 		state_remember(b->cs, head);
 		b->stamp = stamp;
+		b->last_seq = head->seq;
 		if (out) {
 			out->seq = head->seq;
 			out->state = head->id;
 		}
 	}
 	state_unref(head);
-	if (code == CB_CONFLICT && !was_in_write) code = commit_conflict(b, t, out, err);
+	if (code == CB_CONFLICT && !was_in_write && !box_is_hidden(&b->row)) code = commit_conflict(b, t, out, err);
 	return code;
 }

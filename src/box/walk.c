@@ -2,17 +2,14 @@
  * walk.c: listing, walking, globbing, recursive copy and removal.
  *
  * Visitors run on a snapshot with the handle unlocked, so they may read and even change the box. Walks keep their own stack: a tree as
- * deep as a hostile box can make it costs heap, bounded by WALK_DEPTH_MAX, never the C stack.
+ * deep as a hostile box can make it costs heap, bounded by LIMIT_WALK_DEPTH, never the C stack. Copying and
+ * removing need no path and no order: they list folders as they find them, and go as deep as there is memory.
  */
-#include "box/box.h"
-#include "box/glob.h"
+#include "box/walk.h"
 
 #include <assert.h>
 
-enum {
-	WALK_DEPTH_MAX = LIMIT_TREE_DEPTH * 8,
-	WALK_PATH_MAX = 1 << 20, /* renames can nest deeper than a path can be typed */
-};
+#include "box/glob.h"
 
 /* The entry at a cursor below a folder; *found false past its last. Record of a link is fetched. */
 static cb_code cursor_entry(const tree_view *v, tree_cursor *c, uint64_t dir, char name[LIMIT_NAME_BYTES + 1], record *out,
@@ -67,31 +64,21 @@ cb_code cb_readdir(cb_box *b, const char *path, cb_entry_visit visit, void *cont
 
 /* ---- walking ---- */
 
-typedef struct level {
-	uint64_t dir;
-	tree_cursor *c;
-	size_t path_size; /* of the folder's own path */
-} level;
-
-typedef struct walker {
-	const tree_view *v;
-	buf levels; /* level structs */
-	buf path;   /* of what was visited last */
-} walker;
-
-static level *walker_top(walker *w)
+static walk_level *walker_top(walker *w)
 {
-	return w->levels.size ? (level *)(void *)(w->levels.bytes + w->levels.size) - 1 : NULL;
+	return w->levels.size ? (walk_level *)(void *)(w->levels.bytes + w->levels.size) - 1 : NULL;
 }
 
-static cb_code walker_push(walker *w, uint64_t dir, cb_error *err)
+cb_code walker_push(walker *w, uint64_t dir, cb_error *err)
 {
 	uint8_t *slot;
 	key prefix = key_prefix(KIND_ENTRY, dir);
-	level l = {.dir = dir, .path_size = w->path.size};
-	CB_TRY(buf_reserve(&w->levels, sizeof(level), err));
+	walk_level l = {.dir = dir, .path_size = w->path.size};
+	if (walker_depth(w) == LIMIT_WALK_DEPTH)
+		return cb_err_set(err, CB_LIMIT, "folders are nested deeper than %d: name one further down", LIMIT_WALK_DEPTH);
+	CB_TRY(buf_reserve(&w->levels, sizeof(walk_level), err));
 	CB_TRY(tree_cursor_open(w->v, key_span(&prefix), &l.c, err));
-	CB_TRY(buf_extend(&w->levels, sizeof(level), &slot, err)); /* reserved: cannot fail */
+	CB_TRY(buf_extend(&w->levels, sizeof(walk_level), &slot, err)); /* reserved: cannot fail */
 	memcpy(slot, &l, sizeof(l));
 	return CB_OK;
 }
@@ -99,35 +86,35 @@ static cb_code walker_push(walker *w, uint64_t dir, cb_error *err)
 static void walker_pop(walker *w)
 {
 	tree_cursor_close(walker_top(w)->c);
-	w->levels.size -= sizeof(level);
+	w->levels.size -= sizeof(walk_level);
 }
 
-static void walker_done(walker *w)
+void walker_done(walker *w)
 {
 	while (w->levels.size) walker_pop(w);
 	buf_done(&w->levels);
 	buf_done(&w->path);
 }
 
-static void walker_init(walker *w, const tree_view *v)
+void walker_init(walker *w, const tree_view *v)
 {
-	*w = (walker){v, BUF_INIT(sizeof(level) * WALK_DEPTH_MAX), BUF_INIT(WALK_PATH_MAX)};
+	*w = (walker){v, BUF_INIT(sizeof(walk_level) * LIMIT_WALK_DEPTH), BUF_INIT(WALK_PATH_MAX)};
 }
 
 static cb_code path_set(buf *path, size_t keep, const char *name, cb_error *err)
 {
 	path->size = keep;
-	if (keep == 0 || path->bytes[keep - 1] != '/') CB_TRY(buf_append_byte(path, '/', err));
-	CB_TRY(buf_append_str(path, name, err));
-	CB_TRY(buf_append_byte(path, 0, err));
-	path->size--;
-	return CB_OK;
+	cb_code code = keep == 0 || path->bytes[keep - 1] != '/' ? buf_append_byte(path, '/', err) : CB_OK;
+	if (code == CB_OK) code = buf_append(path, name, strlen(name) + 1, err);
+	if (code == CB_LIMIT)
+		return cb_err_set(err, CB_LIMIT, "a path is longer than %d bytes: name a folder further down", WALK_PATH_MAX);
+	if (code == CB_OK) path->size--;
+	return code;
 }
 
-/* The next entry below, parents before children; the caller decides with walker_push whether to descend. *found false at the end. */
-static cb_code walker_next(walker *w, record *out, bool *found, cb_error *err)
+cb_code walker_next(walker *w, record *out, bool *found, cb_error *err)
 {
-	level *top;
+	walk_level *top;
 	while ((top = walker_top(w)) != NULL) {
 		char name[LIMIT_NAME_BYTES + 1];
 		CB_TRY(cursor_entry(w->v, top->c, top->dir, name, out, found, err));
@@ -219,30 +206,37 @@ cb_code cb_glob(cb_box *b, const char *pattern, cb_walk_visit visit, void *conte
 /* Collects what is below first (children after parents), then unlinks from the end: a cursor must not see the map change. */
 typedef struct victim {
 	uint64_t parent;
+	uint64_t folder; /* its own number, 0: no folder */
 	uint8_t size;
 	uint8_t name[LIMIT_NAME_BYTES];
 } victim;
 
-static cb_code collect_below(const tree_view *v, uint64_t dir, buf *out, cb_error *err)
+static cb_code collect_entries(const tree_view *v, uint64_t dir, buf *out, cb_error *err)
 {
-	walker w;
-	walker_init(&w, v);
-	cb_code code = walker_push(&w, dir, err);
-	while (code == CB_OK) {
+	key prefix = key_prefix(KIND_ENTRY, dir);
+	AUTO_CURSOR tree_cursor *c = NULL;
+	CB_TRY(tree_cursor_open(v, key_span(&prefix), &c, err));
+	for (;;) {
+		char name[LIMIT_NAME_BYTES + 1];
 		record r;
 		bool found = false;
-		code = walker_next(&w, &r, &found, err);
-		if (code != CB_OK || !found) break;
-		victim one = {.parent = walker_top(&w)->dir};
-		const char *path = (const char *)w.path.bytes;
-		const char *name = strrchr(path, '/') + 1;
-		one.size = (uint8_t)strlen(name);
+		CB_TRY(cursor_entry(v, c, dir, name, &r, &found, err));
+		if (!found) return CB_OK;
+		victim one = {.parent = dir, .folder = r.type == CB_DIR ? r.ino : 0, .size = (uint8_t)strlen(name)};
 		memcpy(one.name, name, one.size);
-		code = buf_append(out, &one, sizeof(one), err);
-		if (code == CB_OK && r.type == CB_DIR) code = walker_push(&w, r.ino, err);
+		CB_TRY(buf_append(out, &one, sizeof(one), err));
+		CB_TRY(tree_cursor_next(c, err));
 	}
-	walker_done(&w);
-	return code;
+}
+
+static cb_code collect_below(const tree_view *v, uint64_t dir, buf *out, cb_error *err)
+{
+	CB_TRY(collect_entries(v, dir, out, err));
+	for (size_t i = 0; i < out->size / sizeof(victim); i++) {
+		uint64_t folder = ((const victim *)(const void *)out->bytes)[i].folder;
+		if (folder) CB_TRY(collect_entries(v, folder, out, err));
+	}
+	return CB_OK;
 }
 
 cb_code tree_remove(txn *t, uint64_t parent, span name, const inode *node, cb_error *err)
@@ -326,43 +320,111 @@ cb_code inode_copy(txn *t, const tree_view *from, const record *source, uint64_t
 	return inode_copy_into(t, from, source, made, err);
 }
 
-/* Folders of the walk and what they became. */
+/* A folder that is copied, what it became, and the times that the copy gets when nothing more comes into it. */
 typedef struct copied_dir {
 	uint64_t from, to;
+	int64_t atime_ns, mtime_ns;
 } copied_dir;
 
-static cb_code copy_below(txn *t, const tree_view *from, uint64_t dir, uint64_t to, cb_error *err)
+typedef struct copying {
+	txn *t;
+	const tree_view *from;
+	buf dirs;    /* copied_dir: those done, then those to do */
+	pmap *files; /* see tree_copy_with */
+} copying;
+
+bool tree_copied(const pmap *files, uint64_t source, uint64_t *out_copy)
 {
-	walker w;
-	AUTO_BUF buf dirs = BUF_INIT(sizeof(copied_dir) * WALK_DEPTH_MAX); /* parallel to w.levels */
-	walker_init(&w, from);
-	copied_dir top = {dir, to};
-	cb_code code = buf_append(&dirs, &top, sizeof(top), err);
-	if (code == CB_OK) code = walker_push(&w, dir, err);
-	while (code == CB_OK) {
+	uint8_t number[8];
+	span found;
+	put_be64(number, source);
+	if (pmap_get(files, span_make(number, sizeof(number)), &found) != PMAP_VALUE) return false;
+	*out_copy = get_be64(found.bytes);
+	return true;
+}
+
+cb_code tree_copied_add(pmap *files, uint64_t source, uint64_t copy, cb_error *err)
+{
+	uint8_t from[8], to[8];
+	put_be64(from, source);
+	put_be64(to, copy);
+	return pmap_put(files, span_make(from, sizeof(from)), span_make(to, sizeof(to)), err);
+}
+
+/* A further name of a file that was copied already. */
+static cb_code copy_link(copying *c, uint64_t copy, uint64_t parent, span name, cb_error *err)
+{
+	tree_view v = txn_view(c->t);
+	inode made;
+	CB_TRY(inode_find(&v, copy, &made, err));
+	return inode_link(c->t, &made, parent, name, err);
+}
+
+static cb_code copy_entry(copying *c, const record *source, uint64_t parent, span name, cb_error *err)
+{
+	inode made;
+	uint64_t copy = 0;
+	bool linked = source->type != CB_DIR && source->links > 1;
+	if (linked && tree_copied(c->files, source->ino, &copy)) return copy_link(c, copy, parent, name, err);
+	CB_TRY(inode_copy(c->t, c->from, source, parent, name, &made, err));
+	if (linked) return tree_copied_add(c->files, source->ino, made.rec.ino, err);
+	copied_dir d = {source->ino, made.rec.ino, source->atime_ns, source->mtime_ns};
+	return source->type == CB_DIR ? buf_append(&c->dirs, &d, sizeof(d), err) : CB_OK;
+}
+
+static cb_code copy_entries(copying *c, uint64_t dir, uint64_t to, cb_error *err)
+{
+	key prefix = key_prefix(KIND_ENTRY, dir);
+	AUTO_CURSOR tree_cursor *at = NULL;
+	CB_TRY(tree_cursor_open(c->from, key_span(&prefix), &at, err));
+	for (;;) {
+		char name[LIMIT_NAME_BYTES + 1];
 		record r;
-		inode made;
 		bool found = false;
-		code = walker_next(&w, &r, &found, err);
-		if (code != CB_OK || !found) break;
-		dirs.size = w.levels.size / sizeof(level) * sizeof(copied_dir);
-		const copied_dir *into = (const copied_dir *)(const void *)(dirs.bytes + dirs.size) - 1;
-		const char *name = strrchr((const char *)w.path.bytes, '/') + 1;
-		code = inode_copy(t, from, &r, into->to, span_str(name), &made, err);
-		if (code != CB_OK || r.type != CB_DIR) continue;
-		copied_dir next = {r.ino, made.rec.ino};
-		code = buf_append(&dirs, &next, sizeof(next), err);
-		if (code == CB_OK) code = walker_push(&w, r.ino, err);
+		CB_TRY(cursor_entry(c->from, at, dir, name, &r, &found, err));
+		if (!found) return CB_OK;
+		CB_TRY(copy_entry(c, &r, to, span_str(name), err));
+		CB_TRY(tree_cursor_next(at, err));
 	}
-	walker_done(&w);
+}
+
+cb_code inode_times_set(txn *t, uint64_t ino, int64_t atime_ns, int64_t mtime_ns, cb_error *err)
+{
+	tree_view v = txn_view(t);
+	inode node;
+	CB_TRY(inode_find(&v, ino, &node, err));
+	if (node.rec.atime_ns == atime_ns && node.rec.mtime_ns == mtime_ns) return CB_OK;
+	inode_changed(t, &node, false);
+	node.rec.atime_ns = atime_ns;
+	node.rec.mtime_ns = mtime_ns;
+	return inode_save(t, &node, err);
+}
+
+static cb_code copy_all(copying *c, const record *source, uint64_t parent, span name, cb_error *err)
+{
+	CB_TRY(copy_entry(c, source, parent, name, err));
+	for (size_t i = 0; i < c->dirs.size / sizeof(copied_dir); i++) {
+		copied_dir d = ((const copied_dir *)(const void *)c->dirs.bytes)[i];
+		CB_TRY(copy_entries(c, d.from, d.to, err));
+		CB_TRY(inode_times_set(c->t, d.to, d.atime_ns, d.mtime_ns, err)); /* all that comes into it is there */
+	}
+	return CB_OK;
+}
+
+cb_code tree_copy_with(txn *t, const tree_view *from, const record *source, uint64_t parent, span name, pmap *files, cb_error *err)
+{
+	copying c = {.t = t, .from = from, .dirs = BUF_INIT(SIZE_MAX), .files = files};
+	cb_code code = copy_all(&c, source, parent, name, err);
+	buf_done(&c.dirs);
 	return code;
 }
 
 cb_code tree_copy(txn *t, const tree_view *from, const inode *source, uint64_t parent, span name, cb_error *err)
 {
-	inode made;
-	CB_TRY(inode_copy(t, from, &source->rec, parent, name, &made, err));
-	return source->rec.type == CB_DIR ? copy_below(t, from, source->rec.ino, made.rec.ino, err) : CB_OK;
+	pmap files = PMAP_EMPTY;
+	cb_code code = tree_copy_with(t, from, &source->rec, parent, name, &files, err);
+	pmap_done(&files);
+	return code;
 }
 
 static cb_code copy_resolved(op *o, const snapshot *before, const resolved *f, const resolved *r, unsigned flags, cb_error *err)

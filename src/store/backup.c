@@ -6,9 +6,11 @@
  */
 #include "store/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
@@ -49,7 +51,7 @@ static cb_code flush_folder(const char *path, cb_error *err)
 
 static cb_code copy_database(store *s, const char *to, cb_error *err)
 {
-	char file[LIMIT_PATH_BYTES + 32];
+	char file[LIMIT_PATH_BYTES + 64];
 	(void)snprintf(file, sizeof file, "%s/cowbox.db", to);
 	STORE_ENTER(s, err);
 	return s->engine->ops->backup(s->engine, file, err);
@@ -57,7 +59,7 @@ static cb_code copy_database(store *s, const char *to, cb_error *err)
 
 static cb_code copy_segments(store *s, const char *to, cb_error *err)
 {
-	char folder[LIMIT_PATH_BYTES + 32];
+	char folder[LIMIT_PATH_BYTES + 64];
 	(void)snprintf(folder, sizeof folder, "%s/seg", to);
 	if (mkdir(folder, 0700) != 0) return cb_err_errno(err, errno, "making '%s'", folder);
 	if (!s->segments) return CB_OK;
@@ -68,11 +70,64 @@ static cb_code copy_segments(store *s, const char *to, cb_error *err)
 	return flush_folder(folder, err);
 }
 
-static cb_code backup_into(store *s, const char *to, cb_error *err)
+static void remove_files(const char *folder)
 {
-	CB_TRY(copy_database(s, to, err));
-	CB_TRY(copy_segments(s, to, err));
-	return flush_folder(to, err);
+	DIR *dir = opendir(folder);
+	const struct dirent *e;
+	while (dir && (e = readdir(dir)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) (void)unlinkat(dirfd(dir), e->d_name, 0);
+	if (dir) (void)closedir(dir);
+}
+
+static void remove_part(const char *part)
+{
+	char folder[LIMIT_PATH_BYTES + 64];
+	(void)snprintf(folder, sizeof folder, "%s/seg", part);
+	remove_files(folder);
+	(void)rmdir(folder);
+	remove_files(part);
+	(void)rmdir(part);
+}
+
+static cb_code taken(const char *to, cb_error *err)
+{
+	return cb_err_set(err, CB_EXISTS, "'%s' exists already", to);
+}
+
+static cb_code give_name(const char *part, const char *to, cb_error *err)
+{
+	char above[LIMIT_PATH_BYTES + 64];
+	if (renameat2(AT_FDCWD, part, AT_FDCWD, to, RENAME_NOREPLACE) != 0) {
+		struct stat st;
+		if (errno == EEXIST || (errno == EINVAL && lstat(to, &st) == 0)) return taken(to, err);
+		/* Filesystems without RENAME_NOREPLACE. */
+		if (errno != EINVAL || rename(part, to) != 0) return cb_err_errno(err, errno, "making '%s'", to);
+	}
+	(void)snprintf(above, sizeof above, "%s/..", to);
+	return flush_folder(above, err);
+}
+
+/* Crash window: until it is whole the copy has another name, so that half of one is never taken for a store. */
+static cb_code backup_as(store *s, const char *part, const char *to, cb_error *err)
+{
+	CB_TRY(copy_database(s, part, err));
+	CB_TRY(copy_segments(s, part, err));
+	CB_TRY(flush_folder(part, err));
+	return give_name(part, to, err);
+}
+
+static cb_code backup_locked(store *s, const char *to, cb_error *err)
+{
+	char part[LIMIT_PATH_BYTES + 16];
+	struct stat st;
+	size_t size = strlen(to);
+	if (lstat(to, &st) == 0) return taken(to, err);
+	while (size > 1 && to[size - 1] == '/') size--;
+	(void)snprintf(part, sizeof part, "%.*s.part-XXXXXX", (int)size, to);
+	if (!mkdtemp(part)) return cb_err_errno(err, errno, "making '%s'", to);
+	cb_code code = backup_as(s, part, to, err);
+	if (code != CB_OK) remove_part(part);
+	return code;
 }
 
 cb_code store_backup(store *s, const char *to_path, cb_error *err)
@@ -80,19 +135,7 @@ cb_code store_backup(store *s, const char *to_path, cb_error *err)
 	if (strlen(to_path) + 64 > LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "the backup's path is too long");
 	if (store_in_write(s)) return cb_err_set(err, CB_INVALID, "a transaction is open");
 	CB_TRY(store_gc_lock(s, err));
-	cb_code code = CB_OK;
-	if (mkdir(to_path, 0700) != 0) {
-		code = errno == EEXIST ? cb_err_set(err, CB_EXISTS, "'%s' exists already", to_path)
-		                       : cb_err_errno(err, errno, "making '%s'", to_path);
-	} else {
-		(void)chmod(to_path, 0700);
-		code = backup_into(s, to_path, err);
-		if (code != CB_OK) { /* half a copy must not look like a store */
-			char file[LIMIT_PATH_BYTES + 32];
-			(void)snprintf(file, sizeof file, "%s/cowbox.db", to_path);
-			(void)unlink(file);
-		}
-	}
+	cb_code code = backup_locked(s, to_path, err);
 	store_gc_unlock(s);
 	return code;
 }

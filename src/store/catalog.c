@@ -1,4 +1,4 @@
-/* catalog.c: boxes, steps, checkpoints and settings: the engine's functions under the connection's lock, and the stamps they touch. */
+/* catalog.c: boxes, steps, checkpoints, settings, audit: the engine under the connection's lock, and the stamps they touch. */
 #include "store/internal.h"
 
 /* ---- boxes ---- */
@@ -200,4 +200,19 @@ cb_code store_setting_list(store *s, uint64_t box, store_setting_visit visit, vo
 {
 	STORE_ENTER(s, err);
 	return s->engine->ops->setting_list(s->engine, box, visit, context, err);
+}
+
+/* ---- audit ---- */
+
+cb_code store_audit_put(store *s, const store_audit *a, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	return store_wrote(s, s->engine->ops->audit_put(s->engine, a, err));
+}
+
+cb_code store_audit_walk(store *s, bool refused, uint64_t below, uint64_t limit, store_audit_visit visit, void *context,
+                         cb_error *err)
+{
+	STORE_ENTER(s, err);
+	return s->engine->ops->audit_walk(s->engine, refused, below, limit, visit, context, err);
 }

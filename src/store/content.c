@@ -13,6 +13,13 @@
 
 typedef unsigned long long ull;
 
+enum {
+	AHEAD_GAP = 16, /* numbers that may be passed over: of files that were not wanted */
+	AHEAD_ROWS_FIRST = 8,
+	AHEAD_ROWS_MOST = 128,
+	AHEAD_BYTES_MOST = 512 << 10,
+};
+
 static const char *noun(bool is_node)
 {
 	return is_node ? "node" : "content";
@@ -61,14 +68,58 @@ static cb_code fetch_visit(void *context, const engine_row *row, cb_error *err)
 	return f->bytes ? CB_OK : cb_err_nomem(err);
 }
 
+typedef struct ahead_work {
+	store *s;
+	bool is_node;
+	size_t bytes;
+	uint64_t last;
+} ahead_work;
+
+/* What is wrong with a row is said by whoever wants that row. */
+static cb_code ahead_visit(void *context, const engine_row *row, cb_error *err)
+{
+	(void)err;
+	ahead_work *w = context;
+	w->last = row->id;
+	if (row->segment != 0) return CB_OK;
+	blob *b = store_sum(row->id, row->data.bytes, row->data.size) == row->sum
+	                  ? blob_create(row->id, row->data.bytes, row->data.size)
+	                  : NULL;
+	if (!b) return CB_INTERRUPTED;
+	cache_put(w->s->cache, w->is_node, b);
+	blob_unref(b);
+	w->bytes += row->data.size;
+	return w->bytes < AHEAD_BYTES_MOST ? CB_OK : CB_INTERRUPTED;
+}
+
+/*
+ * A tree that came in one import lies in the table in the order in which it is read. One statement for many rows then saves the locks
+ * around each. Not inside a transaction: a failure here could end it.
+ */
+static void read_ahead(store *s, bool is_node, uint64_t id)
+{
+	store_ahead *a = &s->ahead[is_node];
+	bool in_order = a->next != 0 && id >= a->next && id - a->next < AHEAD_GAP;
+	unsigned rows = in_order ? a->rows : 0;
+	a->rows = rows ? rows * 2 : AHEAD_ROWS_FIRST;
+	if (a->rows > AHEAD_ROWS_MOST) a->rows = AHEAD_ROWS_MOST;
+	a->next = id + 1;
+	if (!rows || s->txn.active) return;
+	ahead_work w = {s, is_node, 0, id};
+	(void)s->engine->ops->row_walk(s->engine, is_node, id, rows, true, ahead_visit, &w, NULL);
+	a->next = w.last + 1;
+}
+
 /* The connection is held. */
 static cb_code fetch(store *s, bool is_node, uint64_t id, fetched *out, cb_error *err)
 {
 	*out = (fetched){.is_node = is_node};
 	cb_code code = s->engine->ops->row_get(s->engine, is_node, id, fetch_visit, out, err);
 	if (code == CB_NOTFOUND) return gone(s, is_node, id, err);
-	if (code == CB_OK && out->bytes && is_settled(s, is_node, id)) cache_put(s->cache, is_node, out->bytes);
-	return code;
+	if (code != CB_OK) return code;
+	if (out->bytes && is_settled(s, is_node, id)) cache_put(s->cache, is_node, out->bytes);
+	read_ahead(s, is_node, id);
+	return CB_OK;
 }
 
 static uint64_t sweeps(const store *s)
@@ -93,11 +144,11 @@ cb_code store_node_get(store *s, uint64_t id, blob **out, cb_error *err)
 	return CB_OK;
 }
 
-/* Keeps a copy for the cache; a large import does not keep everything. */
+/* Keeps a copy for the cache: nodes, since the next change goes through them, and what a small change wrote; not what an import brought. */
 static void remember(store *s, bool is_node, uint64_t id, span bytes)
 {
 	store_txn *t = &s->txn;
-	if (t->pending_bytes + bytes.size > s->cache_bytes / 4) return;
+	if (t->pending_bytes + bytes.size > s->cache_bytes / (is_node ? 4 : 64)) return;
 	if (t->pending_count == t->pending_capacity) {
 		size_t n = t->pending_capacity ? t->pending_capacity * 2 : 16;
 		pending_blob *wider = mem_realloc(t->pending, n * sizeof *wider);

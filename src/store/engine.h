@@ -108,6 +108,10 @@ typedef struct store_ops {
 	cb_code (*setting_set)(engine *e, uint64_t box, const char *key, const char *value, cb_error *err); /* W */
 	cb_code (*setting_list)(engine *e, uint64_t box, store_setting_visit visit, void *context, cb_error *err);
 
+	cb_code (*audit_put)(engine *e, const store_audit *a, cb_error *err); /* W */
+	cb_code (*audit_walk)(engine *e, bool refused, uint64_t below, uint64_t limit, store_audit_visit visit, void *context,
+	                      cb_error *err);
+
 	/* Space the database does not use goes back to the filesystem. Outside any transaction. */
 	cb_code (*vacuum)(engine *e, cb_error *err);
 	/* A consistent, flushed copy of the database as a new file. */

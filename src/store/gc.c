@@ -75,6 +75,22 @@ void store_owner_end(store *s, uint64_t owner)
 	if (s->owner_fd >= 0) lock_byte_release(s->owner_fd, LOCK_OWNERS + owner);
 }
 
+bool store_owner_is_living(store *s, uint64_t owner)
+{
+	bool living = false;
+	if (store_enter(s, NULL) != CB_OK) return true; /* cannot tell */
+	int fd = s->lock_fd;
+	if (fd >= 0) {
+		living = lock_byte_try(fd, LOCK_OWNERS + owner, NULL) != CB_OK; /* not owner_fd: see owner_visit */
+		if (!living) lock_byte_release(fd, LOCK_OWNERS + owner);
+	}
+	store_leave(s);
+	(void)pthread_mutex_lock(&s->owners_mutex);
+	for (size_t i = 0; fd < 0 && i < s->owner_count; i++) living = living || s->owners[i] == owner;
+	(void)pthread_mutex_unlock(&s->owners_mutex);
+	return living;
+}
+
 /* ---- begin and end ---- */
 
 cb_code store_gc_lock(store *s, cb_error *err)

@@ -38,6 +38,12 @@ typedef struct store_txn {
 	uint64_t touched[LIVE_SLOTS / 64];
 } store_txn;
 
+/* Reading ahead: rows are asked for in the order of their numbers when a whole tree is read. */
+typedef struct store_ahead {
+	uint64_t next; /* the first number not looked at */
+	unsigned rows; /* to read ahead the next time that order is kept; 0: it was not */
+} store_ahead;
+
 struct store {
 	char *path; /* absolute; NULL: memory */
 	bool read_only, immutable;
@@ -71,6 +77,7 @@ struct store {
 	unsigned depth;
 	unsigned read_depth;
 	bool read_open;
+	store_ahead ahead[2]; /* contents, nodes */
 	store_txn txn;
 
 	pthread_mutex_t ino_mutex;

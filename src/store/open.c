@@ -115,7 +115,9 @@ static int open_locks(const store *s)
 	char file[LIMIT_PATH_BYTES];
 	path_in(s, "locks", file, sizeof file);
 	int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0) (void)fchmod(fd, 0600);
+	struct stat st;
+	/* Asked first: setting a mode writes to the disk, also the mode that is there. */
+	if (fd >= 0 && (fstat(fd, &st) != 0 || (st.st_mode & 07777) != 0600)) (void)fchmod(fd, 0600);
 	return fd;
 }
 
@@ -159,11 +161,11 @@ static cb_code meta_or_empty(store *s, const char *key, char *out, size_t size, 
 }
 
 /* Inside a write transaction of the engine. */
-static cb_code identity_write(store *s, const char *boot, bool skip, cb_error *err)
+static cb_code identity_write(store *s, const char *boot, bool skip, char id[ID_TEXT_BYTES], cb_error *err)
 {
 	engine *e = s->engine;
-	char id[ID_TEXT_BYTES], created[32];
-	CB_TRY(meta_or_empty(s, "store_id", id, sizeof id, err));
+	char created[32];
+	CB_TRY(meta_or_empty(s, "store_id", id, ID_TEXT_BYTES, err));
 	if (!id[0]) {
 		CB_TRY(random_id(id, err));
 		CB_TRY(e->ops->meta_set(e, "store_id", id, err));
@@ -179,23 +181,36 @@ static cb_code identity_write(store *s, const char *boot, bool skip, cb_error *e
 	return e->ops->meta_set(e, "boot_id", boot, err);
 }
 
+/* All that an open asks the database for, under one lock. */
+static cb_code identity_read(store *s, char id[ID_TEXT_BYTES], char known[BOOT_TEXT_BYTES], cb_error *err)
+{
+	engine *e = s->engine;
+	uint64_t counters[STORE_COUNTERS];
+	CB_TRY(e->ops->read_begin(e, err));
+	cb_code code = meta_or_empty(s, "store_id", id, ID_TEXT_BYTES, err);
+	if (code == CB_OK) code = meta_or_empty(s, "boot_id", known, BOOT_TEXT_BYTES, err);
+	if (code == CB_OK) code = e->ops->counters_get(e, counters, err);
+	if (code == CB_OK) s->epoch_at_open = counters[STORE_EPOCH];
+	e->ops->read_end(e);
+	return code;
+}
+
 /*
  * After a boot, commits of the last seconds before a power cut may be gone although others saw their numbers (a work folder stamped with
  * a state, a client's cache). The first to open the store skips a range, so that no number ever means two things.
  */
-static cb_code identity_settle(store *s, cb_error *err)
+static cb_code identity_settle(store *s, char id[ID_TEXT_BYTES], cb_error *err)
 {
 	engine *e = s->engine;
-	char id[ID_TEXT_BYTES], known[BOOT_TEXT_BYTES], boot[BOOT_TEXT_BYTES];
-	CB_TRY(meta_or_empty(s, "store_id", id, sizeof id, err));
-	CB_TRY(meta_or_empty(s, "boot_id", known, sizeof known, err));
+	char known[BOOT_TEXT_BYTES], boot[BOOT_TEXT_BYTES];
+	CB_TRY(identity_read(s, id, known, err));
 	boot_id(boot);
 	bool new_boot = strcmp(known, boot) != 0 || !boot[0];
 	if (s->read_only || (id[0] && !new_boot)) return CB_OK;
 	CB_TRY(lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err));
 	cb_code code = e->ops->write_begin(e, err);
 	if (code == CB_OK) {
-		code = identity_write(s, boot, id[0] && new_boot, err);
+		code = identity_write(s, boot, id[0] && new_boot, id, err);
 		if (code == CB_OK) code = e->ops->write_commit(e, err);
 		else e->ops->write_abort(e);
 	}
@@ -237,10 +252,9 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	path_in(s, "live", file, sizeof file);
 	CB_TRY(live_open(&s->live, file, s->read_only, err));
 	CB_TRY(repair_if_needed(s, err));
-	CB_TRY(identity_settle(s, err));
 	char id[ID_TEXT_BYTES];
 	uint8_t bytes[SEGMENT_ID_BYTES];
-	CB_TRY(meta_or_empty(s, "store_id", id, sizeof id, err));
+	CB_TRY(identity_settle(s, id, err));
 	if (!id_parse(id, bytes)) return cb_err_set(err, CB_CORRUPT, "store '%s' has no identity: restore a backup", s->path);
 	path_in(s, "seg", file, sizeof file);
 	return segments_open(file, bytes, s->read_only, s->faults, &s->segments, err);
@@ -262,18 +276,16 @@ static cb_code attach_disk(store *s, bool create, cb_error *err)
 static cb_code attach_memory(store *s, cb_error *err)
 {
 	engine_options o = {.file = NULL};
+	char id[ID_TEXT_BYTES];
 	CB_TRY(live_open_memory(&s->live, err));
 	CB_TRY(engine_sqlite_open(&o, &s->engine, err));
-	return identity_settle(s, err);
+	return identity_settle(s, id, err);
 }
 
 cb_code store_attach(store *s, bool create, cb_error *err)
 {
 	CB_TRY(s->path ? attach_disk(s, create, err) : attach_memory(s, err));
 	CB_TRY(cache_create(s->cache_bytes, &s->cache, err));
-	uint64_t counters[STORE_COUNTERS];
-	CB_TRY(s->engine->ops->counters_get(s->engine, counters, err));
-	s->epoch_at_open = counters[STORE_EPOCH];
 	atomic_store(&s->poisoned, false);
 	s->unflushed = false;
 	return CB_OK;

@@ -9,7 +9,9 @@
 
 enum {
 	SQL_APPLICATION_ID = 0x434f5742, /* "COWB" */
-	SQL_SCHEMA_VERSION = 1,
+	SQL_SCHEMA_VERSION = 2,
+	SQL_VERSION_AUDIT = 2,    /* the first with table audit; an older store that is opened read-only has none */
+	SQL_VERSION_READABLE = 1, /* the oldest that can be read without being brought up to date */
 };
 
 #define SQL_BOX_COLUMNS                                                                             \
@@ -18,7 +20,7 @@ enum {
 #define SQL_BOX_FROM " FROM box b JOIN head h ON h.box=b.id "
 #define SQL_STEP_COLUMNS                                                                                  \
 	"box,seq,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,ended_ns," \
-	"target,other_box,other_seq,params,result,typeof(changes)='blob',sum,root_sum,changes_sum"
+	"target,other_box,other_seq,params,result,typeof(changes)='blob',sum,root_sum,changes_sum,iif(?4,changes,NULL)"
 /* Steps and touch rows are numbered (box << 32) + seq: one b-tree in which a box's rows lie together, appended to, with no index
  * beside it. */
 #define SQL_FIRST "(?1<<32)+?2"
@@ -26,7 +28,8 @@ enum {
 #define SQL_UP " FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " ORDER BY id"
 #define SQL_DOWN SQL_UP " DESC"
 
-/* Statements prepared once per connection, when first used. */
+/* Statements prepared once per connection, when first used. Preparing one costs more than running it: where two would differ in a
+ * condition only, a command that runs once is better served by one. */
 #define SQL_TABLE(X)                                                                                                               \
 	X(BEGIN_WRITE, "BEGIN IMMEDIATE")                                                                                          \
 	X(BEGIN_READ, "BEGIN")                                                                                                     \
@@ -56,8 +59,8 @@ enum {
 	X(OWNER_INSERT, "INSERT INTO owner(epoch) VALUES(?1)")                                                                     \
 	X(OWNER_DELETE, "DELETE FROM owner WHERE id=?1")                                                                           \
 	X(OWNER_LIST, "SELECT id,epoch FROM owner ORDER BY id")                                                                    \
-	X(BOX_FIND, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.name=?1 AND b.deleted=0")                                      \
-	X(BOX_GET, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=?1")                                                         \
+	X(BOX_GET,                                                                                                                 \
+	  "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=coalesce(?1,(SELECT id FROM box WHERE name=?2 AND deleted=0))")       \
 	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted<=?1 ORDER BY b.name,b.id")                             \
 	X(BOX_FORKS, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.origin_box=?1 AND b.origin_box<>0 "                           \
 	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.id BETWEEN b.id<<32 AND "                           \
@@ -72,10 +75,8 @@ enum {
 	X(HEAD_INSERT, "INSERT INTO head(box,seq,state,root,root_box,root_seq,weight,sum) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)")        \
 	X(HEAD_SET, "UPDATE head SET seq=?2,state=?3,root=?4,root_box=?5,root_seq=?6,weight=?7,sum=?8 WHERE box=?1")               \
 	X(HEAD_GET, "SELECT seq,state,root,root_box,root_seq,weight,sum FROM head WHERE box=?1")                                   \
-	X(STEP_UP, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_UP)                                                                      \
-	X(STEP_UP_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_UP)                                                           \
-	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS ",NULL" SQL_DOWN)                                                                  \
-	X(STEP_DOWN_CHANGES, "SELECT " SQL_STEP_COLUMNS ",changes" SQL_DOWN)                                                       \
+	X(STEP_UP, "SELECT " SQL_STEP_COLUMNS SQL_UP)                                                                              \
+	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS SQL_DOWN)                                                                          \
 	X(STEP_ROOT_BEFORE, "SELECT id&4294967295,root,root_sum FROM step INDEXED BY step_root WHERE id BETWEEN ?1<<32 AND "       \
 	                    "(?1<<32)+min(?2,4294967295) AND root IS NOT NULL ORDER BY id DESC LIMIT 1")                           \
 	X(STEP_PUT, "INSERT INTO step(id,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"           \
@@ -98,7 +99,14 @@ enum {
 	X(SETTING_SET, "INSERT INTO setting(box,key,value,sum) VALUES(?1,?2,?3,?4) "                                               \
 	               "ON CONFLICT(box,key) DO UPDATE SET value=?3,sum=?4")                                                       \
 	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                           \
-	X(SETTING_LIST, "SELECT key,value,sum FROM setting WHERE box=?1 ORDER BY key")
+	X(SETTING_LIST, "SELECT key,value,sum FROM setting WHERE box=?1 ORDER BY key")                                             \
+	X(AUDIT_INSERT, "INSERT INTO audit(id,time_ns,box,name,who,action,subject,code,message,count,sum) "                        \
+	                "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")                                                              \
+	X(AUDIT_REPEAT, "UPDATE audit SET time_ns=?2,count=?3,sum=?4 WHERE id=?1")                                                 \
+	X(AUDIT_NEXT, "SELECT coalesce(max(id),?1)+1 FROM audit WHERE id>?1 AND id<?2")                                            \
+	X(AUDIT_TRIM, "DELETE FROM audit WHERE id>?1 AND id<=?2")                                                                  \
+	X(AUDIT_WALK, "SELECT id,time_ns,box,name,who,action,subject,code,message,count,sum FROM audit WHERE id>?1 AND id<?2 "     \
+	              "ORDER BY id DESC LIMIT ?3")
 
 typedef enum sql_id {
 #define SQL_X_(name, text) SQL_##name,
@@ -111,6 +119,7 @@ typedef struct sqlite_engine {
 	engine base;
 	sqlite3 *db;
 	bool memory;
+	int64_t version; /* of the schema; smaller than ours in a store that may only be read */
 	char *file;
 	sqlite3_stmt *kept[SQL_COUNT];
 } sqlite_engine;
@@ -215,6 +224,11 @@ cb_code sqlite_step_count(engine *e, uint64_t box, uint64_t *out, cb_error *err)
 cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err);
 cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err);
 cb_code sqlite_touch_last(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err);
+
+cb_code sqlite_audit_put(engine *e, const store_audit *a, cb_error *err);
+cb_code sqlite_audit_walk(engine *e, bool refused, uint64_t below, uint64_t limit, store_audit_visit visit, void *context,
+                          cb_error *err);
+cb_code sqlite_audit_check(engine *e, store_complain complain, void *context, cb_error *err);
 
 cb_code sqlite_vacuum(engine *e, cb_error *err);
 cb_code sqlite_backup(engine *e, const char *to_file, cb_error *err);

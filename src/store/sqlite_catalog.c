@@ -53,7 +53,7 @@ static cb_code box_read(const sql_use *u, store_box *out, cb_error *err)
 cb_code sqlite_box_find(engine *e, const char *name, store_box *out, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_BOX_FIND, &u, err, "t", name));
+	CB_TRY(sql_take(e, SQL_BOX_GET, &u, err, "nt", name));
 	bool row = false;
 	CB_TRY(sql_step(e, &u, &row, err));
 	return row ? box_read(&u, out, err) : cb_err_set(err, CB_NOTFOUND, "no box '%s'", name);
@@ -62,7 +62,7 @@ cb_code sqlite_box_find(engine *e, const char *name, store_box *out, cb_error *e
 cb_code sqlite_box_get(engine *e, uint64_t id, store_box *out, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_BOX_GET, &u, err, "u", id));
+	CB_TRY(sql_take(e, SQL_BOX_GET, &u, err, "un", id));
 	bool row = false;
 	CB_TRY(sql_step(e, &u, &row, err));
 	return row ? box_read(&u, out, err) : cb_err_set(err, CB_NOTFOUND, "no box with number %llu", (unsigned long long)id);

@@ -199,6 +199,8 @@ static const store_ops sqlite_ops = {
 	.setting_get = sqlite_setting_get,
 	.setting_set = sqlite_setting_set,
 	.setting_list = sqlite_setting_list,
+	.audit_put = sqlite_audit_put,
+	.audit_walk = sqlite_audit_walk,
 	.vacuum = sqlite_vacuum,
 	.backup = sqlite_backup,
 	.check = sqlite_check,
@@ -251,12 +253,16 @@ static cb_code look_first(const sqlite_engine *e, cb_error *err)
 	return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
 }
 
-static cb_code migrate(const sqlite_engine *e, int64_t from, cb_error *err)
+/* All or nothing: a process killed on the way leaves the store as it was. */
+static cb_code migrate(const sqlite_engine *e, cb_error *err)
 {
 	char last[96];
+	int64_t from = 0;
 	(void)snprintf(last, sizeof last, "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT", SQL_APPLICATION_ID,
 	               SQL_SCHEMA_VERSION);
 	cb_code code = sql_exec(e, "BEGIN IMMEDIATE", err);
+	/* Asked again under the lock: another may have done it meanwhile. */
+	if (code == CB_OK) code = sql_number(e, "PRAGMA user_version", &from, err);
 	for (int64_t v = from; code == CB_OK && v < SQL_SCHEMA_VERSION; v++) code = sql_exec(e, sqlite_migrations[v], err);
 	if (code == CB_OK) code = sql_exec(e, last, err);
 	if (code != CB_OK && !sqlite3_get_autocommit(e->db)) (void)sql_exec(e, "ROLLBACK", NULL);
@@ -264,23 +270,25 @@ static cb_code migrate(const sqlite_engine *e, int64_t from, cb_error *err)
 }
 
 /* An unfinished creation looks like an empty database of nobody's; anything else without our mark is foreign. */
-static cb_code check_version(const sqlite_engine *e, bool read_only, cb_error *err)
+static cb_code check_version(sqlite_engine *e, bool read_only, cb_error *err)
 {
 	int64_t application = 0, version = 0, tables = 0;
 	CB_TRY(sql_number(e, "PRAGMA application_id", &application, err));
 	CB_TRY(sql_number(e, "PRAGMA user_version", &version, err));
-	CB_TRY(sql_number(e, "SELECT count(*) FROM sqlite_schema", &tables, err));
+	if (application == 0) CB_TRY(sql_number(e, "SELECT count(*) FROM sqlite_schema", &tables, err));
 	if (application != SQL_APPLICATION_ID && (application != 0 || tables != 0))
 		return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
 	if (version > SQL_SCHEMA_VERSION)
 		return cb_err_set(err, CB_NEWER, "%s has format %" PRId64 ", this cowbox knows %d: update cowbox", e->file, version,
 		                  SQL_SCHEMA_VERSION);
 	if (version < 0) return cb_err_set(err, CB_CORRUPT, "%s has format %" PRId64 ": restore a backup", e->file, version);
-	if (version == SQL_SCHEMA_VERSION) return CB_OK;
+	e->version = version;
+	if (version == SQL_SCHEMA_VERSION || (read_only && version >= SQL_VERSION_READABLE)) return CB_OK;
 	if (read_only)
 		return cb_err_set(err, CB_READONLY, "%s must be brought to format %d: open it once for writing", e->file,
 		                  SQL_SCHEMA_VERSION);
-	return migrate(e, version, err);
+	e->version = SQL_SCHEMA_VERSION;
+	return migrate(e, err);
 }
 
 static cb_code use_wal(const sqlite_engine *e, cb_error *err)
@@ -356,4 +364,9 @@ cb_code engine_sqlite_open(const engine_options *o, engine **out, cb_error *err)
 	CB_TRY(check_version(e, o->read_only, err));
 	*out = &TAKE_PTR(e)->base;
 	return CB_OK;
+}
+
+const char *store_engine_version(void)
+{
+	return sqlite3_libversion();
 }

@@ -48,4 +48,9 @@ static const char version_1[] =
 	"CREATE INDEX content_segment ON content(segment,offset,size) WHERE segment<>0;"
 	"CREATE TABLE owner(id INTEGER PRIMARY KEY AUTOINCREMENT, epoch INTEGER NOT NULL) STRICT;";
 
-const char *const sqlite_migrations[SQL_SCHEMA_VERSION] = {version_1};
+static const char version_2[] =
+	"CREATE TABLE audit(id INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL, box INTEGER NOT NULL, name TEXT NOT NULL,"
+	" who TEXT NOT NULL, action TEXT NOT NULL, subject TEXT NOT NULL, code INTEGER NOT NULL, message TEXT NOT NULL,"
+	" count INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;";
+
+const char *const sqlite_migrations[SQL_SCHEMA_VERSION] = {version_1, version_2};

@@ -80,11 +80,10 @@ static cb_code step_read(const sql_use *u, bool with_changes, store_step *out, c
 cb_code sqlite_step_walk(engine *e, uint64_t box, uint64_t from, uint64_t to, bool with_changes, store_step_visit visit,
                          void *context, cb_error *err)
 {
-	static const sql_id ids[2][2] = {{SQL_STEP_UP, SQL_STEP_UP_CHANGES}, {SQL_STEP_DOWN, SQL_STEP_DOWN_CHANGES}};
 	bool down = from > to;
 	uint64_t low = sql_bound(down ? to : from), high = sql_bound(down ? from : to);
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, ids[down][with_changes], &u, err, "uuu", box, low, high));
+	CB_TRY(sql_take(e, down ? SQL_STEP_DOWN : SQL_STEP_UP, &u, err, "uuui", box, low, high, (int64_t)with_changes));
 	for (;;) {
 		bool row = false;
 		CB_TRY(sql_step(e, &u, &row, err));

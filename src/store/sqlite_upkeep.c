@@ -57,6 +57,9 @@ typedef struct question {
 static const question questions[] = {
 	{"SELECT box FROM head WHERE box<>0 AND box NOT IN (SELECT id FROM box)", "head of box %lld, which does not exist"},
 	{"SELECT id FROM box WHERE id NOT IN (SELECT box FROM head)", "box %lld has no head"},
+	{"SELECT id FROM box WHERE deleted=0 AND name GLOB '#base-*' AND NOT EXISTS(SELECT 1 FROM box o WHERE o.deleted=0 AND "
+         "'#base-'||o.id=box.name)",
+         "box %lld is the base of a box that does not exist"},
 	{"SELECT DISTINCT box FROM step WHERE box NOT IN (SELECT id FROM box)", "steps of box %lld, which does not exist"},
 	{"SELECT DISTINCT box FROM touch WHERE box NOT IN (SELECT id FROM box)", "touched files of box %lld, which does not exist"},
 	{"SELECT DISTINCT box FROM checkpoint WHERE box NOT IN (SELECT id FROM box)",
@@ -145,6 +148,7 @@ cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_er
 	const sqlite_engine *e = sql_engine(base);
 	(void)integrity(e, complain, context);
 	for (size_t i = 0; i < ARRAY_LEN(questions); i++) ask(e, &questions[i], complain, context);
+	if (sqlite_audit_check(base, complain, context, NULL) != CB_OK) complain_failed(e, complain, context);
 	return CB_OK;
 }
 
@@ -161,7 +165,7 @@ static cb_code count(const sqlite_engine *e, const char *text, uint64_t *out, cb
 cb_code sqlite_stats(engine *base, store_stats *out, cb_error *err)
 {
 	const sqlite_engine *e = sql_engine(base);
-	CB_TRY(count(e, "SELECT count(*) FROM box WHERE deleted=0", &out->boxes, err));
+	CB_TRY(count(e, "SELECT count(*) FROM box WHERE deleted=0 AND name NOT GLOB '#*'", &out->boxes, err));
 	CB_TRY(count(e, "SELECT count(*) FROM step", &out->steps, err));
 	CB_TRY(count(e, "SELECT count(*) FROM node", &out->nodes, err));
 	CB_TRY(count(e, "SELECT coalesce(sum(length(data)),0) FROM node", &out->node_bytes, err));

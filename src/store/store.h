@@ -127,6 +127,8 @@ cb_code store_content_touch(store *s, const uint64_t *ids, size_t n, cb_error *e
  * (recognised by a lock, so also across pid namespaces). */
 cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err);
 void store_owner_end(store *s, uint64_t owner); /* 0: nothing */
+/* Does an owner, of this or another process, still live? */
+bool store_owner_is_living(store *s, uint64_t owner);
 
 /* ---- boxes ---- */
 
@@ -238,6 +240,28 @@ cb_code store_setting_set(store *s, uint64_t box, const char *key, const char *v
 typedef cb_code (*store_setting_visit)(void *context, const char *key, const char *value, cb_error *err);
 cb_code store_setting_list(store *s, uint64_t box, store_setting_visit visit, void *context, cb_error *err);
 
+/* ---- audit ---- */
+
+/* Something done to a box or the store, or a call that was refused. Strings are never NULL. */
+typedef struct store_audit {
+	uint64_t id; /* grows; unused by callers on put */
+	int64_t time_ns;
+	uint64_t box;     /* 0: the store */
+	const char *name; /* of the box at that time */
+	const char *who, *action, *subject;
+	cb_code code; /* CB_OK, or why it was refused */
+	const char *message;
+	uint64_t count; /* of the same refusal in a row */
+} store_audit;
+
+/* Inside a write transaction. A refusal equal to the newest one is counted there. The newest LIMIT_AUDIT_ROWS deeds and as many
+ * refusals are kept. */
+cb_code store_audit_put(store *s, const store_audit *a, cb_error *err);
+typedef cb_code (*store_audit_visit)(void *context, const store_audit *a, cb_error *err);
+/* Either deeds or refusals: newest first, those with id < below, at most limit. Visits as store_step_walk does. */
+cb_code store_audit_walk(store *s, bool refused, uint64_t below, uint64_t limit, store_audit_visit visit, void *context,
+                         cb_error *err);
+
 /* ---- housekeeping ---- */
 
 /* gc is driven from above, which knows what refers to what:
@@ -272,5 +296,8 @@ typedef struct store_stats {
 	uint64_t cache_bytes, cache_hits, cache_misses;
 } store_stats;
 cb_code store_stats_get(store *s, store_stats *out, cb_error *err);
+
+/* Of the database engine; lives for ever. */
+const char *store_engine_version(void);
 
 #endif

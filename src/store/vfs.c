@@ -10,6 +10,10 @@
  * A transaction's own writes are gathered only while each continues the last. The first that does not (a page written a second time after
  * a spill, headers whose sums are made anew) ends it: the rest of that transaction is written as it comes. The beginning of a transaction
  * is seen by the lock of slot 0 of the wal-index; at its release what is left in the buffer belongs to a rollback and is dropped.
+ *
+ * SQLite flushes the folder beside the first flush of every log it opens with leave to create it, so a process that writes once pays for
+ * two. A log that holds frames needs no such leave and no such flush: whoever made it flushed its header, and with it the folder, before
+ * the first frame was written (walFrames does in every mode but synchronous=OFF).
  */
 #include "store/vfs.h"
 
@@ -17,6 +21,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "store/fault_state.h"
@@ -289,6 +294,20 @@ static cb_code load_bytes(void *file, uint64_t offset, void *to, size_t size)
 	return CB_OK;
 }
 
+static bool has_frames(const char *log)
+{
+	struct stat st;
+	return lstat(log, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > LOG_HEADER_BYTES;
+}
+
+static int host_open(const char *name, sqlite3_file *f, int flags, int *out_flags)
+{
+	int narrow = flags & ~SQLITE_OPEN_CREATE;
+	if ((flags & SQLITE_OPEN_WAL) && has_frames(name) && host()->xOpen(host(), name, f, narrow, out_flags) == SQLITE_OK)
+		return SQLITE_OK;
+	return host()->xOpen(host(), name, f, flags, out_flags);
+}
+
 static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, int *out_flags)
 {
 	shim_file *s = shim(f);
@@ -297,7 +316,7 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 	s->real->pMethods = NULL;
 	int error = fault_strike(plan, STORE_FAULT_OPEN);
 	if (error) return io_code(error, SQLITE_CANTOPEN);
-	int rc = host()->xOpen(host(), name, s->real, flags, out_flags);
+	int rc = host_open(name, s->real, flags, out_flags);
 	if (rc != SQLITE_OK) return rc;
 	f->pMethods = &shim_methods;
 	if (flags & SQLITE_OPEN_WAL) {

@@ -1,7 +1,8 @@
 /*
- * vfs.h: the SQLite VFS that carries the database: the system's own, with two additions.
+ * vfs.h: the SQLite VFS that carries the database: the system's own, with three additions.
  *
- * It writes the frames of a commit to the log in one call instead of two a page (vfs.c), and it consults a fault plan where there is one.
+ * It writes the frames of a commit to the log in one call instead of two a page, spares the flush of the folder beside a log that holds
+ * frames already (vfs.c says why both are safe), and consults a fault plan where there is one.
  */
 #ifndef STORE_VFS_H
 #define STORE_VFS_H

@@ -159,7 +159,7 @@ TEST_BOTH(differences)
 	                              "/work/old -> /work/new\nK k\n");
 	CHECK_STR(must_diff(b, b), "");
 	char *text = NULL;
-	CHECK_OK(cb_diff_text(base, b, NULL, 3, &text, NULL, &err));
+	CHECK_OK(cb_diff_text(base, b, NULL, &text, NULL, &err));
 	(void)test_keep(text);
 	CHECK_STR(text, "diff --git a/work/bin b/work/bin\nnew file mode 100644\nBinary files /dev/null and b/work/bin differ\n"
 	                "diff --git a/work/dir/add b/work/dir/add\nnew file mode 100644\n--- /dev/null\n+++ b/work/dir/add\n@@ "
@@ -169,12 +169,12 @@ TEST_BOTH(differences)
 	                "diff --git a/work/mod b/work/mod\n--- a/work/mod\n+++ b/work/mod\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 	                "diff --git a/work/mode b/work/mode\nold mode 100644\nnew mode 100755\n"
 	                "diff --git a/work/old b/work/new\nrename from work/old\nrename to work/new\n");
-	CHECK_OK(cb_diff_text(base, b, "/work/dir", 3, &text, NULL, &err));
+	CHECK_OK(cb_diff_text(base, b, &(cb_diff_text_options){.path = "/work/dir"}, &text, NULL, &err));
 	(void)test_keep(text);
 	CHECK(strncmp(text, "diff --git a/work/dir/add", 25) == 0 && !strstr(text, "work/mod"));
 	/* a name full of control bytes is quoted, as git does */
 	must_write(b, "/work/a\nb\"c", "x\n");
-	CHECK_OK(cb_diff_text(must_open(s, "demo@-1"), b, NULL, 3, &text, NULL, &err));
+	CHECK_OK(cb_diff_text(must_open(s, "demo@-1"), b, NULL, &text, NULL, &err));
 	(void)test_keep(text);
 	CHECK(strstr(text, "+++ \"b/work/a\\nb\\\"c\"\n"));
 	cb_box_close(base);
@@ -473,6 +473,27 @@ TEST_BOTH(blame_by_step)
 	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_STR(blame_text(b, "/work/b"), "demo@4:zero\n@0:one\n@0:2\n");
+	end();
+}
+
+TEST_BOTH(blame_of_what_was_brought_back)
+{
+	begin(memory);
+	must_write(b, "/work/a", "one\ntwo\n");
+	must_write(b, "/work/a", "one\n2\nthree\n");
+	CHECK_OK(cb_undo(b, 0, NULL, &err));
+	CHECK_STR(blame_text(b, "/work/a"), "demo@1:one\ndemo@1:two\n");
+	CHECK_OK(cb_redo(b, NULL, &err));
+	CHECK_STR(blame_text(b, "/work/a"), "demo@1:one\ndemo@2:2\ndemo@2:three\n");
+	must_write(b, "/work/a", "");
+	cb_box *old = must_open(s, "demo@1");
+	CHECK_OK(cb_restore(b, old, "/work/a", NULL, &err));
+	CHECK_STR(blame_text(b, "/work/a"), "demo@1:one\ndemo@1:two\n");
+	/* Who writes the same text again wrote it. */
+	must_write(b, "/work/a", "2\n");
+	must_write(b, "/work/a", "one\ntwo\n");
+	CHECK_STR(blame_text(b, "/work/a"), "demo@8:one\ndemo@8:two\n");
+	cb_box_close(old);
 	end();
 }
 

@@ -213,10 +213,10 @@ TEST(databases_that_are_refused)
 	CHECK_CODE(try_open(folder(), true, false), CB_FOREIGN);
 	CHECK(unlink(in_folder("cowbox.db")) == 0);
 	CHECK_CODE(try_open(folder(), true, false), CB_OK);
-	sql("PRAGMA user_version=2");
+	sql("PRAGMA user_version=3");
 	CHECK_CODE(try_open(folder(), true, false), CB_NEWER);
 	CHECK_CODE(try_open(folder(), false, true), CB_NEWER);
-	sql("PRAGMA user_version=1");
+	sql("PRAGMA user_version=2");
 	CHECK_CODE(try_open(folder(), true, false), CB_OK);
 	sql("DELETE FROM head");
 	CHECK_CODE(try_open(folder(), true, false), CB_CORRUPT);

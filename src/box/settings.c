@@ -1,0 +1,88 @@
+/* settings.c: free-form strings of boxes and of the store, beside the states: not undone, not forked. */
+#include "box/audit.h"
+
+static cb_code name_check(const char *name, cb_error *err)
+{
+	if (!name || !*name || strlen(name) > LIMIT_NAME_BYTES)
+		return cb_err_set(err, CB_INVALID, "a setting's name has 1 to %d bytes", LIMIT_NAME_BYTES);
+	if (strncmp(name, "cowbox.", 7) == 0)
+		return cb_err_set(err, CB_RESERVED, "settings that begin with 'cowbox.' are the library's own");
+	return CB_OK;
+}
+
+static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
+{
+	if (code == CB_OK) return store_write_commit(cs->s, false, err);
+	store_write_abort(cs->s);
+	return code;
+}
+
+/* box 0: of the store. */
+static cb_code put(cb_store *cs, uint64_t box, const char *name, const char *value, cb_error *err)
+{
+	if (value && strlen(value) > LIMIT_SETTING_VALUE_BYTES)
+		return cb_err_set(err, CB_TOOBIG, "a setting may have %d bytes", LIMIT_SETTING_VALUE_BYTES);
+	return store_setting_set(cs->s, box, name, value, err);
+}
+
+static cb_code put_alone(cb_store *cs, uint64_t box, const char *name, const char *value, cb_error *err)
+{
+	if (store_in_write(cs->s)) return put(cs, box, name, value, err);
+	CB_TRY(store_write_begin(cs->s, err));
+	return end_write(cs, put(cs, box, name, value, err), err);
+}
+
+cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
+{
+	return put_alone(b->cs, b->row.id, name, value, err);
+}
+
+cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err)
+{
+	cb_code code = store_setting_get(b->cs->s, b->row.id, name, out, err);
+	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "box '%s' has no setting '%s'", b->row.name, name) : code;
+}
+
+cb_code box_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err)
+{
+	return put_alone(cs, 0, name, value, err);
+}
+
+cb_code box_store_setting_get(cb_store *cs, const char *name, char **out, cb_error *err)
+{
+	cb_code code = store_setting_get(cs->s, 0, name, out, err);
+	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "the store has no setting '%s'", name) : code;
+}
+
+/* The user's calls: the name is recorded, never the value, which may be a secret. row NULL: of the store. */
+static cb_code set_by_user(cb_store *cs, const store_box *row, const char *who, const char *name, const char *value, cb_error *err)
+{
+	audit_note note = {who, "setting", name ? name : ""};
+	cb_code code = name_check(name, err);
+	if (code != CB_OK) return audit_refused(cs, row, &note, code, err);
+	CB_TRY(store_write_begin(cs->s, err));
+	code = put(cs, row ? row->id : 0, name, value, err);
+	if (code == CB_OK) code = audit_did(cs, row, &note, err);
+	return audit_refused(cs, row, &note, end_write(cs, code, err), err);
+}
+
+cb_code cb_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	return box_leave(b, set_by_user(b->cs, &b->row, b->who, name, value, err));
+}
+
+cb_code cb_setting_get(cb_box *b, const char *name, char **out, cb_error *err)
+{
+	return box_setting_get(b, name, out, err);
+}
+
+cb_code cb_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err)
+{
+	return set_by_user(cs, NULL, box_store_who(cs), name, value, err);
+}
+
+cb_code cb_store_setting_get(cb_store *cs, const char *name, char **out, cb_error *err)
+{
+	return box_store_setting_get(cs, name, out, err);
+}
