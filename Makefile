@@ -14,12 +14,13 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
 WERROR ?= -Werror
 T ?=
 
-LAYERS := base store tree box
+LAYERS := base store tree box host transfer search
 TEST_KINDS := unit contract model crash regress
 BUILD := build/$(VARIANT)
 
@@ -58,7 +59,7 @@ endif
 CB_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(CFLAGS_$(VARIANT)) $(WARNINGS) $(WERROR) -fno-common -fvisibility=hidden -fPIC \
 	-fno-semantic-interposition -pthread -Isrc -Iinclude -Itests
 CB_LDFLAGS = $(LDFLAGS_$(VARIANT)) -pthread -Wl,-z,relro,-z,now
-LIBS := -lsqlite3
+LIBS := -lsqlite3 -lpcre2-8 -lzstd
 
 # ---- files ----
 
@@ -67,9 +68,12 @@ CLI_C := $(wildcard src/cli/*.c)
 HELPER_C := $(filter-out tests/harness/harness.c tests/harness/replay.c,$(wildcard tests/harness/*.c))
 TEST_C := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/*.c))
 THREAD_TEST_C := $(foreach c,$(TEST_C),$(if $(findstring concurrent,$(notdir $c))$(findstring thread,$(notdir $c)),$c))
+CLI_T := $(wildcard tests/cli/*.t)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(wildcard bench/*.c)
 EXAMPLE_C := $(wildcard examples/*.c)
+# Fuzz targets of the command line's parsers are linked with all of it but main().
+CLI_FUZZ_C := $(shell grep -l '"cli/' $(FUZZ_C) /dev/null)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
 programs = $(patsubst %.c,$(BUILD)/%,$1)
@@ -93,7 +97,7 @@ chosen = $(if $(T),$(foreach p,$1,$(if $(findstring $(T),$(notdir $p)),$p)),$1)
 .DELETE_ON_ERROR:
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: all lib help test test-asan test-tsan test-clang lint format fuzz fuzz-replay soak crash bench install check clean FORCE
+.PHONY: all lib help test test-asan test-tsan test-clang lint format fuzz fuzz-replay soak crash bench install docs man check clean FORCE
 
 lib: $(LIB_A) $(if $(filter debug release clang,$(VARIANT)),$(LIB_SO)) ## libcowbox.a and libcowbox.so
 
@@ -136,15 +140,26 @@ $(LIB_SO): $(call objects,$(LIB_C)) $(BUILD)/sources
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(CB_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 	$(Q)ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $(BUILD)/libcowbox.so
 
-link = $(Q)mkdir -p $(@D) && $(CC) $(if $(filter fuzz,$(VARIANT)),,-pie) $(CB_LDFLAGS) $(LDFLAGS) $1 -o $@ $(filter %.o %.a,$^) $(LIBS)
+link = $(Q)mkdir -p $(@D) && $(CC) $(if $(filter fuzz,$(VARIANT)),,-pie) $(CB_LDFLAGS) $(LDFLAGS) $1 -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+
+# The command starts for every line an agent types: without a dynamic loader it starts in half the time (STATIC= turns that off). The
+# linker's warning is about SQLite's loading of extensions, which is never used.
+STATIC ?= $(if $(filter release,$(VARIANT)),1)
+STATIC_LIBS := -l:libsqlite3.a -l:libpcre2-8.a -l:libzstd.a -lm
 
 $(CLI): $(call objects,$(CLI_C)) $(LIB_A)
 	$(call say,LD,$@)
+ifneq ($(STATIC),)
+	$(Q)$(CC) -static-pie $(CB_LDFLAGS) $(LDFLAGS) -Wl,--no-warnings -o $@ $(filter %.o %.a,$^) $(STATIC_LIBS)
+else
 	$(call link)
+endif
 
 $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/harness.o $(HELPERS_A) $(LIB_A)
 	$(call say,LD,$@)
 	$(call link)
+
+$(call programs,$(CLI_FUZZ_C)): $(call objects,$(filter-out src/cli/main.c,$(CLI_C)))
 
 ifeq ($(VARIANT),fuzz)
 $(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $(HELPERS_A) $(LIB_A)
@@ -180,18 +195,18 @@ TAP := tools/tap-total --jobs $(JOBS) --label $(VARIANT)
 # gcc's thread sanitizer cannot place its shadow under the address randomisation of newer kernels.
 STILL := $(if $(filter tsan,$(VARIANT)),$(shell setarch -R true 2>/dev/null && echo setarch -R))
 
-test: $(call chosen,$(TESTS)) ## build and run the tests (VARIANT=, T=substring of a program's name)
-	$(Q)$(STILL) $(TAP) $(call chosen,$(TESTS))
+test: $(call chosen,$(TESTS)) $(CLI) ## build and run the tests (VARIANT=, T=substring of a program's name)
+	$(Q)COWBOX_BUILD=$(BUILD) $(STILL) $(TAP) $(call chosen,$(TESTS) $(CLI_T))
 
 test-asan: ## the tests under the address and undefined-behaviour sanitizers
 	$(Q)$(MAKE) --no-print-directory VARIANT=asan test
 
 test-tsan: ## tests named *concurrent* or *thread* under the thread sanitizer
-	$(Q)$(MAKE) --no-print-directory VARIANT=tsan test TEST_C='$(THREAD_TEST_C)'
+	$(Q)$(MAKE) --no-print-directory VARIANT=tsan test TEST_C='$(THREAD_TEST_C)' CLI_T=
 
 test-clang: ## everything built by clang, and the unit tests run
 	$(Q)$(MAKE) --no-print-directory VARIANT=clang all
-	$(Q)$(MAKE) --no-print-directory VARIANT=clang test TEST_C='$(wildcard tests/unit/*.c)'
+	$(Q)$(MAKE) --no-print-directory VARIANT=clang test TEST_C='$(wildcard tests/unit/*.c)' CLI_T=
 
 fuzz-replay: ## the fuzz corpora replayed under the sanitizers
 	$(Q)$(MAKE) --no-print-directory VARIANT=asan run-fuzz-replay
@@ -205,13 +220,13 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60); T=substring picks
 	$(Q)tools/fuzz $(FUZZ_SECONDS) $(patsubst %.c,build/fuzz/%,$(call chosen,$(FUZZ_C)))
 
 soak: ## the model tests, 50 times CI's dose
-	$(Q)COWBOX_SOAK=$${COWBOX_SOAK:-50} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/model/*.c)'
+	$(Q)COWBOX_SOAK=$${COWBOX_SOAK:-50} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/model/*.c)' CLI_T=
 
 crash: ## the crash tests, 5000 rounds
-	$(Q)COWBOX_CRASH_ROUNDS=$${COWBOX_CRASH_ROUNDS:-5000} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/crash/*.c)'
+	$(Q)COWBOX_CRASH_ROUNDS=$${COWBOX_CRASH_ROUNDS:-5000} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/crash/*.c)' CLI_T=
 
 bench: ## the measurements (bench/run)
-	$(Q)$(MAKE) --no-print-directory VARIANT=release lib $(patsubst %.c,build/release/%,$(BENCH_C))
+	$(Q)$(MAKE) --no-print-directory VARIANT=release lib build/release/cowbox $(patsubst %.c,build/release/%,$(BENCH_C))
 	$(Q)if [ -x bench/run ]; then bench/run; else echo 'bench/run is not there: programs are in build/release/bench'; fi
 
 check: ## all that CI runs; the last line is "N passed, N failed"
@@ -223,10 +238,26 @@ lint: ## formatting, includes, public headers, sizes, stray words
 format: ## rewrite the sources with clang-format
 	$(Q)tools/lint --fix
 
+# ---- documents made of the command table ----
+
+docs: $(CLI) ## docs/commands.md and docs/exit-codes.md
+	$(call say,DOC,docs/commands.md)
+	$(Q)$(CLI) help --markdown >docs/commands.md
+	$(call say,DOC,docs/exit-codes.md)
+	$(Q)$(CLI) help --markdown exit-codes >docs/exit-codes.md
+
+man: $(CLI) ## build/man/cowbox.1 and a page per command
+	$(call say,MAN,build/man)
+	$(Q)rm -rf build/man && mkdir -p build/man
+	$(Q)$(CLI) help --man >build/man/cowbox.1
+	$(Q)for command in $$($(CLI) __complete -- help '' | cut -f 1); do $(CLI) help --man $$command >build/man/cowbox-$$command.1 || exit 1; done
+
 # ---- installing ----
 
-install: lib $(CLI) ## PREFIX, LIBDIR, INCLUDEDIR, BINDIR, DESTDIR
-	install -d $(DESTDIR)$(INCLUDEDIR)/cowbox $(DESTDIR)$(LIBDIR)/pkgconfig
+install: lib $(CLI) man ## PREFIX, LIBDIR, INCLUDEDIR, BINDIR, DATADIR, DESTDIR
+	install -d $(DESTDIR)$(INCLUDEDIR)/cowbox $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR)/man/man1
+	install -d $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions \
+		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d
 	install -m 644 include/cowbox/*.h $(DESTDIR)$(INCLUDEDIR)/cowbox/
 	install -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/
@@ -234,7 +265,11 @@ install: lib $(CLI) ## PREFIX, LIBDIR, INCLUDEDIR, BINDIR, DESTDIR
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libcowbox.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 		cowbox.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/cowbox.pc
-	$(if $(CLI),install -d $(DESTDIR)$(BINDIR) && install -m 755 $(CLI) $(DESTDIR)$(BINDIR)/)
+	install -m 755 $(CLI) $(DESTDIR)$(BINDIR)/
+	install -m 644 build/man/*.1 $(DESTDIR)$(DATADIR)/man/man1/
+	$(CLI) completion bash >$(DESTDIR)$(DATADIR)/bash-completion/completions/cowbox
+	$(CLI) completion zsh >$(DESTDIR)$(DATADIR)/zsh/site-functions/_cowbox
+	$(CLI) completion fish >$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/cowbox.fish
 
 clean: ## remove build/
 	rm -rf build

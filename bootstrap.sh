@@ -3,14 +3,15 @@
 #
 #   ./bootstrap.sh build    install what is missing, build the release variant
 #   ./bootstrap.sh check    the same, then everything CI runs; the last line is "N passed, N failed"
-#   ./bootstrap.sh demo     the same as build, then a short tour
+#   ./bootstrap.sh demo     the same as build, then a guided tour of two minutes (--fast: without pauses)
 #
 # Packages come from Debian by apt-get (with sudo when you are not root). Where all are there nothing is installed.
 set -eu
 cd "$(dirname "$0")"
 
-# libclang-rt-14-dev holds clang's sanitizer and libFuzzer runtimes; e2fsprogs and sqlite3 serve the crash and format tests.
-packages='gcc g++ clang clang-format make pkg-config perl git libsqlite3-dev libxxhash-dev libclang-rt-14-dev e2fsprogs sqlite3 patch'
+# libclang-rt-14-dev holds clang's sanitizer and libFuzzer runtimes; e2fsprogs and sqlite3 serve the crash and format tests, groff-base the man
+# pages, bsdutils (script) the tests on a terminal.
+packages='gcc g++ clang clang-format make pkg-config perl git libsqlite3-dev libxxhash-dev libpcre2-dev libzstd-dev libclang-rt-14-dev e2fsprogs sqlite3 patch groff-base bsdutils'
 
 fail() {
 	echo "bootstrap: $1" >&2
@@ -59,17 +60,7 @@ install_missing() {
 jobs=$(nproc 2>/dev/null || echo 2)
 
 build() {
-	make -j"$jobs" VARIANT=release lib || fail "the build failed: see the compiler's message above"
-}
-
-demo() {
-	make -j"$jobs" VARIANT=release all || fail "the build failed: see the compiler's message above"
-	if [ -f examples/demo.sh ]; then
-		exec sh examples/demo.sh
-	elif [ -x build/release/examples/demo ]; then
-		exec build/release/examples/demo
-	fi
-	fail "there is no demo in examples/"
+	make -j"$jobs" VARIANT=release lib build/release/cowbox || fail "the build failed: see the compiler's message above"
 }
 
 case ${1:-} in
@@ -83,7 +74,9 @@ check)
 	;;
 demo)
 	install_missing
-	demo
+	build
+	shift
+	exec sh examples/tour.sh "$@"
 	;;
 -h | --help | help)
 	usage
