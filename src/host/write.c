@@ -1,0 +1,213 @@
+/*
+ * write.c: making, replacing and removing names in a folder of the host.
+ *
+ * Crash window: whatever takes its final name does so in one rename or link, complete. A process killed before leaves a file with a name
+ * of its own (HOST_TEMPORARY_PREFIX) beside it.
+ */
+#include "host/internal.h"
+
+#include "base/hash.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+	NS_PER_S = 1000000000,
+	NAME_TRIES = 100, /* somebody who guesses 64 random bits a hundred times is at work */
+};
+
+/* ---- temporary names ---- */
+
+static void temporary_name(char out[HOST_TEMPORARY_BYTES])
+{
+	static _Atomic uint64_t seed, count;
+	uint64_t base = atomic_load(&seed);
+	if (!base) {
+		if (getrandom(&base, sizeof(base), 0) != sizeof(base)) base = (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL);
+		atomic_store(&seed, base | 1);
+	}
+	uint64_t number = hash_u64(base + atomic_fetch_add(&count, 1));
+	(void)snprintf(out, HOST_TEMPORARY_BYTES, HOST_TEMPORARY_PREFIX "%016" PRIx64, number);
+}
+
+cb_code host_writer_begin(host_writer *w, int dir, cb_error *err)
+{
+	for (int i = 0; i < NAME_TRIES; i++) {
+		temporary_name(w->temporary);
+		w->dir = dir;
+		w->fd = openat(dir, w->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (w->fd >= 0) return CB_OK;
+		if (errno != EEXIST) return cb_err_errno(err, errno, "cannot make a file");
+	}
+	return cb_err_set(err, CB_EXISTS, "every temporary name is taken");
+}
+
+cb_code host_writer_begin_as(host_writer *w, int dir, const char *name, cb_error *err)
+{
+	CB_TRY(host_name_check(name, err));
+	int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0) return host_fail(err, errno, "make", name);
+	*w = (host_writer){.dir = dir, .fd = fd, .named = name};
+	return CB_OK;
+}
+
+cb_code host_writer_commit(host_writer *w, const char *name, bool replace, cb_error *err)
+{
+	assert(!w->named || strcmp(w->named, name) == 0);
+	if (!w->named) CB_TRY(host_rename(w->dir, w->temporary, w->dir, name, replace, err));
+	w->named = NULL;
+	w->temporary[0] = 0;
+	/* Some filesystems tell only now that there was no room. The name is there by then; the caller hears of it. */
+	int fd = TAKE_FD(w->fd);
+	if (close(fd) != 0 && errno != EINTR) return host_fail(err, errno, "write", name);
+	return CB_OK;
+}
+
+void host_writer_done(host_writer *w)
+{
+	if (w->fd < 0) return;
+	(void)close(TAKE_FD(w->fd));
+	if (w->named || w->temporary[0]) (void)unlinkat(w->dir, w->named ? w->named : w->temporary, 0);
+}
+
+cb_code host_dir_begin(int dir, char out_temporary[HOST_TEMPORARY_BYTES], cb_error *err)
+{
+	for (int i = 0; i < NAME_TRIES; i++) {
+		temporary_name(out_temporary);
+		if (mkdirat(dir, out_temporary, 0700) == 0) return CB_OK;
+		if (errno != EEXIST) return cb_err_errno(err, errno, "cannot make a folder");
+	}
+	return cb_err_set(err, CB_EXISTS, "every temporary name is taken");
+}
+
+cb_code host_dir_commit(int dir, const char *temporary, const char *name, cb_error *err)
+{
+	CB_TRY(host_name_check(name, err));
+	if (renameat2(dir, temporary, dir, name, RENAME_NOREPLACE) == 0) return CB_OK;
+	/* A plain rename of a folder replaces nothing but an empty folder. */
+	if ((errno == EINVAL || errno == ENOSYS) && renameat(dir, temporary, dir, name) == 0) return CB_OK;
+	return errno == ENOTEMPTY || errno == ENOTDIR ? host_fail(err, EEXIST, "name", name) : host_fail(err, errno, "name", name);
+}
+
+/* ---- names ---- */
+
+/* Filesystems without RENAME_NOREPLACE: a second link says EEXIST as well. */
+static cb_code rename_by_link(int from_dir, const char *from, int dir, const char *name, cb_error *err)
+{
+	if (linkat(from_dir, from, dir, name, 0) != 0) return host_fail(err, errno, "name", name);
+	(void)unlinkat(from_dir, from, 0);
+	return CB_OK;
+}
+
+cb_code host_rename(int from_dir, const char *from, int dir, const char *name, bool replace, cb_error *err)
+{
+	CB_TRY(host_name_check(from, err));
+	CB_TRY(host_name_check(name, err));
+	if (renameat2(from_dir, from, dir, name, replace ? 0 : RENAME_NOREPLACE) == 0) return CB_OK;
+	if (!replace && (errno == EINVAL || errno == ENOSYS)) return rename_by_link(from_dir, from, dir, name, err);
+	return host_fail(err, errno, "name", name);
+}
+
+cb_code host_dir_make(int dir, const char *name, uint32_t mode, cb_error *err)
+{
+	CB_TRY(host_name_check(name, err));
+	return mkdirat(dir, name, (mode_t)mode) == 0 ? CB_OK : host_fail(err, errno, "make folder", name);
+}
+
+/* Gives what was made under a temporary name its place. A rename onto another name of the same file does nothing, so the temporary one is
+ * always taken away. */
+static cb_code put_in_place(int dir, const char *temporary, const char *name, cb_error *err)
+{
+	cb_code code = host_rename(dir, temporary, dir, name, true, err);
+	(void)unlinkat(dir, temporary, 0);
+	return code;
+}
+
+cb_code host_symlink_make(int dir, const char *name, const char *target, bool replace, cb_error *err)
+{
+	CB_TRY(host_name_check(name, err));
+	if (symlinkat(target, dir, name) == 0) return CB_OK;
+	if (!replace || errno != EEXIST) return host_fail(err, errno, "make link", name);
+	for (int i = 0; i < NAME_TRIES; i++) {
+		char temporary[HOST_TEMPORARY_BYTES];
+		temporary_name(temporary);
+		if (symlinkat(target, dir, temporary) == 0) return put_in_place(dir, temporary, name, err);
+		if (errno != EEXIST) return host_fail(err, errno, "make link", name);
+	}
+	return cb_err_set(err, CB_EXISTS, "every temporary name is taken");
+}
+
+static cb_code link_is(int dir, const char *name, const char *from, const host_stat *expected, cb_error *err)
+{
+	host_stat s;
+	CB_TRY(host_stat_at(dir, name, &s, err));
+	if (s.dev == expected->dev && s.ino == expected->ino) return CB_OK;
+	return cb_err_set(err, CB_BUSY, "'%s' was replaced meanwhile: try again", from);
+}
+
+cb_code host_link_make(int from_dir, const char *from, const host_stat *expected, int dir, const char *name, bool replace,
+                       cb_error *err)
+{
+	CB_TRY(host_name_check(from, err));
+	CB_TRY(host_name_check(name, err));
+	char temporary[HOST_TEMPORARY_BYTES] = "";
+	for (int i = 0; i < NAME_TRIES; i++) {
+		temporary_name(temporary);
+		if (linkat(from_dir, from, dir, temporary, 0) == 0) break;
+		if (errno != EEXIST) return host_fail(err, errno, "link", from);
+	}
+	cb_code code = link_is(dir, temporary, from, expected, err);
+	if (code == CB_OK) code = host_rename(dir, temporary, dir, name, replace, err);
+	(void)unlinkat(dir, temporary, 0); /* also after a rename that did nothing: both were the same file */
+	return code;
+}
+
+cb_code host_file_remove(int dir, const char *name, cb_error *err)
+{
+	CB_TRY(host_name_check(name, err));
+	return unlinkat(dir, name, 0) == 0 ? CB_OK : host_fail(err, errno, "remove", name);
+}
+
+cb_code host_dir_remove(int dir, const char *name, cb_error *err)
+{
+	CB_TRY(host_name_check(name, err));
+	return unlinkat(dir, name, AT_REMOVEDIR) == 0 ? CB_OK : host_fail(err, errno, "remove folder", name);
+}
+
+/* ---- modes and times ---- */
+
+cb_code host_mode_set(int fd, uint32_t mode, cb_error *err)
+{
+	return fchmod(fd, (mode_t)mode) == 0 ? CB_OK : cb_err_errno(err, errno, "cannot set a mode");
+}
+
+static struct timespec time_from(int64_t ns)
+{
+	if (ns == HOST_TIME_OMIT) return (struct timespec){.tv_nsec = UTIME_OMIT};
+	int64_t seconds = ns / NS_PER_S, rest = ns % NS_PER_S;
+	if (rest < 0) {
+		rest += NS_PER_S;
+		seconds--;
+	}
+	return (struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)rest};
+}
+
+cb_code host_times_set(int fd, int64_t atime_ns, int64_t mtime_ns, cb_error *err)
+{
+	struct timespec t[2] = {time_from(atime_ns), time_from(mtime_ns)};
+	return futimens(fd, t) == 0 ? CB_OK : cb_err_errno(err, errno, "cannot set times");
+}
+
+cb_code host_times_set_at(int dir, const char *name, int64_t atime_ns, int64_t mtime_ns, cb_error *err)
+{
+	CB_TRY(host_name_check(name, err));
+	struct timespec t[2] = {time_from(atime_ns), time_from(mtime_ns)};
+	return utimensat(dir, name, t, AT_SYMLINK_NOFOLLOW) == 0 ? CB_OK : host_fail(err, errno, "set the times of", name);
+}

@@ -1,0 +1,177 @@
+/*
+ * apply_look.c: one path in the base, in the box and on the host, and whether two of them hold the same.
+ *
+ * The same means: type, content or target, and mode without setuid and setgid. Times are not compared: they go along with a content.
+ */
+#include "transfer/apply_impl.h"
+
+#include "base/io.h"
+
+enum { MODE_SEEN = 01777 };
+
+cb_code apply_box_path(const applying *a, const char *relative, char *out, cb_error *err)
+{
+	const char *root = strcmp(a->box_path, "/") == 0 ? "" : a->box_path;
+	size_t n = strlen(root), m = strlen(relative);
+	if (n + m + 2 > LIMIT_PATH_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "a path in the box is longer than %d bytes", LIMIT_PATH_BYTES - 1);
+	memcpy(out, root, n);
+	out[n] = '/';
+	memcpy(out + n + 1, relative, m + 1);
+	if (m == 0 && n) out[n] = 0;
+	return CB_OK;
+}
+
+static cb_code look_side(cb_box *b, const snapshot *view, const char *path, apply_side *out, cb_error *err)
+{
+	*out = (apply_side){0};
+	if (!b) return CB_OK;
+	resolved r;
+	cb_code code = path_resolve(b, &view->v, path, 0, GATE_READ, &r, err);
+	if (code == CB_NOTFOUND || code == CB_NOTDIR) return CB_OK;
+	if (code != CB_OK) return code;
+	if (!r.exists) return CB_OK;
+	out->there = true;
+	out->type = r.node.rec.type;
+	out->mode = r.node.rec.mode & MODE_SEEN;
+	out->node = r.node;
+	return CB_OK;
+}
+
+/* A symbolic link on the way would lead the look elsewhere. */
+static cb_code way_is_folders(cb_box *b, const snapshot *view, const applying *a, char *path, bool *out, cb_error *err)
+{
+	*out = true;
+	size_t start = strcmp(a->box_path, "/") == 0 ? 0 : strlen(a->box_path);
+	for (size_t i = start + 1; *out && path[i]; i++) {
+		if (path[i] != '/') continue;
+		apply_side part;
+		path[i] = 0;
+		cb_code code = look_side(b, view, path, &part, err);
+		path[i] = '/';
+		if (code != CB_OK) return code;
+		*out = part.there && part.type == CB_DIR;
+	}
+	return CB_OK;
+}
+
+static cb_code look_one(const applying *a, cb_box *b, const snapshot *view, const char *relative, apply_side *out, cb_error *err)
+{
+	char path[LIMIT_PATH_BYTES];
+	bool folders = false;
+	*out = (apply_side){0};
+	if (!b) return CB_OK;
+	CB_TRY(apply_box_path(a, relative, path, err));
+	CB_TRY(way_is_folders(b, view, a, path, &folders, err));
+	return folders ? look_side(b, view, path, out, err) : CB_OK;
+}
+
+cb_code apply_look_box(applying *a, apply_row *row, cb_error *err)
+{
+	CB_TRY(look_one(a, a->base, &a->base_view, row->path, &row->base, err));
+	CB_TRY(look_one(a, a->now, &a->now_view, row->path, &row->box, err));
+	if (!row->box.there || row->box.type != CB_SYMLINK) return CB_OK;
+	size_t size = 0;
+	return data_load(a->cs, NULL, &a->now_view.v, &row->box.node.rec, LIMIT_SYMLINK_TARGET_BYTES, &row->target, &size, err);
+}
+
+cb_code apply_look_host(applying *a, apply_row *row, apply_way *way, cb_error *err)
+{
+	AUTO_FD int dir = -1;
+	const char *name = NULL;
+	*way = APPLY_WAY_OPEN;
+	row->host_there = false;
+	cb_code code = host_parent_open(a->root.fd, row->path, HOST_XDEV, &dir, &name, err);
+	if (code == CB_NOTFOUND || code == CB_LOOP || code == CB_NOTDIR) {
+		*way = code == CB_NOTFOUND ? APPLY_WAY_MISSING : APPLY_WAY_BLOCKED;
+		return CB_OK;
+	}
+	if (code == CB_OK) code = host_stat_at(dir, name, &row->host, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK) return cb_err_wrap(err, code, "looking at '%s'", row->path);
+	row->host_there = true;
+	return CB_OK;
+}
+
+cb_code apply_same_in_boxes(applying *a, apply_row *row, bool *out, cb_error *err)
+{
+	const apply_side *x = &row->base, *y = &row->box;
+	bool same = x->there == y->there && (!x->there || x->type == y->type);
+	if (same && x->there && x->type != CB_DIR) {
+		CB_TRY(data_equal(a->cs, &a->base_view.v, &x->node.rec, &a->now_view.v, &y->node.rec, &same, err));
+		row->same_data = same;
+	}
+	*out = same && (!x->there || x->mode == y->mode);
+	return CB_OK;
+}
+
+/* ---- the host's content ---- */
+
+static cb_code same_bytes(applying *a, int fd, const tree_view *v, const record *r, bool *out, cb_error *err)
+{
+	*out = true;
+	for (uint64_t at = 0; *out && at < r->size;) {
+		size_t want = r->size - at < APPLY_CHUNK_BYTES ? (size_t)(r->size - at) : APPLY_CHUNK_BYTES, n = 0;
+		CB_TRY(io_pread_all(fd, a->chunk, want, at, &n, err));
+		if (n < want) {
+			*out = false;
+			break;
+		}
+		CB_TRY(data_read(a->cs, NULL, v, r, at, a->other, want, err));
+		*out = memcmp(a->chunk, a->other, want) == 0;
+		at += want;
+	}
+	return CB_OK;
+}
+
+static cb_code same_file(applying *a, const apply_row *row, int dir, const char *name, const tree_view *v, const record *r,
+                         bool *out, cb_error *err)
+{
+	AUTO_FD int fd = -1;
+	host_stat before, after;
+	*out = row->host.size == r->size;
+	if (!*out) return CB_OK;
+	CB_TRY(host_file_open(dir, name, &fd, &before, err));
+	CB_TRY(same_bytes(a, fd, v, r, out, err));
+	CB_TRY(host_stat_fd(fd, &after, err));
+	if (host_stat_same(&before, &row->host) && host_stat_same(&after, &row->host)) return CB_OK;
+	return cb_err_set(err, CB_BUSY, "'%s' changes while it is read: try again", row->path);
+}
+
+static cb_code same_link(applying *a, int dir, const char *name, const tree_view *v, const record *r, bool *out, cb_error *err)
+{
+	AUTO_BUF buf target = BUF_INIT(LIMIT_SYMLINK_TARGET_BYTES + 1);
+	AUTO_FREE char *text = NULL;
+	size_t size = 0;
+	CB_TRY(host_link_read(dir, name, &target, err));
+	CB_TRY(data_load(a->cs, NULL, v, r, LIMIT_SYMLINK_TARGET_BYTES, &text, &size, err));
+	*out = span_equal(buf_span(&target), span_make(text, size));
+	return CB_OK;
+}
+
+static bool type_fits(host_type host, cb_type box)
+{
+	return (host == HOST_FILE && box == CB_FILE) || (host == HOST_DIR && box == CB_DIR) ||
+	       (host == HOST_SYMLINK && box == CB_SYMLINK);
+}
+
+cb_code apply_same_on_host(applying *a, const apply_row *row, bool of_base, bool *out, cb_error *err)
+{
+	const apply_side *side = of_base ? &row->base : &row->box;
+	const tree_view *v = of_base ? &a->base_view.v : &a->now_view.v;
+	*out = side->there == row->host_there;
+	if (!*out || !side->there) return CB_OK;
+	*out = type_fits(row->host.type, side->type);
+	if (!*out) return CB_OK;
+	/* A link has no mode of its own. */
+	if (side->type != CB_SYMLINK) *out = (row->host.mode & MODE_SEEN) == side->mode;
+	if (!*out || side->type == CB_DIR) return CB_OK;
+	AUTO_FD int dir = -1;
+	const char *name = NULL;
+	CB_TRY(host_parent_open(a->root.fd, row->path, HOST_XDEV, &dir, &name, err));
+	cb_code code = side->type == CB_FILE ? same_file(a, row, dir, name, v, &side->node.rec, out, err)
+	                                     : same_link(a, dir, name, v, &side->node.rec, out, err);
+	if (code == CB_NOTFOUND || code == CB_LOOP || code == CB_INVALID || code == CB_ISDIR)
+		return cb_err_set(err, CB_BUSY, "'%s' changes while it is read: try again", row->path);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "reading '%s'", row->path);
+}

@@ -1,0 +1,440 @@
+/*
+ * export.c: a folder or file of a box to the host.
+ *
+ * Adversary: somebody who changes the target folder while it is written, to lead us out of it. Everything is written by the descriptor of a
+ * folder that was opened on the way down without following a link. Folders are ours alone (mode 0700) until all of their entries are there;
+ * then they get their mode and times.
+ *
+ * Crash window: a target that was not there is filled under a temporary name and takes its own at the end, so nobody sees a half file. In a
+ * folder that was there each file takes its name by a rename.
+ */
+#include <cowbox/transfer.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/io.h"
+#include "box/box.h"
+#include "box/walk.h"
+#include "host/host.h"
+#include "transfer/ignore.h"
+#include "transfer/inode_map.h"
+
+enum {
+	BLOCK_BYTES = LIMIT_CONTENT_BYTES,
+	PROGRESS_ENTRIES = 64,
+	PROGRESS_BYTES = 1 << 20,
+};
+
+/* A file with several names that was written: where. */
+typedef struct written {
+	size_t path_at; /* in paths */
+	host_stat stat;
+} written;
+
+typedef struct exporting {
+	cb_box *b;
+	const tree_view *v;
+	const cb_export_options *options;
+	size_t base_size; /* of the path in the box that everything is relative to, with its '/' */
+	host_root root;
+	bool keep_root;    /* its mode and times: it was there, with something in it */
+	host_root parent;  /* of a target that is being made; else fd -1 */
+	char *target_name; /* in there */
+	char temporary[HOST_TEMPORARY_BYTES];
+	host_stack *stack;
+	buf folders; /* records of the folders it is in, the root first */
+	ignore *ignore;
+	inode_map links; /* (0, inode of the box) -> index in written */
+	buf written, paths;
+	uint8_t *block;
+	uint64_t since_progress;
+	cb_transfer_count count;
+} exporting;
+
+/* ---- telling the caller ---- */
+
+static void note(const exporting *x, const char *path, const char *format, ...) ATTR_PRINTF(3, 4);
+static void note(const exporting *x, const char *path, const char *format, ...)
+{
+	const cb_transfer_watch *w = &x->options->watch;
+	char text[256];
+	if (!w->note) return;
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	w->note(w->context, *path ? path : ".", text);
+}
+
+static cb_code progress(exporting *x, const char *path, uint64_t bytes, cb_error *err)
+{
+	const cb_transfer_watch *w = &x->options->watch;
+	x->since_progress += bytes + PROGRESS_BYTES / PROGRESS_ENTRIES;
+	if (!w->progress || x->since_progress < PROGRESS_BYTES) return CB_OK;
+	x->since_progress = 0;
+	cb_progress p = {.path = path, .files = x->count.files, .bytes = x->count.bytes};
+	return w->progress(w->context, &p) ? CB_OK
+	                                   : cb_err_set(err, CB_INTERRUPTED, "the export was interrupted: it is not complete");
+}
+
+/* ---- attributes ---- */
+
+typedef struct attribute_target {
+	const exporting *x;
+	const char *path;
+	int fd;
+} attribute_target;
+
+static cb_code put_attribute(void *context, span key_bytes, span value, cb_error *err)
+{
+	const attribute_target *a = context;
+	key_parts parts;
+	char name[LIMIT_NAME_BYTES + 1];
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	memcpy(name, parts.name.bytes, parts.name.size);
+	name[parts.name.size] = 0;
+	if (strncmp(name, "user.", 5) != 0) {
+		note(a->x, a->path, "attribute '%s' left out: not user.*", name);
+		return CB_OK;
+	}
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+	cb_error refused;
+	CB_TRY(value_load(a->x->b->cs, a->x->b->txn, value, &bytes, &size, err));
+	if (host_xattr_set(a->fd, name, span_make(bytes, size), &refused) != CB_OK)
+		note(a->x, a->path, "attribute left out: %s", refused.message);
+	return CB_OK;
+}
+
+/* Mode last but for the times: with it the host may refuse the rest. */
+static cb_code put_attributes(const exporting *x, const char *path, const record *r, int fd, cb_error *err)
+{
+	attribute_target a = {x, path, fd};
+	uint32_t mode = r->mode;
+	CB_TRY(inode_keys(x->v, r->ino, KIND_ATTR, put_attribute, &a, err));
+	if (!x->options->setid && (mode & 06000)) {
+		note(x, path, "dropped:%s%s", mode & 04000 ? " setuid" : "", mode & 02000 ? " setgid" : "");
+		mode &= 01777;
+	}
+	CB_TRY(host_mode_set(fd, mode, err));
+	return host_times_set(fd, r->atime_ns, r->mtime_ns, err);
+}
+
+/* ---- files ---- */
+
+static cb_code put_stretch(exporting *x, const char *path, const record *r, uint64_t start, uint64_t end, int fd, cb_error *err)
+{
+	for (uint64_t at = start; at < end;) {
+		size_t n = end - at < BLOCK_BYTES ? (size_t)(end - at) : BLOCK_BYTES;
+		CB_TRY(data_read(x->b->cs, x->b->txn, x->v, r, at, x->block, n, err));
+		CB_TRY(io_pwrite_all(fd, x->block, n, at, err));
+		CB_TRY(progress(x, path, n, err));
+		at += n;
+	}
+	return CB_OK;
+}
+
+static cb_code put_data(exporting *x, const char *path, const record *r, int fd, cb_error *err)
+{
+	if (r->form == DATA_INLINE || r->form == DATA_CONTENT) return put_stretch(x, path, r, 0, r->size, fd, err);
+	uint64_t at = 0;
+	while (at < r->size) {
+		uint64_t start = 0, end = 0;
+		cb_code code = data_seek(x->v, r, at, false, &start, NULL);
+		if (code == CB_NOTFOUND) break;
+		if (code != CB_OK) return cb_err_set(err, code, NULL);
+		CB_TRY(data_seek(x->v, r, start, true, &end, err));
+		CB_TRY(put_stretch(x, path, r, start, end, fd, err));
+		at = end;
+	}
+	if (at >= r->size) return CB_OK;
+	return ftruncate(fd, (off_t)r->size) == 0 ? CB_OK : cb_err_errno(err, errno, "cannot set the size of '%s'", path);
+}
+
+static cb_code remember_links(exporting *x, const char *path, const record *r, int fd, cb_error *err)
+{
+	if (r->links < 2) return CB_OK;
+	written w = {.path_at = x->paths.size};
+	CB_TRY(host_stat_fd(fd, &w.stat, err));
+	CB_TRY(buf_append(&x->paths, path, strlen(path) + 1, err));
+	CB_TRY(inode_map_put(&x->links, 0, r->ino, x->written.size / sizeof(written), err));
+	return buf_append(&x->written, &w, sizeof(w), err);
+}
+
+static cb_code put_file(exporting *x, const char *path, const char *name, const record *r, int dir, cb_error *err)
+{
+	ATTR_CLEANUP(host_writer_done) host_writer w = HOST_WRITER_NONE;
+	CB_TRY(x->parent.fd >= 0 ? host_writer_begin_as(&w, dir, name, err) : host_writer_begin(&w, dir, err));
+	CB_TRY(put_data(x, path, r, w.fd, err));
+	CB_TRY(put_attributes(x, path, r, w.fd, err));
+	CB_TRY(remember_links(x, path, r, w.fd, err));
+	CB_TRY(host_writer_commit(&w, name, x->options->overwrite, err));
+	x->count.files++;
+	x->count.bytes += r->size;
+	return CB_OK;
+}
+
+/* A further name of a file that was written. *done false: the host refuses links. */
+static cb_code put_link(exporting *x, const char *path, const char *name, const record *r, int dir, bool *done, cb_error *err)
+{
+	const inode_map_row *row = r->links > 1 ? inode_map_get(&x->links, 0, r->ino) : NULL;
+	if (!row) return CB_OK;
+	const written *w = (const written *)(const void *)x->written.bytes + row->value;
+	AUTO_FD int from_dir = -1;
+	const char *from = NULL;
+	cb_code code = host_parent_open(x->root.fd, (const char *)x->paths.bytes + w->path_at, HOST_XDEV, &from_dir, &from, err);
+	if (code == CB_OK) code = host_link_make(from_dir, from, &w->stat, dir, name, x->options->overwrite, err);
+	if (code == CB_MLINK || code == CB_UNSUPPORTED || code == CB_DENIED) {
+		note(x, path, "a copy and not a hard link: the host refuses one");
+		return CB_OK;
+	}
+	*done = code == CB_OK;
+	x->count.files += *done && r->type == CB_FILE;
+	x->count.symlinks += *done && r->type == CB_SYMLINK;
+	return code;
+}
+
+static cb_code put_symlink(exporting *x, const char *path, const char *name, const record *r, int dir, cb_error *err)
+{
+	AUTO_FREE char *target = NULL;
+	CB_TRY(data_load(x->b->cs, x->b->txn, x->v, r, LIMIT_SYMLINK_TARGET_BYTES, &target, NULL, err));
+	CB_TRY(host_symlink_make(dir, name, target, x->options->overwrite, err));
+	CB_TRY(host_times_set_at(dir, name, r->atime_ns, r->mtime_ns, err));
+	x->count.symlinks++;
+	if (r->links < 2) return CB_OK;
+	written w = {.path_at = x->paths.size};
+	CB_TRY(host_stat_at(dir, name, &w.stat, err));
+	CB_TRY(buf_append(&x->paths, path, strlen(path) + 1, err));
+	CB_TRY(inode_map_put(&x->links, 0, r->ino, x->written.size / sizeof(written), err));
+	return buf_append(&x->written, &w, sizeof(w), err);
+}
+
+static cb_code put_leaf(exporting *x, const char *path, const char *name, const record *r, int dir, cb_error *err)
+{
+	bool done = false;
+	CB_TRY(progress(x, path, 0, err));
+	CB_TRY(put_link(x, path, name, r, dir, &done, err));
+	if (done) return CB_OK;
+	return r->type == CB_SYMLINK ? put_symlink(x, path, name, r, dir, err) : put_file(x, path, name, r, dir, err);
+}
+
+/* ---- folders ---- */
+
+static cb_code folder_enter(exporting *x, const char *name, const record *r, cb_error *err)
+{
+	cb_code code = host_dir_make(host_stack_fd(x->stack), name, 0700, err);
+	bool made = code == CB_OK;
+	if (code != CB_OK && !(code == CB_EXISTS && x->options->overwrite)) return code;
+	if (x->folders.size / sizeof(*r) == LIMIT_HOST_DEPTH)
+		return cb_err_set(err, CB_LIMIT, "folders are nested deeper than %d", LIMIT_HOST_DEPTH);
+	CB_TRY(buf_append(&x->folders, r, sizeof(*r), err));
+	code = host_stack_push(x->stack, name, x->options->overwrite ? HOST_XDEV : 0, NULL, err);
+	if (code != CB_OK) {
+		x->folders.size -= sizeof(*r);
+		return code;
+	}
+	x->count.folders += made;
+	return CB_OK;
+}
+
+/* Up to a depth, each folder finished on the way. */
+static cb_code folders_leave(exporting *x, const char *path, size_t depth, cb_error *err)
+{
+	while (host_stack_depth(x->stack) > depth) {
+		record r;
+		memcpy(&r, x->folders.bytes + x->folders.size - sizeof(r), sizeof(r));
+		CB_TRY(put_attributes(x, path, &r, host_stack_fd(x->stack), err));
+		CB_TRY(host_stack_pop(x->stack, err));
+		x->folders.size -= sizeof(r);
+	}
+	return CB_OK;
+}
+
+static cb_code is_home_bare(const exporting *x, bool *out, cb_error *err)
+{
+	key prefix = key_prefix(KIND_ENTRY, INO_HOME);
+	AUTO_CURSOR tree_cursor *c = NULL;
+	span k, value;
+	*out = true;
+	CB_TRY(tree_cursor_open(x->v, key_span(&prefix), &c, err));
+	while (*out && tree_cursor_get(c, &k, &value) && span_starts(k, key_span(&prefix))) {
+		*out = span_equal(span_make(k.bytes + prefix.size, k.size - prefix.size), span_str("agent"));
+		CB_TRY(tree_cursor_next(c, err));
+	}
+	return CB_OK;
+}
+
+/* The agent's own folders are no part of a whole box, unless asked for. */
+static cb_code is_left_out(const exporting *x, const char *path, const char *absolute, const record *r, bool *out, cb_error *err)
+{
+	*out = ignore_match(x->ignore, path, r->type == CB_DIR, true);
+	if (*out || x->options->all || x->base_size != 1) return CB_OK;
+	*out = strcmp(absolute, "/tmp") == 0 || strcmp(absolute, "/home/agent") == 0;
+	return r->ino == INO_HOME && r->type == CB_DIR ? is_home_bare(x, out, err) : CB_OK;
+}
+
+static cb_code walk_entry(exporting *x, walker *w, const record *r, cb_error *err)
+{
+	const char *absolute = (const char *)w->path.bytes, *path = absolute + x->base_size;
+	const char *name = strrchr(absolute, '/') + 1;
+	bool skip = false;
+	CB_TRY(folders_leave(x, path, walker_depth(w) - 1, err));
+	CB_TRY(is_left_out(x, path, absolute, r, &skip, err));
+	if (skip) return CB_OK;
+	cb_code code = r->type == CB_DIR ? folder_enter(x, name, r, err) : put_leaf(x, path, name, r, host_stack_fd(x->stack), err);
+	if (code == CB_OK && r->type == CB_DIR) code = walker_push(w, r->ino, err);
+	return code == CB_OK || code == CB_INTERRUPTED
+	               ? code
+	               : cb_err_wrap(err, code, "'%s'", strlen(path) > 200 ? path + strlen(path) - 200 : path);
+}
+
+static cb_code walk_folder(exporting *x, walker *w, const char *path, const record *top, cb_error *err)
+{
+	CB_TRY(buf_append_str(&w->path, path, err));
+	CB_TRY(walker_push(w, top->ino, err));
+	for (;;) {
+		record r;
+		bool found = false;
+		CB_TRY(walker_next(w, &r, &found, err));
+		if (!found) return folders_leave(x, "", 0, err);
+		CB_TRY(walk_entry(x, w, &r, err));
+	}
+}
+
+/* ---- the target ---- */
+
+static cb_code is_empty(const host_root *root, bool *out, cb_error *err)
+{
+	host_walk *w = NULL;
+	host_entry e;
+	CB_TRY(host_walk_open(root, &w, err));
+	cb_code code = host_walk_next(w, &e, err);
+	if (code == CB_OK) *out = e.event == HOST_END;
+	host_walk_close(w);
+	return code;
+}
+
+static cb_code target_make(exporting *x, const char *host_path, cb_error *err)
+{
+	host_root parent = {.fd = -1};
+	CB_TRY(host_path_parent(host_path, &parent, &x->target_name, err));
+	cb_code code = host_dir_begin(parent.fd, x->temporary, err);
+	if (code == CB_OK) {
+		code = host_dir_open(parent.fd, x->temporary, HOST_XDEV, &x->root.fd, &x->root.stat, err);
+		if (code != CB_OK) (void)host_dir_remove(parent.fd, x->temporary, NULL);
+	}
+	if (code != CB_OK) {
+		host_root_done(&parent);
+		return code;
+	}
+	x->parent = parent;
+	x->count.folders++;
+	return CB_OK;
+}
+
+/* Also of what a failure left incomplete: it is to be found where it was asked for. */
+static cb_code target_name(const exporting *x, cb_error *err)
+{
+	if (x->parent.fd < 0) return CB_OK;
+	cb_code code = host_dir_commit(x->parent.fd, x->temporary, x->target_name, err);
+	return code == CB_OK ? code : cb_err_wrap(err, code, "what was written is in '%s' beside it", x->temporary);
+}
+
+static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
+{
+	cb_code code = host_root_open(host_path, &x->root, err);
+	if (code == CB_NOTFOUND) return target_make(x, host_path, err);
+	if (code == CB_NOTDIR) return cb_err_set(err, CB_EXISTS, "'%s' exists and is no folder: name another", host_path);
+	if (code != CB_OK) return code;
+	bool empty = false;
+	CB_TRY(is_empty(&x->root, &empty, err));
+	x->keep_root = !empty;
+	if (empty || x->options->overwrite) return CB_OK;
+	return cb_err_set(err, CB_EXISTS, "'%s' is not empty: allow overwriting, or name another folder", host_path);
+}
+
+static cb_code fill_folder(exporting *x, const char *path, const record *r, cb_error *err)
+{
+	CB_TRY(host_stack_create(&x->root, &x->stack, err));
+	walker w;
+	walker_init(&w, x->v);
+	cb_code code = walk_folder(x, &w, path, r, err);
+	walker_done(&w);
+	if (code == CB_OK && !x->keep_root) code = put_attributes(x, "", r, x->root.fd, err);
+	return code;
+}
+
+static cb_code export_folder(exporting *x, const char *path, const record *r, const char *host_path, cb_error *err)
+{
+	CB_TRY(target_open(x, host_path, err));
+	cb_code code = fill_folder(x, path, r, err);
+	cb_code named = target_name(x, code == CB_OK ? err : NULL);
+	return code == CB_OK ? named : code;
+}
+
+static cb_code export_leaf(exporting *x, const record *r, const char *host_path, cb_error *err)
+{
+	AUTO_FREE char *name = NULL;
+	host_stat stat;
+	CB_TRY(host_path_parent(host_path, &x->root, &name, err));
+	cb_code code = host_stat_at(x->root.fd, name, &stat, err);
+	if (code == CB_OK && stat.type == HOST_DIR)
+		return cb_err_set(err, CB_ISDIR, "'%s' is a folder: name the file to be", host_path);
+	if (code == CB_OK && !x->options->overwrite)
+		return cb_err_set(err, CB_EXISTS, "'%s' exists: allow overwriting, or name another", host_path);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	return put_leaf(x, name, name, r, x->root.fd, err);
+}
+
+/* ---- life ---- */
+
+static cb_code export_at(exporting *x, const char *path, const record *r, const char *host_path, cb_error *err)
+{
+	x->base_size = path[1] ? strlen(path) + 1 : 1;
+	x->block = mem_alloc_aligned(BLOCK_BYTES);
+	if (!x->block) return cb_err_nomem(err);
+	CB_TRY(ignore_create(x->options->exclude, x->options->exclude_count, &x->ignore, err));
+	return r->type == CB_DIR ? export_folder(x, path, r, host_path, err) : export_leaf(x, r, host_path, err);
+}
+
+static void exporting_done(exporting *x)
+{
+	host_stack_destroy(x->stack);
+	host_root_done(&x->root);
+	host_root_done(&x->parent);
+	free(x->target_name);
+	ignore_destroy(x->ignore);
+	inode_map_done(&x->links);
+	buf_done(&x->folders);
+	buf_done(&x->written);
+	buf_done(&x->paths);
+	free(x->block);
+}
+
+cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_export_options *options, cb_transfer_count *out,
+                  cb_error *err)
+{
+	static const cb_export_options defaults = {0};
+	AUTO_FREE char *clean = path_clean(path);
+	AUTO_SNAPSHOT snapshot now = {0};
+	resolved r;
+	if (!clean) return cb_err_nomem(err);
+	CB_TRY(box_enter(b, err));
+	snapshot_take(b, &now);
+	exporting x = {.b = b,
+	               .v = &now.v,
+	               .options = options ? options : &defaults,
+	               .root = {.fd = -1},
+	               .parent = {.fd = -1},
+	               .folders = BUF_INIT(sizeof(record) * LIMIT_HOST_DEPTH),
+	               .written = BUF_INIT(SIZE_MAX),
+	               .paths = BUF_INIT(SIZE_MAX)};
+	cb_code code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
+	if (code == CB_OK) code = export_at(&x, clean, &r.node.rec, host_path, err);
+	if (code == CB_OK && out) *out = x.count;
+	exporting_done(&x);
+	(void)box_leave(b, code);
+	return code == CB_OK || code == CB_INTERRUPTED ? code : cb_err_wrap(err, code, "exporting to '%s'", host_path);
+}

@@ -1,0 +1,283 @@
+/*
+ * import.c: a folder or file of the host into a box, as one step.
+ *
+ * Everything is collected in one transaction over the state the box had; contents go to the store as they are read, keys (about 200 bytes
+ * each) wait in memory. The handle is locked meanwhile, the box is not: what others committed is merged at the end, or is a conflict.
+ *
+ * A folder that is the box's own also has a hidden base (folder_base.c), brought to what the host holds after the step. Crash window:
+ * a process killed between the two leaves a base that is older than the folder; apply then takes the files for changed on the host and
+ * refuses, and the next import mends it.
+ */
+#include "transfer/import_impl.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "transfer/folder.h"
+
+enum {
+	PROGRESS_ENTRIES = 64,
+	PROGRESS_BYTES = 1 << 20,
+	NAME_SHOWN_BYTES = 200,
+	ROUNDS = 3, /* of an import into a box that others write to, when what it brought must be told apart */
+};
+
+/* ---- telling the caller ---- */
+
+void import_note(const importing *im, const char *path, const char *format, ...)
+{
+	const cb_transfer_watch *w = &im->options->watch;
+	char text[256];
+	if (!w->note) return;
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	w->note(w->context, *path ? path : ".", text);
+}
+
+const char *import_name(const char *path)
+{
+	size_t size = strlen(path);
+	return size > NAME_SHOWN_BYTES ? path + size - NAME_SHOWN_BYTES : path;
+}
+
+cb_code import_progress(importing *im, const char *path, uint64_t bytes, cb_error *err)
+{
+	const cb_transfer_watch *w = &im->options->watch;
+	im->since_progress += bytes + PROGRESS_BYTES / PROGRESS_ENTRIES;
+	if (!w->progress || im->since_progress < PROGRESS_BYTES) return CB_OK;
+	im->since_progress = 0;
+	cb_progress p = {.path = path, .files = im->count.files + im->count.unchanged, .bytes = im->count.bytes};
+	return w->progress(w->context, &p) ? CB_OK
+	                                   : cb_err_set(err, CB_INTERRUPTED, "the import was interrupted: nothing was changed");
+}
+
+uint32_t import_mode(const importing *im, const char *path, const host_stat *stat)
+{
+	uint32_t keep = stat->type == HOST_DIR ? 01777 : 0777, dropped = stat->mode & ~keep & 07777;
+	if (dropped)
+		import_note(im, path, "dropped:%s%s%s", dropped & 04000 ? " setuid" : "", dropped & 02000 ? " setgid" : "",
+		            dropped & 01000 ? " sticky" : "");
+	return stat->mode & keep;
+}
+
+cb_code import_gate(importing *im, const char *path, gate_access access, uint64_t parent, span name, uint64_t ino, cb_error *err)
+{
+	if (!im->t->cs->gate && parent != INO_ROOT) return CB_OK;
+	buf_clear(&im->path);
+	CB_TRY(buf_printf(&im->path, err, "%s%s%s", im->to, im->to[1] ? "/" : "", path));
+	gate_request request = {im->b, access, (const char *)im->path.bytes, parent, name, ino};
+	return gate_pass(im->t->cs->gate, &request, err);
+}
+
+/* ---- life ---- */
+
+static cb_code importing_init(importing *im, cb_box *b, const cb_import_options *options, cb_error *err)
+{
+	*im = (importing){
+		.b = b,
+		.options = options,
+		.root = {.fd = -1},
+		.levels = BUF_INIT(sizeof(import_level) * (LIMIT_HOST_DEPTH + 1)),
+		.path = BUF_INIT(LIMIT_HOST_PATH_BYTES + LIMIT_PATH_BYTES + 2),
+		.only = BUF_INIT(SIZE_MAX),
+	};
+	im->block = mem_alloc_aligned(IMPORT_BLOCK);
+	im->other = mem_alloc_aligned(IMPORT_BLOCK);
+	if (!im->block || !im->other) return cb_err_nomem(err);
+	return ignore_create(options->exclude, options->exclude_count, &im->ignore, err);
+}
+
+static void importing_done(importing *im)
+{
+	host_walk_close(im->walk);
+	for (size_t i = 0; i < im->levels.size / sizeof(import_level); i++)
+		buf_done(&((import_level *)(void *)im->levels.bytes)[i].names);
+	ignore_destroy(im->ignore);
+	cache_reader_close(im->known);
+	cache_writer_abort(im->remember);
+	inode_map_done(&im->links);
+	inode_map_done(&im->claimed);
+	buf_done(&im->levels);
+	buf_done(&im->path);
+	buf_done(&im->only);
+	host_root_done(&im->root);
+	free(im->block);
+	free(im->other);
+}
+
+/* ---- one import ---- */
+
+static cb_code find_target(importing *im, op *o, bool is_dir, resolved *r, cb_error *err)
+{
+	CB_TRY(path_make_parents(o, im->to, err));
+	tree_view v = txn_view(o->t);
+	CB_TRY(path_resolve(o->b, &v, im->to, PATH_FOLLOW, GATE_CREATE, r, err));
+	if (!is_dir && r->exists && r->node.rec.type == CB_DIR)
+		return cb_err_set(err, CB_ISDIR, "'%s' is a folder of the box: name the file to be", im->to);
+	if (is_dir && r->exists && r->node.rec.type != CB_DIR) {
+		CB_TRY(tree_remove(o->t, r->parent, resolved_name(r), &r->node, err));
+		r->exists = false;
+	}
+	return CB_OK;
+}
+
+static cb_code import_into_folder(importing *im, op *o, cb_error *err)
+{
+	resolved r;
+	CB_TRY(find_target(im, o, true, &r, err));
+	bool fresh = !r.exists;
+	if (fresh) {
+		inode made;
+		CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, 0755, &made, err));
+		r.node = made;
+		im->count.folders++;
+	}
+	return import_tree(im, r.node.rec.ino, fresh, err);
+}
+
+/* im->root is the folder that holds the file. */
+static cb_code import_one_file(importing *im, op *o, const char *name, cb_error *err)
+{
+	resolved r;
+	CB_TRY(find_target(im, o, false, &r, err));
+	host_entry e = {.event = HOST_ENTRY, .path = name, .name = name, .depth = 1, .dir = im->root.fd};
+	CB_TRY(host_stat_at(im->root.fd, name, &e.stat, err));
+	if (e.stat.type != HOST_FILE) return cb_err_set(err, CB_INVALID, "'%s' is %s", im->host_path, host_type_name(e.stat.type));
+	inode node;
+	host_stat stat;
+	bool changed = false, usable = r.exists && r.node.rec.type == CB_FILE;
+	if (r.exists && !usable) CB_TRY(tree_remove(o->t, r.parent, resolved_name(&r), &r.node, err));
+	CB_TRY(import_file_content(im, &e, r.parent, resolved_name(&r), usable ? &r.node : NULL, &node, &stat, &changed, err));
+	(void)import_mode(im, name, &stat);
+	im->count.files += changed;
+	im->count.bytes += changed ? stat.size : 0;
+	im->count.unchanged += !changed;
+	return CB_OK;
+}
+
+static cb_code open_source(importing *im, const char **out_file, cb_error *err)
+{
+	cb_code code = host_root_open(im->host_path, &im->root, err);
+	*out_file = NULL;
+	if (code != CB_NOTDIR) return code;
+	AUTO_FREE char *name = NULL;
+	CB_TRY(host_path_parent(im->host_path, &im->root, &name, err));
+	*out_file = strrchr(im->host_path, '/') + 1;
+	return CB_OK;
+}
+
+/* Into the transaction that is open on the handle. */
+static cb_code import_in_txn(importing *im, bool caching, cb_error *err)
+{
+	const char *file = NULL;
+	CB_TRY(open_source(im, &file, err));
+	op o;
+	CB_TRY(op_begin(&o, im->b, "import", im->host_path, err));
+	im->t = o.t;
+	cache_key place = {store_path(im->b->cs->s), im->b->row.id, im->host_path, im->to};
+	if (!file && caching && !im->options->full) im->known = cache_reader_open(&place);
+	if (!file && caching) im->remember = cache_writer_open(&place);
+	cb_code code = file ? import_one_file(im, &o, file, err) : import_into_folder(im, &o, err);
+	return op_end(&o, code, NULL, err);
+}
+
+static cb_code commit(importing *im, cb_commit_result *out, cb_error *err)
+{
+	char result[200];
+	const cb_transfer_count *c = &im->count;
+	(void)snprintf(result, sizeof(result),
+	               "%" PRIu64 " files, %" PRIu64 " folders, %" PRIu64 " links, %" PRIu64 " bytes; %" PRIu64
+	               " unchanged, %" PRIu64 " removed, %" PRIu64 " left out",
+	               c->files, c->folders, c->symlinks, c->bytes, c->unchanged, c->removed, c->left_out);
+	cb_step_info info = {.result = result};
+	cb_code code = cb_box_commit(im->b, &info, out, err);
+	if (code != CB_OK) {
+		cb_box_abort(im->b);
+		return code;
+	}
+	im->count.seq = out->seq;
+	/* After a merge a file's version does not say that it is what was imported. */
+	if (!out->merged) cache_writer_commit(TAKE_PTR(im->remember), out->state ? out->state : im->b->head->id);
+	return CB_OK;
+}
+
+static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
+{
+	cb_step_info info = {.kind = "import", .params = im->host_path};
+	CB_TRY(cb_box_begin(im->b, &info, err));
+	uint64_t before = im->b->head->seq;
+	cb_code code = import_in_txn(im, true, err);
+	if (code != CB_OK) {
+		cb_box_abort(im->b);
+		return code;
+	}
+	cb_commit_result result;
+	CB_TRY(commit(im, &result, err));
+	*merged = result.merged;
+	if (!im->linked || result.merged) return CB_OK;
+	return import_base_set(im->b, result.seq ? result.seq : before, (const import_only *)(const void *)im->only.bytes,
+	                       im->only.size / sizeof(import_only), err);
+}
+
+static cb_code import_round(cb_box *b, const char *host_path, const char *to, const cb_import_options *options, bool linked,
+                            bool *merged, cb_transfer_count *out, cb_error *err)
+{
+	importing im;
+	cb_code code = importing_init(&im, b, options, err);
+	im.host_path = host_path;
+	im.to = to;
+	im.linked = linked;
+	bool joined = b->txn && b->txn->explicit_;
+	if (code == CB_OK) code = joined ? import_in_txn(&im, false, err) : import_as_step(&im, merged, err);
+	if (code == CB_OK && out) *out = im.count;
+	importing_done(&im);
+	return code;
+}
+
+/* The handle is locked: its calls are serialised, and an import is one call. */
+static cb_code import_locked(cb_box *b, const char *host_path, const char *to, const cb_import_options *options,
+                             cb_transfer_count *out, cb_error *err)
+{
+	bool linked = options->link, joined = b->txn && b->txn->explicit_;
+	if (!linked && !joined) CB_TRY(import_is_own(b, host_path, to, &linked, err));
+	if (linked && joined) return cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
+	bool merged = true;
+	for (int i = 0; i < ROUNDS && merged; i++) {
+		merged = false;
+		CB_TRY(import_round(b, host_path, to, options, linked, &merged, out, err));
+		if (!linked) return CB_OK;
+	}
+	if (merged) return cb_err_set(err, CB_BUSY, "others keep changing box '%s': try again", b->row.name);
+	return options->link ? folder_link(b, host_path, to, err) : CB_OK;
+}
+
+static cb_code default_target(const char *host_path, char **out, cb_error *err)
+{
+	host_root folder = {.fd = -1};
+	cb_code code = host_root_open(host_path, &folder, err);
+	host_root_done(&folder);
+	if (code != CB_OK && code != CB_NOTDIR) return code;
+	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	CB_TRY(buf_append_str(&path, "/work", err));
+	if (code == CB_NOTDIR) CB_TRY(buf_append_str(&path, strrchr(host_path, '/'), err));
+	return buf_take(&path, out, NULL, err);
+}
+
+cb_code cb_import(cb_box *b, const char *host_path, const cb_import_options *options, cb_transfer_count *out, cb_error *err)
+{
+	static const cb_import_options defaults = {0};
+	if (!options) options = &defaults;
+	AUTO_FREE char *real = NULL;
+	AUTO_FREE char *to = NULL;
+	CB_TRY(host_path_real(host_path, &real, err));
+	if (options->to) to = path_clean(options->to);
+	else CB_TRY(default_target(real, &to, err));
+	if (!to) return cb_err_nomem(err);
+	(void)pthread_mutex_lock(&b->lock);
+	cb_code code = import_locked(b, real, to, options, out, err);
+	(void)pthread_mutex_unlock(&b->lock);
+	return code == CB_OK || code == CB_INTERRUPTED ? code : cb_err_wrap(err, code, "importing '%s'", host_path);
+}

@@ -1,0 +1,48 @@
+/*
+ * import_base.c: what the box's own folder held when the two last agreed: its hidden base (folder_base.c).
+ */
+
+#include "transfer/import_impl.h"
+
+cb_code import_is_own(cb_box *b, const char *host_path, const char *to, bool *out, cb_error *err)
+{
+	AUTO_FREE char *folder = NULL;
+	AUTO_FREE char *path = NULL;
+	cb_code code = cb_folder_get(b, &folder, &path, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	*out = code == CB_OK && strcmp(folder, host_path) == 0 && strcmp(path, to) == 0;
+	return CB_OK;
+}
+
+static cb_code remove_only(cb_box *base, const import_only *only, size_t count, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, base, "import", "", err));
+	cb_code code = CB_OK;
+	for (size_t i = 0; i < count && code == CB_OK; i++) {
+		tree_view v = txn_view(o.t);
+		span name = span_make(only[i].name, only[i].size);
+		inode node;
+		code = inode_at(&v, only[i].parent, name, &node, NULL, err);
+		if (code == CB_OK) code = tree_remove(o.t, only[i].parent, name, &node, err);
+		else if (code == CB_NOTFOUND) code = CB_OK;
+	}
+	return op_end(&o, code, NULL, err);
+}
+
+static void auto_box_close(cb_box **b)
+{
+	cb_box_close(*b);
+}
+
+/* The base takes over the whole state, inode numbers included, so that entries are found in it by their folder's number. */
+cb_code import_base_set(cb_box *b, uint64_t seq, const import_only *only, size_t count, cb_error *err)
+{
+	ATTR_CLEANUP(auto_box_close) cb_box *base = NULL;
+	ATTR_CLEANUP(auto_box_close) cb_box *source = NULL;
+	CB_TRY(box_open_step(b, seq, &source, err));
+	CB_TRY(box_base_open(b, BOX_BASE_AT_HEAD, &base, err));
+	cb_code code = cb_restore(base, source, NULL, NULL, err);
+	if (code != CB_OK && code != CB_NOTHING) return code;
+	return count ? remove_only(base, only, count, err) : CB_OK;
+}

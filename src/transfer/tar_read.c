@@ -1,0 +1,432 @@
+/*
+ * tar_read.c: a tar stream into a box, as one transaction: all of it or nothing.
+ *
+ * Adversary: whoever made the archive. Names are taken apart here: an absolute one or one with ".." refuses the whole import, and no
+ * member is placed by way of a symbolic link, whether the archive or the box brought it. What stands at a member's place is replaced as
+ * tar does: a file or link by anything, an empty folder by anything, a folder with something in it only by a folder.
+ */
+#include <cowbox/transfer.h>
+
+#include <stdio.h>
+
+#include "base/bytes.h"
+#include "transfer/tar.h"
+
+enum { CHUNK_BYTES = 1 << 20, SMALL_FILE_BYTES = 64 << 10, DRAIN_BYTES = 1 << 20 };
+
+/* Folders get their times when everything is in them. */
+typedef struct folder_time {
+	int64_t mtime_ns;
+	uint32_t path_size; /* the path follows, with its NUL */
+} folder_time;
+
+typedef struct importing {
+	cb_box *b;
+	const cb_tar_options *options;
+	tar_reader reader;
+	cb_transfer_count count;
+	ignore *exclude; /* NULL: nothing is left out */
+	buf folders;
+	uint8_t *chunk;
+	char to[LIMIT_PATH_BYTES]; /* without a '/' at its end; "" is the root */
+	size_t to_size;
+	char path[LIMIT_PATH_BYTES];   /* of the member at hand, in the box */
+	char parent[LIMIT_PATH_BYTES]; /* known to be a folder reached through folders only; "" none */
+} importing;
+
+static void note(importing *i, const char *path, const char *what)
+{
+	if (i->options->watch.note) i->options->watch.note(i->options->watch.context, path, what);
+}
+
+static cb_code progress(const importing *i, const char *path, cb_error *err)
+{
+	const cb_transfer_watch *w = &i->options->watch;
+	cb_progress p = {path, i->count.files + i->count.folders + i->count.symlinks, i->count.bytes, 0, 0};
+	if (!w->progress || w->progress(w->context, &p)) return CB_OK;
+	return cb_err_set(err, CB_INTERRUPTED, "the import was ended");
+}
+
+/* ---- places ---- */
+
+static cb_code refuse(const char *name, const char *why, cb_error *err)
+{
+	return cb_err_set(err, CB_DENIED, "member '%s' %s: nothing was imported", name, why);
+}
+
+static cb_code too_long(cb_error *err)
+{
+	return cb_err_set(err, CB_NAMETOOLONG, "a member's path has more than %d bytes", LIMIT_PATH_BYTES - 1);
+}
+
+/* The place of a name of the archive in the box; "." is the target folder itself. */
+static cb_code member_path(const importing *i, const char *name, char out[LIMIT_PATH_BYTES], cb_error *err)
+{
+	size_t n = i->to_size;
+	memcpy(out, i->to, n);
+	if (name[0] == '/') return refuse(name, "has an absolute name", err);
+	for (const char *p = name; *p;) {
+		size_t size = strcspn(p, "/");
+		if (size == 2 && memcmp(p, "..", 2) == 0) return refuse(name, "has '..' in its name", err);
+		if (size > 1 || (size == 1 && p[0] != '.')) {
+			if (n + size + 2 > LIMIT_PATH_BYTES) return too_long(err);
+			out[n++] = '/';
+			memcpy(out + n, p, size);
+			n += size;
+		}
+		p += size;
+		while (*p == '/') p++;
+	}
+	if (n == 0) out[n++] = '/';
+	out[n] = 0;
+	return CB_OK;
+}
+
+static cb_code lookup(importing *i, const char *path, cb_stat_info *info, bool *found, cb_error *err)
+{
+	cb_code code = cb_stat(i->b, path, CB_NOFOLLOW, info, err);
+	*found = code == CB_OK;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* One folder on the way to a member: there, made, or refused. */
+static cb_code pass_folder(importing *i, const char *path, const char *name, bool make, cb_error *err)
+{
+	cb_stat_info info;
+	bool found;
+	CB_TRY(lookup(i, path, &info, &found, err));
+	if (!found && make) return cb_mkdir(i->b, path, 0755, 0, err);
+	if (!found) return cb_err_set(err, CB_CORRUPT, "the archive is damaged: a hard link to '%s', which is not there", name);
+	if (info.type == CB_SYMLINK) return refuse(name, "lies below a symbolic link", err);
+	if (info.type != CB_DIR)
+		return cb_err_set(err, CB_NOTDIR, "member '%s' lies below a file: remove '%s' from the box first", name, path);
+	return CB_OK;
+}
+
+/* How much of the path leads to folders that the last one passed too. */
+static size_t passed_before(const char *last, const char *path)
+{
+	size_t at = 0, passed = 0;
+	for (; last[at] && last[at] == path[at]; at++)
+		if (path[at] == '/') passed = at;
+	return !last[at] && path[at] == '/' ? at : passed;
+}
+
+/* Every folder between the target and the path, which is that of `name`. */
+static cb_code pass_parents(importing *i, const char *path, const char *name, bool make, cb_error *err)
+{
+	const char *last = strrchr(path, '/');
+	size_t parent_size = (size_t)(last - path);
+	if (parent_size <= i->to_size) return CB_OK;
+	if (strlen(i->parent) == parent_size && memcmp(i->parent, path, parent_size) == 0) return CB_OK;
+	char part[LIMIT_PATH_BYTES];
+	size_t passed = passed_before(i->parent, path);
+	for (size_t at = i->to_size + 1; at <= parent_size; at++) {
+		if (path[at] != '/' || at <= passed) continue;
+		memcpy(part, path, at);
+		part[at] = 0;
+		CB_TRY(pass_folder(i, part, name, make, err));
+	}
+	memcpy(i->parent, path, parent_size);
+	i->parent[parent_size] = 0;
+	return CB_OK;
+}
+
+/* Takes away what stands at i->path. */
+static cb_code make_room(importing *i, const char *name, const cb_stat_info *info, cb_error *err)
+{
+	if (info->type != CB_DIR) return cb_unlink(i->b, i->path, err);
+	if (strlen(i->path) <= i->to_size || i->path[1] == 0)
+		return cb_err_set(err, CB_EXISTS, "member '%s' would take the place of the target folder", name);
+	i->parent[0] = 0;
+	cb_code code = cb_rmdir(i->b, i->path, err);
+	if (code != CB_NOTEMPTY) return code;
+	return cb_err_set(err, CB_EXISTS, "member '%s' would replace a folder with something in it: remove '%s' from the box first",
+	                  name, i->path);
+}
+
+/* ---- attributes ---- */
+
+typedef struct old_names {
+	buf names; /* NUL-terminated */
+} old_names;
+
+static cb_code collect_name(void *context, const char *name, const char *value, size_t size, cb_error *err)
+{
+	(void)value;
+	(void)size;
+	old_names *old = context;
+	if (strncmp(name, "user.", 5) != 0) return CB_OK;
+	return buf_append(&old->names, name, strlen(name) + 1, err);
+}
+
+static cb_code drop_xattrs(importing *i, cb_error *err)
+{
+	old_names old = {BUF_INIT(SIZE_MAX)};
+	cb_code code = cb_xattr_list(i->b, i->path, CB_NOFOLLOW, collect_name, &old, err);
+	for (size_t at = 0; code == CB_OK && at < old.names.size;) {
+		const char *name = (const char *)old.names.bytes + at;
+		code = cb_xattr_remove(i->b, i->path, name, CB_NOFOLLOW, err);
+		at += strlen(name) + 1;
+	}
+	buf_done(&old.names);
+	return code;
+}
+
+static cb_code set_xattrs(importing *i, const tar_member *m, cb_error *err)
+{
+	reader r = reader_make(buf_span(&m->extra.xattrs));
+	while (!reader_at_end(&r)) {
+		size_t name_size = (size_t)reader_varint(&r), value_size = (size_t)reader_varint(&r);
+		span name = reader_span(&r, name_size), value = reader_span(&r, value_size);
+		char text[LIMIT_NAME_BYTES + 1];
+		if (name.size > LIMIT_NAME_BYTES || value.size > LIMIT_XATTR_VALUE_BYTES) {
+			note(i, m->name, "left out: an attribute that is too large");
+			continue;
+		}
+		memcpy(text, name.bytes, name.size);
+		text[name.size] = 0;
+		CB_TRY(cb_xattr_set(i->b, i->path, text, value.bytes ? (const void *)value.bytes : "", value.size, CB_NOFOLLOW,
+		                    err));
+	}
+	if (m->extra.other_attrs) note(i, m->name, "left out: attributes that are not user.*");
+	return CB_OK;
+}
+
+static uint32_t safe_mode(importing *i, const tar_member *m)
+{
+	if (m->mode & 06000) note(i, m->name, "setuid and setgid bits dropped");
+	return m->mode & ~(uint32_t)06000;
+}
+
+/* ---- members ---- */
+
+static cb_code place_folder(importing *i, const tar_member *m, cb_error *err)
+{
+	cb_stat_info info;
+	bool found;
+	uint32_t mode = safe_mode(i, m);
+	CB_TRY(lookup(i, i->path, &info, &found, err));
+	/* The folder that was named may be a link in the box; it is entered as such. */
+	bool target = strlen(i->path) <= i->to_size || i->path[1] == 0;
+	if (found && info.type != CB_DIR && !target) {
+		CB_TRY(make_room(i, m->name, &info, err));
+		found = false;
+	}
+	if (!found) CB_TRY(cb_mkdir(i->b, i->path, mode, 0, err));
+	else CB_TRY(cb_chmod(i->b, i->path, mode, 0, err));
+	if (found && !target) CB_TRY(drop_xattrs(i, err));
+	CB_TRY(set_xattrs(i, m, err));
+	folder_time t = {m->mtime_ns, (uint32_t)strlen(i->path) + 1};
+	i->count.folders++;
+	CB_TRY(buf_append(&i->folders, &t, sizeof(t), err));
+	return buf_append(&i->folders, i->path, t.path_size, err);
+}
+
+static cb_code write_regions(importing *i, const tar_member *m, cb_file *f, cb_error *err)
+{
+	tar_region whole = {0, m->size};
+	const tar_region *regions = m->sparse ? (const tar_region *)(const void *)m->extra.regions.bytes : &whole;
+	size_t count = m->sparse ? m->extra.regions.size / sizeof(tar_region) : 1;
+	for (size_t k = 0; k < count; k++) {
+		uint64_t at = regions[k].offset, left = regions[k].size;
+		while (left) {
+			size_t n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+			CB_TRY(tar_data(&i->reader, i->chunk, n, err));
+			CB_TRY(cb_pwrite(f, i->chunk, n, at, err));
+			at += n;
+			left -= n;
+			i->count.bytes += n;
+			CB_TRY(progress(i, m->name, err));
+		}
+	}
+	return m->sparse ? cb_ftruncate(f, m->size, err) : CB_OK;
+}
+
+static cb_code write_large(importing *i, const tar_member *m, cb_error *err)
+{
+	cb_file *f = NULL;
+	CB_TRY(cb_open(i->b, i->path, CB_WRITE | CB_CREATE | CB_TRUNCATE | CB_NOFOLLOW_OPEN, 0600, &f, err));
+	cb_code code = write_regions(i, m, f, err);
+	cb_code closed = cb_close(f, code == CB_OK ? err : NULL);
+	return code == CB_OK ? closed : code;
+}
+
+static cb_code write_small(importing *i, const tar_member *m, cb_error *err)
+{
+	CB_TRY(tar_data(&i->reader, i->chunk, (size_t)m->size, err));
+	i->count.bytes += m->size;
+	return cb_write_file(i->b, i->path, i->chunk, (size_t)m->size, NULL, err);
+}
+
+static cb_code place_file(importing *i, const tar_member *m, cb_error *err)
+{
+	cb_stat_info info;
+	bool found;
+	CB_TRY(lookup(i, i->path, &info, &found, err));
+	/* A file with one name keeps its identity, and so its history, tags and metadata. Another name of it must not change. */
+	bool keep = found && info.type == CB_FILE && info.links == 1;
+	if (found && !keep) CB_TRY(make_room(i, m->name, &info, err));
+	bool small = !m->sparse && m->size <= SMALL_FILE_BYTES;
+	CB_TRY(small ? write_small(i, m, err) : write_large(i, m, err));
+	if (m->odd_type) note(i, m->name, "of an unknown type: taken as a file");
+	if (keep) CB_TRY(drop_xattrs(i, err));
+	CB_TRY(cb_chmod(i->b, i->path, safe_mode(i, m), CB_NOFOLLOW, err));
+	CB_TRY(set_xattrs(i, m, err));
+	i->count.files++;
+	return cb_utimens(i->b, i->path, CB_TIME_OMIT, m->mtime_ns, CB_NOFOLLOW, err);
+}
+
+static cb_code place_symlink(importing *i, const tar_member *m, cb_error *err)
+{
+	cb_stat_info info;
+	bool found;
+	CB_TRY(lookup(i, i->path, &info, &found, err));
+	if (found) CB_TRY(make_room(i, m->name, &info, err));
+	CB_TRY(cb_symlink(i->b, m->link, i->path, err));
+	i->count.symlinks++;
+	return cb_utimens(i->b, i->path, CB_TIME_OMIT, m->mtime_ns, CB_NOFOLLOW, err);
+}
+
+static bool is_excluded(const importing *i, const char *path, bool is_dir)
+{
+	const char *relative = path + i->to_size;
+	while (*relative == '/') relative++;
+	return *relative && tar_is_excluded(i->exclude, relative, is_dir);
+}
+
+static cb_code place_hard_link(importing *i, const tar_member *m, cb_error *err)
+{
+	char target[LIMIT_PATH_BYTES];
+	cb_stat_info from, info;
+	bool found;
+	CB_TRY(member_path(i, m->link, target, err));
+	if (is_excluded(i, target, false)) {
+		note(i, m->name, "left out: a hard link to what is excluded");
+		i->count.left_out++;
+		return CB_OK;
+	}
+	CB_TRY(pass_parents(i, target, m->link, false, err));
+	CB_TRY(lookup(i, target, &from, &found, err));
+	if (!found) return cb_err_set(err, CB_CORRUPT, "the archive is damaged: a hard link to '%s', which is not there", m->link);
+	if (from.type == CB_DIR) return refuse(m->name, "is a hard link to a folder", err);
+	CB_TRY(lookup(i, i->path, &info, &found, err));
+	i->count.files++;
+	if (found && info.ino == from.ino) return CB_OK;
+	if (found) CB_TRY(make_room(i, m->name, &info, err));
+	return cb_link(i->b, target, i->path, err);
+}
+
+static cb_code place(importing *i, const tar_member *m, cb_error *err)
+{
+	if (m->type == '3' || m->type == '4' || m->type == '6') {
+		note(i, m->name, m->type == '6' ? "left out: a FIFO" : "left out: a device");
+		i->count.left_out++;
+		return CB_OK;
+	}
+	bool target = strlen(i->path) <= i->to_size || i->path[1] == 0;
+	if (target && m->type != '5')
+		return cb_err_set(err, CB_EXISTS, "member '%s' would take the place of the target folder", m->name);
+	if (!target) CB_TRY(pass_parents(i, i->path, m->name, true, err));
+	if (m->type == '5') return place_folder(i, m, err);
+	if (m->type == '2') return place_symlink(i, m, err);
+	return m->type == '1' ? place_hard_link(i, m, err) : place_file(i, m, err);
+}
+
+static cb_code member_import(importing *i, const tar_member *m, cb_error *err)
+{
+	CB_TRY(member_path(i, m->name, i->path, err));
+	if (is_excluded(i, i->path, m->type == '5')) return CB_OK;
+	CB_TRY(progress(i, m->name, err));
+	return place(i, m, err);
+}
+
+/* ---- the whole ---- */
+
+static cb_code set_folder_times(importing *i, cb_error *err)
+{
+	for (size_t at = 0; at < i->folders.size;) {
+		folder_time t;
+		memcpy(&t, i->folders.bytes + at, sizeof(t));
+		const char *path = (const char *)i->folders.bytes + at + sizeof(t);
+		at += sizeof(t) + t.path_size;
+		cb_stat_info info;
+		bool found;
+		/* A later member may have taken its place. */
+		CB_TRY(lookup(i, path, &info, &found, err));
+		if (found && info.type == CB_DIR) CB_TRY(cb_utimens(i->b, path, CB_TIME_OMIT, t.mtime_ns, CB_NOFOLLOW, err));
+	}
+	return CB_OK;
+}
+
+/* What follows the end mark is read as far as a writer at the other end of a pipe may be in the middle of its last record. */
+static void drain(importing *i)
+{
+	size_t n = 0, sum = 0;
+	do sum += n;
+	while (sum < DRAIN_BYTES && tar_stream_read(&i->reader.stream, i->chunk, TAR_RECORD, &n, NULL) == CB_OK && n);
+}
+
+static cb_code import_members(importing *i, cb_error *err)
+{
+	for (;;) {
+		tar_member m;
+		bool found = false;
+		CB_TRY(tar_next(&i->reader, &m, &found, err));
+		if (!found) break;
+		cb_code code = member_import(i, &m, err);
+		tar_member_done(&m);
+		if (code != CB_OK) return code;
+	}
+	drain(i);
+	return set_folder_times(i, err);
+}
+
+static cb_code set_target(importing *i, cb_error *err)
+{
+	const char *to = i->options->to ? i->options->to : "/work";
+	size_t size = strlen(to);
+	while (size && to[size - 1] == '/') size--;
+	if (size + 2 > LIMIT_PATH_BYTES) return too_long(err);
+	i->to_size = 0;
+	if (size && to[0] != '/') i->to[i->to_size++] = '/';
+	memcpy(i->to + i->to_size, to, size);
+	i->to_size += size;
+	i->to[i->to_size] = 0;
+	return CB_OK;
+}
+
+static cb_code import_stream(importing *i, int fd, cb_error *err)
+{
+	const cb_tar_options *o = i->options;
+	CB_TRY(set_target(i, err));
+	if (o->exclude_count) CB_TRY(ignore_create(o->exclude, o->exclude_count, &i->exclude, err));
+	CB_TRY(tar_stream_init(&i->reader.stream, fd, err));
+	cb_step_info info = {.kind = "import", .params = i->to_size ? i->to : "/"};
+	CB_TRY(cb_box_begin(i->b, &info, err));
+	cb_code code = i->to_size ? cb_mkdir(i->b, i->to, 0755, CB_PARENTS, err) : CB_OK;
+	if (code == CB_OK) code = import_members(i, err);
+	cb_commit_result result = {0};
+	if (code == CB_OK) code = cb_box_commit(i->b, NULL, &result, err);
+	i->count.seq = result.seq;
+	/* After a conflict the transaction is over already; abort then does nothing. */
+	if (code != CB_OK) cb_box_abort(i->b);
+	return code;
+}
+
+cb_code cb_tar_import(cb_box *b, int fd, const cb_tar_options *options, cb_transfer_count *out, cb_error *err)
+{
+	static const cb_tar_options defaults = {0};
+	AUTO_FREE importing *i = mem_alloc(sizeof(*i));
+	if (!i) return cb_err_nomem(err);
+	*i = (importing){.b = b, .options = options ? options : &defaults, .folders = BUF_INIT(LIMIT_TAR_FOLDERS_BYTES)};
+	i->reader.stream.fd = -1;
+	i->chunk = mem_alloc_bytes(CHUNK_BYTES);
+	cb_code code = i->chunk ? import_stream(i, fd, err) : cb_err_nomem(err);
+	tar_stream_done(&i->reader.stream);
+	ignore_destroy(i->exclude);
+	buf_done(&i->folders);
+	free(i->chunk);
+	if (code == CB_OK && out) *out = i->count;
+	return code;
+}

@@ -1,0 +1,9 @@
+/* version.c: of the compressor. */
+#include <cowbox/transfer.h>
+
+#include <zstd.h>
+
+const char *cb_zstd_version(void)
+{
+	return ZSTD_versionString();
+}
