@@ -1,0 +1,111 @@
+/* cmd_export.c: a folder or file of a box to the host, as it is or as a tar stream. */
+#include "cli/cli.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static void report(cli *c, const cb_transfer_count *count, const char *target)
+{
+	char size[CLI_FORMAT_MAX];
+	if (!cli_is_json(c)) {
+		if (cli_is_terminal(c) && !cli_is_quiet(c))
+			cli_print(c, "%llu files, %s to '%s'\n", (unsigned long long)count->files,
+			          cli_size_words(c, count->bytes, size), target);
+		return;
+	}
+	json_writer *w = cli_json(c);
+	json_object_begin(w);
+	json_member_str(w, "target", target);
+	json_member_uint(w, "files", count->files);
+	json_member_uint(w, "folders", count->folders);
+	json_member_uint(w, "symlinks", count->symlinks);
+	json_member_uint(w, "bytes", count->bytes);
+	cli_json_notes(c, w);
+	json_object_end(w);
+}
+
+static cb_code export_stream(cli *c, const cli_call *call, cb_box *box, const char *path, cb_error *err)
+{
+	if (cli_is_json(c)) return cli_usage(c, err, "--json and a stream on standard output: one of them");
+	if (isatty(STDOUT_FILENO)) return cli_usage(c, err, "a tar stream is not for a terminal: send it to a file or a program");
+	if (cli_flag(call, "overwrite")) return cli_usage(c, err, "--overwrite is for folders, not for a stream");
+	cb_tar_options options = {
+		.all = cli_flag(call, "all"), .setid = cli_flag(call, "setid"), .watch = cli_watch(c, "exporting")};
+	options.exclude_count = cli_list(call, "exclude", &options.exclude);
+	cb_code code = cb_tar_export(box, path, STDOUT_FILENO, &options, NULL, err);
+	cli_watch_done(c);
+	return code;
+}
+
+/* A file goes into a folder of the host under its own name. */
+static cb_code file_target(cli *c, cb_box *box, const char *path, const char **target, cb_error *err)
+{
+	struct stat host;
+	cb_stat_info info;
+	CB_TRY(cb_stat(box, path, CB_NOFOLLOW, &info, err));
+	if (info.type == CB_DIR || stat(*target, &host) != 0 || !S_ISDIR(host.st_mode)) return CB_OK;
+	AUTO_BUF buf text = BUF_INIT(SIZE_MAX);
+	char *made = NULL;
+	CB_TRY(buf_printf(&text, err, "%s%s", *target, strrchr(path, '/')));
+	CB_TRY(buf_take(&text, &made, NULL, err));
+	cli_keep(c, made);
+	*target = made;
+	return CB_OK;
+}
+
+static cb_code run_export(cli *c, const cli_call *call, cb_error *err)
+{
+	const char *target = cli_operand_text(call, "TARGET"), *path = NULL;
+	cb_box *box = NULL;
+	cb_transfer_count count = {0};
+	CB_TRY(cli_open(c, cli_operand_text(call, "SOURCE"), CLI_PLACE, &box, &path, err));
+	if (!*path) path = "/work";
+	if (strcmp(target, "-") == 0) return export_stream(c, call, box, path, err);
+	CB_TRY(file_target(c, box, path, &target, err));
+	cb_export_options options = {
+		.overwrite = cli_flag(call, "overwrite"),
+		.all = cli_flag(call, "all"),
+		.setid = cli_flag(call, "setid"),
+		.watch = cli_watch(c, "exporting"),
+	};
+	options.exclude_count = cli_list(call, "exclude", &options.exclude);
+	cb_code code = cb_export(box, path, target, &options, &count, err);
+	cli_watch_done(c);
+	if (code == CB_EXISTS && !options.overwrite) cli_hint(c, "--overwrite writes over files that are there");
+	if (code != CB_OK) return code;
+	report(c, &count, target);
+	return CB_OK;
+}
+
+const cli_command cmd_export = {
+	.name = "export",
+	.group = "To and from the host",
+	.summary = "write a folder or file of a box to the host",
+	.text = "The content of /work, or of the folder named, goes to TARGET, which must not exist or be empty. Modes, times, "
+		"symbolic and "
+		"hard links, holes and user.* attributes are kept; setuid and setgid bits are dropped and said. Nothing is "
+		"removed, no "
+		"link in TARGET is followed, and each file appears whole.\n\nA file goes to TARGET, or into it when that is a "
+		"folder. '-' "
+		"writes a tar stream to standard output. 'BOX:/' is the whole box, without /home/agent and /tmp unless --all.",
+	.operands =
+		(const cli_operand[]){
+			{CLI_PLACE, "SOURCE", false, false, "BOX, BOX@STATE or BOX:/PATH (default path: /work)"},
+			{CLI_HOST, "TARGET", false, false, "a folder or file of the host to be made, or '-'"},
+			{0},
+		},
+	.options =
+		(const cli_option[]){
+			{CLI_LIST, "exclude", 0, "PATTERN", "leave this out; as a line of .gitignore, may be repeated"},
+			{CLI_FLAG, "overwrite", 0, NULL, "write into a folder that has something in it, over files that exist"},
+			{CLI_FLAG, "all", 0, NULL, "of a whole box: also /home/agent and /tmp"},
+			{CLI_FLAG, "setid", 0, NULL, "keep setuid and setgid bits"},
+			{0},
+		},
+	.examples = (const char *const[]){"cowbox export demo out", "cowbox export demo@before-refactor:/work/a.txt old.txt",
+                                          "cowbox export demo:/work - | tar -tf -", NULL},
+	.json = "target      where it went on the host\n"
+		"files folders symlinks bytes    written\n"
+		"notes       what was left out or changed on the way, when there is something",
+	.run = run_export,
+};

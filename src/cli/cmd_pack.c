@@ -1,0 +1,163 @@
+/* cmd_pack.c: pack and unpack: a box as one compressed, checked stream. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void report(cli *c, const cb_pack_info *info, const char *file)
+{
+	char size[CLI_FORMAT_MAX], packed[CLI_FORMAT_MAX];
+	uint64_t steps = info->steps ? info->steps - 1 : 0; /* step 0 is where a box begins: no command counts it */
+	if (!cli_is_json(c)) {
+		cli_print(c, "%s: %llu steps, %llu files and folders, %s, packed %s\n", info->name, (unsigned long long)steps,
+		          (unsigned long long)info->files, cli_size_words(c, info->bytes, size),
+		          cli_size_words(c, info->packed_bytes, packed));
+		return;
+	}
+	json_writer *w = cli_json(c);
+	json_object_begin(w);
+	json_member_str(w, "name", info->name);
+	if (file) json_member_str(w, "file", file);
+	json_member_bool(w, "history", info->history);
+	json_member_uint(w, "steps", steps);
+	json_member_uint(w, "checkpoints", info->checkpoints);
+	json_member_uint(w, "files", info->files);
+	json_member_uint(w, "bytes", info->bytes);
+	json_member_uint(w, "packed_bytes", info->packed_bytes);
+	cli_json_notes(c, w);
+	json_object_end(w);
+}
+
+/* ---- pack ---- */
+
+static cb_code pack_to(cli *c, const cli_call *call, cb_box *box, int fd, cb_pack_info *info, cb_error *err)
+{
+	cb_pack_options options = {.no_history = cli_flag(call, "no-history"), .watch = cli_watch(c, "packing")};
+	cb_code code = cb_pack(box, fd, &options, info, err);
+	cli_watch_done(c);
+	return code;
+}
+
+/* The finished file takes its place whole, and over another only when told to. */
+static cb_code put_in_place(const char *made, const char *path, bool force, cb_error *err)
+{
+	if (force ? rename(made, path) == 0 : link(made, path) == 0) return CB_OK;
+	if (errno == EEXIST) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	int why = errno;
+	struct stat st;
+	/* A filesystem without hard links. */
+	if (!force && (why == EPERM || why == EOPNOTSUPP) && lstat(path, &st) != 0 && rename(made, path) == 0) return CB_OK;
+	return cb_err_errno(err, why, "write '%s'", path);
+}
+
+static cb_code pack_file(cli *c, const cli_call *call, cb_box *box, const char *path, cb_pack_info *info, cb_error *err)
+{
+	bool force = cli_flag(call, "force");
+	struct stat st;
+	if (!force && lstat(path, &st) == 0) {
+		cli_hint(c, "take another name, or --force");
+		return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	}
+	AUTO_FREE char *made = NULL;
+	if (asprintf(&made, "%s.XXXXXX", path) < 0) return cb_err_nomem(err);
+	AUTO_FD int fd = mkostemp(made, O_CLOEXEC);
+	if (fd < 0) return cb_err_errno(err, errno, "write '%s'", path);
+	mode_t mask = umask(0);
+	(void)umask(mask);
+	cb_code code = fchmod(fd, 0666 & ~mask) == 0 ? CB_OK : cb_err_errno(err, errno, "write '%s'", path);
+	if (code == CB_OK) code = pack_to(c, call, box, fd, info, err);
+	if (code == CB_OK && fsync(fd) != 0 && errno != EINVAL) code = cb_err_errno(err, errno, "write '%s'", path);
+	if (code == CB_OK) code = put_in_place(made, path, force, err);
+	(void)unlink(made);
+	return code;
+}
+
+static cb_code run_pack(cli *c, const cli_call *call, cb_error *err)
+{
+	const char *path = cli_text(call, "output");
+	cb_box *box = NULL;
+	cb_pack_info info = {0};
+	bool to_stdout = !path || strcmp(path, "-") == 0;
+	if (to_stdout && cli_is_json(c)) return cli_usage(c, err, "with --json the pack needs a file: add -o FILE");
+	if (to_stdout && isatty(STDOUT_FILENO)) return cli_usage(c, err, "a pack is not for a terminal: add -o FILE, or '> FILE'");
+	CB_TRY(cli_open(c, cli_operand_text(call, "STATE"), CLI_STATE, &box, NULL, err));
+	if (to_stdout) return pack_to(c, call, box, STDOUT_FILENO, &info, err);
+	CB_TRY(pack_file(c, call, box, path, &info, err));
+	report(c, &info, path);
+	return CB_OK;
+}
+
+const cli_command cmd_pack = {
+	.name = "pack",
+	.group = "To and from the host",
+	.summary = "write a box as one compressed, checked stream",
+	.text = "The pack holds the files with all their attributes, the key-values, the settings, and every step and checkpoint "
+		"of the "
+		"box; 'cowbox unpack' makes the same box of it, in this or another store. An old state (BOX@STEP) is packed with "
+		"the "
+		"steps up to it. A fork is packed with its own steps, from the state it was forked at.\n\n"
+		"Without -o the pack goes to standard output.",
+	.operands =
+		(const cli_operand[]){
+			{CLI_STATE, "STATE", true, false, "BOX, BOX@STEP or BOX@CHECKPOINT (default: the chosen box)"},
+			{0},
+		},
+	.options =
+		(const cli_option[]){
+			{CLI_TEXT, "output", 'o', "FILE", "write to a file, which appears when it is whole; - is standard output"},
+			{CLI_FLAG, "force", 'f', NULL, "over a file that exists"},
+			{CLI_FLAG, "no-history", 0, NULL, "the state only, without steps and checkpoints"},
+			{0},
+		},
+	.examples = (const char *const[]){"cowbox pack demo > demo.cbx", "cowbox pack demo --no-history -o state.cbx", NULL},
+	.json = "name            the box\nfile            where the pack is\nhistory         true when the steps are in it\n"
+		"steps checkpoints files bytes    what is in it\npacked_bytes    the size of the pack",
+	.run = run_pack,
+};
+
+/* ---- unpack ---- */
+
+static cb_code run_unpack(cli *c, const cli_call *call, cb_error *err)
+{
+	const char *path = cli_operand_text(call, "FILE"), *name = cli_operand_text(call, "NAME");
+	cb_store *store = NULL;
+	cb_pack_info info = {0};
+	bool from_stdin = strcmp(path, "-") == 0;
+	if (from_stdin && isatty(STDIN_FILENO)) return cli_usage(c, err, "a pack is not typed: name a file, or '< FILE'");
+	AUTO_FD int fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "no file '%s'", path);
+	if (fd < 0) return cb_err_errno(err, errno, "read '%s'", path);
+	CB_TRY(cli_store(c, &store, err));
+	cb_transfer_watch watch = cli_watch(c, "unpacking");
+	cb_code code = cb_unpack(store, fd, name, &watch, &info, err);
+	cli_watch_done(c);
+	if (code == CB_EXISTS) cli_hint(c, "'cowbox unpack %s NAME' takes another name", path);
+	if (code != CB_OK) return code;
+	report(c, &info, NULL);
+	return CB_OK;
+}
+
+const cli_command cmd_unpack = {
+	.name = "unpack",
+	.group = "To and from the host",
+	.summary = "make a box of a pack",
+	.text = "The box appears when the whole pack was read and found sound; a pack that is damaged, cut off or made to deceive "
+		"is "
+		"refused and leaves nothing. What follows a pack on standard input is left unread.",
+	.operands =
+		(const cli_operand[]){
+			{CLI_HOST, "FILE", false, false, "the pack; - is standard input"},
+			{CLI_WORD, "NAME", true, false, "the name of the box (default: the one it was packed under)"},
+			{0},
+		},
+	.examples = (const char *const[]){"cowbox pack demo > demo.cbx && cowbox unpack demo.cbx copy",
+                                          "cowbox pack demo | cowbox unpack - another", NULL},
+	.json = "name            the box\nhistory         true when it has the steps of the packed one\n"
+		"steps checkpoints files bytes    what is in it\npacked_bytes    the size of the pack",
+	.flags = CLI_CREATES,
+	.run = run_unpack,
+};

@@ -1,0 +1,246 @@
+/*
+ * run.c: from the words on the command line to an exit status: global options, the command, its options, run, the error's line. Exit
+ * statuses come from CB_ERROR_TABLE; docs/exit-codes.md is printed from it.
+ */
+#include "cli/core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+
+/* ---- what commands call ---- */
+
+void cli_hint(cli *c, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(c->hint, sizeof(c->hint), format, args);
+	va_end(args);
+}
+
+cb_code cli_usage(cli *c, cb_error *err, const char *format, ...)
+{
+	char text[CB_ERROR_MESSAGE_MAX];
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	cli_hint(c, "see 'cowbox help %s%s%s'", c->parent_name ? c->parent_name : "", c->parent_name ? " " : "",
+	         c->command ? c->command->name : "");
+	return cb_err_set(err, CB_INVALID, "%s", text);
+}
+
+void cli_conflict(cli *c, const char *path, const char *reason)
+{
+	if (c->globals.json) { /* past the bound the rest is not listed */
+		size_t size = c->conflicts.size;
+		if (buf_append(&c->conflicts, path, strlen(path) + 1, NULL) == CB_OK &&
+		    buf_append(&c->conflicts, reason, strlen(reason) + 1, NULL) != CB_OK)
+			c->conflicts.size = size;
+		return;
+	}
+	cli_print(c, "%sconflict%s: ", cli_on(c, CLI_RED), cli_off(c));
+	cli_print_name(c, path);
+	cli_print(c, ": %s\n", reason);
+}
+
+void cli_status(cli *c, int status)
+{
+	c->status = status;
+}
+
+int64_t cli_now(const cli *c)
+{
+	return c->now_ns;
+}
+
+static cb_code read_all(int fd, size_t max, buf *out, cb_error *err)
+{
+	*out = BUF_INIT(max + (64 << 10));
+	for (;;) {
+		uint8_t *to = NULL;
+		CB_TRY(buf_reserve(out, 64 << 10, err));
+		CB_TRY(buf_extend(out, 64 << 10, &to, err));
+		ssize_t n = read(fd, to, 64 << 10);
+		out->size -= (64 << 10) - (n > 0 ? (size_t)n : 0);
+		if (n < 0 && errno == EINTR) continue;
+		if (n < 0) return cb_err_errno(err, errno, "reading");
+		if (out->size > max) return cb_err_set(err, CB_TOOBIG, "the input has more than %zu bytes", max);
+		if (n == 0) return CB_OK;
+	}
+}
+
+cb_code cli_stdin(cli *c, size_t max, buf *out, cb_error *err)
+{
+	(void)c;
+	cb_code code = read_all(STDIN_FILENO, max, out, err);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "standard input");
+}
+
+cb_code cli_host_file(cli *c, const char *path, size_t max, buf *out, cb_error *err)
+{
+	if (strcmp(path, "-") == 0) return cli_stdin(c, max, out, err);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "no file '%s' on the host", path);
+	if (fd < 0) return cb_err_errno(err, errno, "opening '%s'", path);
+	cb_code code = read_all(fd, max, out, err);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "'%s'", path);
+}
+
+/* ---- errors ---- */
+
+static void conflicts_json(const cli *c, json_writer *w)
+{
+	if (c->conflicts.size == 0) return;
+	json_member_array(w, "conflicts");
+	for (const char *at = (const char *)c->conflicts.bytes, *end = at + c->conflicts.size; at < end;) {
+		const char *reason = at + strlen(at) + 1;
+		json_object_begin(w);
+		json_member_str(w, "path", at);
+		json_member_str(w, "reason", reason);
+		json_object_end(w);
+		at = reason + strlen(reason) + 1;
+	}
+	json_array_end(w);
+}
+
+static void error_json(cli *c, cb_code code, const char *message)
+{
+	AUTO_BUF buf text = BUF_INIT((size_t)CLI_NOTES_BYTES * 8);
+	json_writer w;
+	json_writer_init(&w, &text, JSON_COMPACT);
+	json_object_begin(&w);
+	json_member_object(&w, "error");
+	json_member_str(&w, "code", cb_code_name(code));
+	json_member_int(&w, "exit", cb_code_exit_status(code));
+	json_member_str(&w, "message", message);
+	if (c->hint[0]) json_member_str(&w, "hint", c->hint);
+	conflicts_json(c, &w);
+	json_object_end(&w);
+	json_object_end(&w);
+	if (json_writer_end(&w, NULL) == CB_OK) (void)fprintf(stderr, "%.*s\n", (int)text.size, (const char *)text.bytes);
+}
+
+static void error_print(cli *c, cb_code code, const cb_error *err)
+{
+	const char *message = err->code == code && err->message[0] ? err->message : cb_code_text(code);
+	cli_watch_done(c);
+	if (c->globals.json) {
+		error_json(c, code, message);
+		return;
+	}
+	AUTO_BUF buf line = BUF_INIT(16 << 10);
+	bool color = c->err_is_terminal && c->use_color;
+	/* One line whatever the message holds: names in it are an agent's. */
+	(void)buf_append_str(&line, color ? "\033[31mcowbox:\033[0m " : "cowbox: ", NULL);
+	out_escape(&line, message, strlen(message));
+	if (c->hint[0]) (void)buf_append_str(&line, "; ", NULL);
+	out_escape(&line, c->hint, strlen(c->hint));
+	(void)fprintf(stderr, "%.*s\n", (int)line.size, (const char *)line.bytes);
+}
+
+/* ---- running ---- */
+
+static cb_code run_call(cli *c, const cli_command *command, cli_words rest, cb_error *err)
+{
+	cli_call call = {0};
+	cb_code code = parse_call(command, rest, c->now_ns, &call, err);
+	if (code == CB_INVALID && !c->hint[0])
+		cli_hint(c, "see 'cowbox help %s%s%s'", c->parent_name ? c->parent_name : "", c->parent_name ? " " : "",
+		         command->name);
+	if (code == CB_OK && command->flags & CLI_PAGED) pager_start(c);
+	if (code == CB_OK) code = command->run(c, &call, err);
+	call_done(&call);
+	return code;
+}
+
+static cb_code run_words(cli *c, cli_words words, cb_error *err)
+{
+	const cli_command *command = NULL, *parent = NULL;
+	cli_words rest = {0};
+	if (c->globals.version && words.count == 0) {
+		if (c->globals.json) {
+			json_writer *w = cli_json(c);
+			json_object_begin(w);
+			json_member_str(w, "version", cb_version());
+			json_object_end(w);
+		} else {
+			cli_print(c, "cowbox %s\n", cb_version());
+		}
+		return CB_OK;
+	}
+	if (words.count == 0) {
+		help_summary(c);
+		if (!c->globals.help) c->status = 2;
+		return CB_OK;
+	}
+	if (c->globals.help && words.count == 1 && cli_command_find(words.items[0]) && cli_command_find(words.items[0])->subs) {
+		help_command(c, cli_command_find(words.items[0]), NULL);
+		return CB_OK;
+	}
+	CB_TRY(parse_command(words, &command, &parent, &rest, err));
+	c->command = command;
+	c->parent_name = parent ? parent->name : NULL;
+	if (c->globals.help) {
+		help_command(c, command, parent);
+		return CB_OK;
+	}
+	return run_call(c, command, rest, err);
+}
+
+/* Completion must see the words as they were typed: no global option is taken out. */
+static bool is_completion(int argc, char **argv)
+{
+	return argc >= 2 && strcmp(argv[1], "__complete") == 0;
+}
+
+/* A closed standard stream would give its number to the store's files, and what is printed would go there. In its place stands one that
+ * gives nothing and, but for errors, takes nothing: writing to it fails, as it should. */
+static void streams_open(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			_exit(cb_code_exit_status(CB_IO));
+}
+
+int cli_main(int argc, char **argv)
+{
+	cli c = {.now_ns = clock_now(&clock_system)};
+	cb_error err = {0};
+	cli_words words = {(const char *const *)(argv + 1), argc > 0 ? (size_t)argc - 1 : 0}, rest = {0};
+	streams_open();
+	(void)signal(SIGPIPE, SIG_DFL);
+	cb_code code = CB_OK;
+	if (is_completion(argc, argv)) {
+		out_init(&c);
+		code = complete_words(&c, (cli_words){words.items + 1, words.count - 1}, &err);
+		c.hint[0] = 0;
+		if (code != CB_OK) code = CB_NOTHING; /* no candidates: the shell goes on without */
+	} else {
+		code = parse_globals(words, &c.globals, &rest, &err);
+		out_init(&c);
+		if (code == CB_OK) code = run_words(&c, rest, &err);
+	}
+	cb_error out_err = {0};
+	cb_code out_code = code == CB_OK || !c.json_used ? out_end(&c, &out_err) : CB_OK;
+	choose_close(&c);
+	pager_end(&c);
+	if (code == CB_OK && out_code != CB_OK) {
+		code = out_code;
+		err = out_err;
+	}
+	if (code != CB_OK && !is_completion(argc, argv)) error_print(&c, code, &err);
+	buf_done(&c.out);
+	buf_done(&c.notes);
+	buf_done(&c.conflicts);
+	buf_done(&c.config);
+	free((void *)(uintptr_t)rest.items);
+	return code == CB_OK ? c.status : cb_code_exit_status(code);
+}

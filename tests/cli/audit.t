@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+# audit: who did what, what was refused.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+world();
+cow('new', 'demo');
+cow('--who', 'ada', 'write', 'demo:a.txt', 'one');
+cow('fork', 'demo', 'try');
+cow('--who', 'bob', 'write', 'try:a.txt', 'two');
+fails(['--who', 'eve', 'write', 'demo:/usr/x', '--parents', 'x'], 'RESERVED', 2, qr/usr/);
+cow('quota', 'demo', '--bytes', '10');
+fails(['--who', 'eve', 'write', 'demo:b.txt', 'x' x 100], 'QUOTA', 10, qr/may hold/);
+cow('delete', 'try', '--yes');
+
+my @e = @{json('audit')->{entries}};
+is_deeply([map { "$_->{who} $_->{action} $_->{box}" . ($_->{step} ? "\@$_->{step}" : '') . ($_->{refused} ? " $_->{refused} x$_->{count}" : '') } @e],
+	['tester delete try', 'eve write demo QUOTA x2', 'tester quota demo', 'eve write demo RESERVED x2', 'tester fork try', 'ada write demo@1',
+		'tester create demo'], 'newest first; steps of a deleted box are gone');
+is($e[3]{subject}, '/usr/x', 'what it was about');
+like($e[3]{message}, qr/belongs to the system/, 'why it was refused');
+my @times = map { $_->{time} } @e;
+is_deeply(\@times, [sort { $b cmp $a } @times], 'by time');
+
+is(scalar @{json('audit', '--refused')->{entries}}, 2, 'only refusals');
+is(scalar @{json('audit', '--by', 'eve')->{entries}}, 2, 'by one');
+is(scalar @{json('audit', 'try')->{entries}}, 2, 'of a box that is gone');
+is(scalar @{json('audit', '-n', '3')->{entries}}, 3, 'at most');
+is(scalar @{json('audit', '--since', '1h')->{entries}}, 7, 'since');
+is(scalar @{json('audit', '--since', '2100-01-01')->{entries}}, 0, 'since later');
+is(scalar(() = cow('audit') =~ /\n/g), 7, 'a line each');
+like(cow('audit', '--refused'), qr/eve  demo  write  .*refused: the box may hold 10 bytes \(2 times\)\n/, 'as text');
+fails(['audit', 'nosuch'], 'NOTFOUND', 4, qr/cowbox list/);
+fails(['audit', '--since', 'yesterday-ish'], 'INVALID', 2, qr/yesterday-ish/);
+
+# hostile: control bytes are shown as such on a terminal, values of settings never
+cow('write', "demo:\e[31mred", 'x');
+unlike(pty("cowbox --no-pager --color never audit -n 1"), qr/\e\[31m/, 'control bytes are escaped on a terminal');
+cow('config', 'set', 'import.exclude', 'very-secret', '--for', 'demo');
+my $all = cow('audit');
+unlike($all, qr/very-secret/, 'no value of a setting');
+like($all, qr/setting  config\.import\.exclude/, 'but its name');
+
+# two shells at once: every refusal is counted
+my @pids = map {
+	my $pid = fork;
+	if (!$pid) { cowbox('--who', 'mallory', 'write', 'demo:/etc/x', '-p', 'x') for 1 .. 5; POSIX::_exit(0) }
+	$pid
+} 1 .. 2;
+waitpid $_, 0 for @pids;
+my $sum = 0;
+$sum += $_->{count} for @{json('audit', '--by', 'mallory', '--refused')->{entries}};
+is($sum, 10, 'none is lost');
+
+done_testing();

@@ -1,0 +1,180 @@
+#!/usr/bin/perl
+# log, show, diff, restore, undo, redo, blame: what they print, their JSON, their errors.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+world();
+cow('new', 'demo');
+cow('write', 'demo:/work/a.txt', {in => "one\ntwo\nthree\n"});                # 1
+cow('write', 'demo:/work/src/main.c', '--parents', {in => "int main;\n"});      # 2
+cow('--who', 'alice', 'write', 'demo:/work/a.txt', {in => "one\nTWO\nthree\n"}); # 3
+cow('checkpoint', 'save', 'demo', 'middle', {notes => 1});
+cow('mv', 'demo:/work/a.txt', 'demo:/work/b.txt');                              # 4
+cow('write', 'demo:/tmp/scratch', 'x');                                         # 5
+cow('kv', 'set', 'demo', 'plan', 'value');                                      # 6
+
+# ---- log ----
+is(cow('log', 'demo', '--oneline'), <<'END', 'log, a line per step');
+6 kv plan
+5 write /tmp/scratch
+4 rename /work/a.txt
+3 (middle) write /work/a.txt
+2 write /work/src/main.c
+1 write /work/a.txt
+0 new
+END
+like(cow('log', 'demo', '-n', '1'), qr/\Astep 6\nWho:  tester\nWhen: \d{4}-\S+Z\n\n    kv plan\n\n\z/, 'log in full');
+is(cow('log', 'demo:b.txt', '--oneline'), "4 rename /work/a.txt\n3 (middle) write /work/a.txt\n1 write /work/a.txt\n", 'a file through a rename');
+is(cow('log', 'demo:/work/src', '--oneline'), "2 write /work/src/main.c\n", 'a folder');
+is(cow('log', 'demo@2', '--oneline'), "2 write /work/src/main.c\n1 write /work/a.txt\n0 new\n", 'from an old state');
+is(cow('log', 'demo', '--oneline', '--who', 'alice'), "3 (middle) write /work/a.txt\n", '--who');
+is(cow('log', 'demo', '--oneline', '--kind', 'kv'), "6 kv plan\n", '--kind');
+is(cow('log', 'demo', '--oneline', '--kind', 'write', '-n', '2'), "5 write /tmp/scratch\n3 (middle) write /work/a.txt\n", '-n counts what is shown');
+is(cow('log', 'demo', '--oneline', '--since', '2099-01-01'), '', '--since the future');
+is(scalar(() = cow('log', 'demo', '--oneline', '--since', '1h') =~ /\n/g), 7, '--since an hour ago');
+is(cow('log', 'demo', '--oneline', '--until', '1h'), '', '--until an hour ago');
+like(cow('log', 'demo', '--patch', '-n', '4', '--kind', 'write'), qr/^-two\n\+TWO$/m, '--patch');
+like(cow('log', 'demo', '--stat', '-n', '2'), qr{ /tmp/scratch \| 1 \+\n}, '--stat');
+my $log = json('log', 'demo', '--stat');
+is(scalar @{$log->{steps}}, 7, 'json: steps');
+is_deeply([map { $_->{step} } @{$log->{steps}}], [6, 5, 4, 3, 2, 1, 0], 'json: numbers');
+is_deeply($log->{steps}[3]{checkpoints}, ['middle'], 'json: checkpoints');
+is($log->{steps}[3]{who}, 'alice', 'json: who');
+is($log->{steps}[3]{changes}[0]{removed}, 1, 'json: lines removed');
+is($log->{steps}[2]{changes}[0]{old_path}, '/work/a.txt', 'json: renamed from');
+ok(!$log->{pruned}, 'json: not pruned');
+fails(['log', 'demo:/work/nosuch'], 'NOTFOUND', 4, qr/nosuch/);
+fails(['log', 'nosuch'], 'NOTFOUND', 4, qr/cowbox list/);
+fails(['log', 'demo', '--stat', '--patch'], 'INVALID', 2, qr/one of them/);
+fails(['log', 'demo', '-n', 'x'], 'INVALID', 2, qr/./);
+
+# ---- show ----
+my $shown = cow('show', 'demo@3');
+like($shown, qr/\Astep demo\@3 \(middle\)\nWho:   alice\n/, 'show: header');
+like($shown, qr/^-two\n\+TWO$/m, 'show: patch');
+is(cow('show', 'demo@middle'), $shown, 'show a checkpoint');
+is(cow('show', 'demo@-3'), $shown, 'show so many steps back');
+like(cow('show', 'demo'), qr/kv plan.*^# key plan: added$/ms, 'show the newest: a key');
+is(cow('show', 'demo@1:/work/a.txt'), "one\ntwo\nthree\n", 'a file as it was');
+is(cow('show', 'demo@4:/work'), "b.txt\nsrc/\n", 'a folder as it was');
+like(cow('show', 'demo@3', '--stat'), qr{ /work/a.txt \| 2 \+-\n 1 path changed, 1 line added, 1 line removed}, '--stat');
+like(cow('show', 'demo@3', '--name-only'), qr{\n\n/work/a.txt\n\z}, '--name-only');
+unlike(cow('show', 'demo@3', '/work/src'), qr/TWO/, 'limited to a path');
+like(cow('show', 'demo@0'), qr/\n    new\n/, 'step 0');
+is(json('show', 'demo@1:a.txt')->{content}, "one\ntwo\nthree\n", 'json: content');
+is(json('show', 'demo@3', '--patch')->{patch} =~ /\+TWO/ ? 1 : 0, 1, 'json: patch');
+is(json('show', 'demo@4:/work')->{entries}[0]{name}, 'b.txt', 'json: entries');
+fails(['show', 'demo@99'], 'NOTFOUND', 4, qr/cowbox log/);
+fails(['show', 'demo@1:/work/b.txt'], 'NOTFOUND', 4, qr/b\.txt/);
+fails(['show', 'demo@1:/work/a.txt', '--stat'], 'INVALID', 2, qr/no changes/);
+
+# ---- diff ----
+is(cow('diff', 'demo@0', 'demo', '--name-status'), "A\t/work/b.txt\nA\t/work/src\nA\t/work/src/main.c\nK\tplan\n", 'names with their kind');
+is(cow('diff', 'demo@0', 'demo', '--name-status', '--all', '/tmp'), "A\t/tmp/scratch\n", 'a path that names /tmp');
+like(cow('diff', 'demo@0', 'demo', '--name-only', '--all'), qr{^/tmp/scratch$}m, '--all');
+is(cow('diff', 'demo@0', 'demo', '/tmp', '--name-only'), "/tmp/scratch\n", '/tmp when named');
+is(cow('diff', 'demo@3', '--name-status'), "R\t/work/a.txt\t/work/b.txt\nK\tplan\n", 'from a step to the newest');
+is(cow('diff', 'demo@1', 'demo@3', '--name-only', '-z'), "/work/a.txt\0/work/src\0/work/src/main.c\0", 'NUL after names');
+is(cow('diff', 'demo'), "# key plan: added\n", 'a box alone: its last change');
+like(cow('diff', 'demo@3', 'demo@4'), qr/^rename from work\/a.txt\nrename to work\/b.txt$/m, 'a rename');
+like(cow('diff', 'demo@1', 'demo@3', '-U', '0'), qr/^\@\@ -2 \+2 \@\@\n-two\n\+TWO$/m, '-U 0');
+is(cow('diff', 'demo@3:a.txt', 'demo@1:a.txt', '--name-status'), "M\t/work/a.txt\n", 'one path of two states');
+is(cow('diff', 'demo@1', 'demo@3', 'src/main.c', 'a.txt', '--name-only'), "/work/a.txt\n/work/src/main.c\n", 'several paths');
+like(cowbox('diff', 'demo@4', 'demo@5')->{err}, qr/1 change in .* left out: --all/, 'left out, and said');
+is(cowbox('diff', 'demo@4', 'demo', '--exit-code')->{status}, 1, '--exit-code with differences');
+is(cowbox('diff', 'demo', 'demo', '--exit-code')->{status}, 0, '--exit-code without');
+my $d = json('diff', 'demo@1', 'demo', '--patch');
+is_deeply([map { "$_->{kind} " . ($_->{path} // $_->{key}) } @{$d->{changes}}],
+	['renamed /work/b.txt', 'added /work/src', 'added /work/src/main.c', 'key plan'], 'json: changes');
+is($d->{left_out}, 1, 'json: left out');
+is($d->{from}{step}, 1, 'json: from');
+is_deeply([@{$d->{changes}[0]}{qw(added removed binary modified)}], [1, 1, JSON::PP::false(), JSON::PP::true()], 'json: lines');
+like($d->{patch}, qr/\+TWO/, 'json: patch');
+cow('chmod', '600', 'demo:/work/b.txt');
+is(cow('diff', 'demo'), "# file /work/b.txt: attributes, mode 0644 to 0600\n", 'a mode git has no word for');
+fails(['diff', 'demo', 'nosuch'], 'NOTFOUND', 4, qr/cowbox list/);
+fails(['diff', 'demo@1', 'demo', '/work/nosuch'], 'NOTFOUND', 4, qr/nosuch.*demo\@1/);
+fails(['diff', 'demo@1:a.txt', 'demo:b.txt'], 'INVALID', 2, qr/same path/);
+fails(['diff', 'demo', '--stat', '--name-only'], 'INVALID', 2, qr/one of them/);
+fails(['diff', 'demo', '-z'], 'INVALID', 2, qr/--name-only/);
+
+# ---- restore, undo, redo ----
+like(cow('undo', 'demo'), qr/\Astep 8: took back step 7 \(chmod \/work\/b.txt\)\n\z/, 'undo says what');
+like(cow('redo', 'demo'), qr/\Astep 9: brought back step 7 \(chmod \/work\/b.txt\)\n\z/, 'redo says what');
+like(cow('undo', 'demo@4'), qr/took back step 4 \(rename \/work\/a.txt\)/, 'a middle step');
+is(cow('show', 'demo:/work'), "a.txt\nsrc/\n", 'and only that');
+like(cow('log', 'demo', '--oneline', '-n', '1'), qr/\A10 undo of step 4\n/, 'the log tells what was undone');
+like(cow('restore', 'demo@middle'), qr/\Astep 11: restored demo\@3 \(\d+ changes\)\n\z/, 'restore a checkpoint');
+is(cow('diff', 'demo@middle', 'demo', '--all'), '', 'and all is as it was');
+cow('write', 'demo:/work/a.txt', 'lost');
+like(cow('restore', 'demo@1:/work/a.txt'), qr/\Astep 13: restored demo\@1:\/work\/a.txt \(1 change\)\n/, 'restore a file');
+is(cow('show', 'demo:/work/a.txt'), "one\ntwo\nthree\n", 'as it was');
+is(cow('-q', 'restore', 'demo@0:/work/src'), '', 'restore what was not there removes it, quietly');
+is(cow('show', 'demo:/work'), "a.txt\n", 'gone');
+my $r = json('restore', 'demo@3');
+is($r->{step}, 15, 'json: step');
+is($r->{from_step}, 3, 'json: from');
+cow('new', 'other');
+cow('restore', 'demo:/work/a.txt', '--into', 'other');
+is(cow('show', 'other:/work/a.txt'), "one\nTWO\nthree\n", '--into another box');
+fails(['restore', 'demo'], 'INVALID', 2, qr/no older state/);
+fails(['restore', 'demo@77'], 'NOTFOUND', 4, qr/cowbox log/);
+fails(['restore', 'demo@3:/work/never'], 'NOTFOUND', 4, qr/neither/);
+my $u = json('undo', 'other');
+is_deeply([$u->{undone}[0]{target_step}, $u->{undone}[0]{change}{kind}], [1, 'restore'], 'json of undo');
+fails(['undo', 'other'], 'NOTHING', 1, qr/nothing to undo/);
+is(json('redo', 'other')->{redone}[0]{change}{step}, 1, 'json of redo');
+fails(['redo', 'other'], 'NOTHING', 1, qr/nothing to redo/);
+cow('write', 'other:/work/t', "$_") for 1 .. 3;
+is(scalar(() = cow('undo', 'other', '-n', '2') =~ /took back/g), 2, 'undo -n 2');
+is(cow('show', 'other:/work/t'), "1\n", 'two back');
+is(scalar(() = cow('redo', 'other', '-n', '2') =~ /brought back/g), 2, 'redo -n 2');
+is(cow('show', 'other:/work/t'), "3\n", 'and forth');
+like(cowbox('undo', 'other', '-n', '99')->{err}, qr/nothing more to undo after 4/, 'undo more than there is');
+fails(['undo', 'demo@3', '-n', '2'], 'INVALID', 2, qr/one of them/);
+fails(['undo', 'demo@0'], 'NOTHING', 1, qr/begins/);
+cow('new', 'mixed');
+cow('write', 'mixed:/work/f', $_) for qw(one two three);
+fails(['undo', 'mixed@2'], 'CONFLICT', 9, qr{/work/f.*cowbox diff mixed\@2 mixed.*cowbox restore mixed\@1:/PATH});
+
+cow('write', 'mixed:/work/f', 'three');
+is(cow('diff', 'mixed'), '', 'the same bytes again are no difference in a patch');
+is(cow('diff', 'mixed', '--name-status'), "T\t/work/f\n", 'but new times');
+cow('tag', 'add', 'mixed:/work/f', 'seen');
+is(cow('diff', 'mixed'), "# file /work/f: attributes\n", 'a tag is told behind the patch');
+
+# ---- blame ----
+cow('fork', 'demo', 'child', {notes => 1});
+cow('--who', 'bob', 'write', 'child:/work/a.txt', {in => "one\nTWO\nthree\nfour\n"});
+my $b = json('blame', 'child:a.txt');
+is_deeply([map { "$_->{box}\@$_->{step} $_->{who} $_->{text}" } @{$b->{lines}}],
+	['demo@1 tester one', 'demo@3 alice TWO', 'demo@1 tester three', 'child@1 bob four'], 'blame through a fork') or diag(explain($b));
+like(cow('blame', 'child:a.txt', '-L', '4'), qr/\A1 +write bob +\S+Z +4\) four\n\z/, 'one line');
+is(scalar(() = cow('blame', 'child:a.txt', '-L', '2,+2') =~ /\n/g), 2, '-L 2,+2');
+is(scalar(() = cow('blame', 'child:a.txt', '-L', '3,') =~ /\n/g), 2, '-L 3,');
+like(cow('blame', 'demo@3:a.txt'), qr/\A1 write tester.*one\n3 write alice.*TWO\n1 write tester.*three\n\z/, 'of an old state');
+fails(['blame', 'child:a.txt', '-L', '9'], 'NOTFOUND', 4, qr/only 4 lines/);
+fails(['blame', 'child:a.txt', '-L', '4,2'], 'INVALID', 2, qr/write lines as/);
+fails(['blame', 'child:/work'], 'ISDIR', 6, qr/not a file/);
+fails(['blame', 'child:/work/none'], 'NOTFOUND', 4, qr/none/);
+cow('write', 'demo:/work/empty', {in => ''});
+is(cow('blame', 'demo:/work/empty'), '', 'an empty file has no lines');
+cow('write', 'demo:/work/nonl', {in => "a\nb"});
+is(json('blame', 'demo:/work/nonl')->{lines}[1]{text}, 'b', 'no newline at the end');
+
+# ---- pruned steps ----
+cow('new', 'thin');
+cow('write', 'thin:/work/f', {in => join('', map { "$_\n" } 1 .. $_)}) for 1 .. 6;
+cow('prune', 'thin', '--keep', '2', '--yes', {notes => 1});
+like(cow('log', 'thin'), qr/-- steps before \d+ were pruned --/, 'a gap is said');
+ok(json('log', 'thin')->{pruned}, 'json: pruned');
+like(cow('blame', 'thin:/work/f'), qr/^pruned .* 1\) 1$/m, 'blame: lines of pruned steps');
+my $first = (grep { $_->{pruned_before} } @{json('log', 'thin')->{steps}})[0]{step};
+my $gap = cowbox('show', "thin\@$first");
+is($gap->{status}, 0, 'show a step behind a gap');
+like($gap->{out} . $gap->{err}, qr{pruned|/work/f}, 'and what it changed');
+
+done_testing();

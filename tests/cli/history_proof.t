@@ -1,0 +1,172 @@
+#!/usr/bin/perl
+# diff against `git diff --no-index` and patch(1), merge against `git merge-file`, blame against a replay of the steps written here, on random
+# texts; and several shells on one box, of which no acknowledged step may be lost.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+my $world = world();
+seed_random();
+
+# Few different lines, so that they repeat and move; sometimes no newline at the end.
+my @words = ('', 'a', 'b', '}', "\treturn 0;", 'x y', "\xc3\xa4", '-- ', '++', '@@ -1 +1 @@', '\\ No newline', 'diff --git', "cr\r");
+sub random_lines { return map { pick(@words) . (rand() < 0.5 ? int rand 10 : '') } 1 .. int rand 30 }
+sub text_of { my $text = join '', map { "$_\n" } @_; chop $text if @_ && rand() < 0.1; return $text }
+
+sub change {
+	my @lines = @_;
+	for (0 .. int rand 4) {
+		my $at = int rand(@lines + 1);
+		my $how = rand;
+		if ($how < 0.4) { splice @lines, $at, 0, map { pick(@words) } 0 .. int rand 3 }
+		elsif ($how < 0.7) { splice @lines, $at, int rand 4 }
+		elsif ($at < @lines) { $lines[$at] = pick(@words) . int rand 100 }
+	}
+	return @lines;
+}
+
+sub run_git { open my $f, '-|', 'git', '-c', 'core.quotepath=on', @_ or die; local $/; my $out = <$f>; close $f; return defined $out ? $out : '' }
+
+# ---- diff ----
+
+# Lines that stay and lines that change, whatever the hunks are called.
+sub counts { my ($patch) = @_; my ($body) = $patch =~ /^(\@\@.*)\z/ms; $body //= ''; return (scalar(() = $body =~ /^\+/mg), scalar(() = $body =~ /^-/mg)) }
+
+cow('new', 'texts');
+my ($longer, $wrong) = (0, 0);
+for my $round (1 .. 25 * soak()) {
+	my @old = random_lines();
+	my ($old, $new) = (text_of(@old), text_of(change(@old)));
+	my $context = pick(0, 1, 3, 3, 10);
+	cowbox('write', 'texts:/work/f', {in => $old});
+	my $from = JSON::PP->new->decode(cowbox('--json', 'log', 'texts', '-n', '1')->{out})->{steps}[0]{step};
+	cowbox('write', 'texts:/work/f', {in => $new});
+	my $ours = cowbox('diff', "texts\@$from", 'texts', '-U', $context)->{out};
+	spill('old', $old);
+	spill('new', $new);
+	my $theirs = run_git('diff', '--no-index', '--no-color', "-U$context", 'old', 'new');
+	my ($our_added, $our_removed) = counts($ours);
+	my ($their_added, $their_removed) = counts($theirs);
+	$wrong++, diag("round $round: $our_added+ $our_removed- against git's $their_added+ $their_removed-\n$ours$theirs")
+		if $our_added - $our_removed != $their_added - $their_removed || ($ours eq '') != ($theirs eq '');
+	$longer++ if $our_added > $their_added;
+	next if $ours eq '';
+	mkdir 'work';
+	spill('work/f', $old);
+	spill('ours.patch', $ours);
+	system("git apply -p1 --unidiff-zero --whitespace=nowarn ours.patch >git.log 2>&1") == 0 or $wrong++, diag("round $round: git apply: " . slurp('git.log') . $ours);
+	slurp('work/f') eq $new or $wrong++, diag("round $round: git apply gives another text\n$ours");
+	next if $context == 0; # patch(1) guesses where hunks without context go
+	spill('work/f', $old);
+	system('patch -p1 -s --no-backup-if-mismatch --binary -F0 <ours.patch >patch.log 2>&1') == 0 or $wrong++, diag("round $round: patch: " . slurp('patch.log') . $ours);
+	slurp('work/f') eq $new or $wrong++, diag("round $round: patch gives another text\n$ours");
+}
+is($wrong, 0, 'differences of random texts: as large as git says, and both git apply and patch make the new text of them');
+cmp_ok($longer, '<=', 25 * soak() / 10, 'and hardly ever longer than those of git');
+
+# ---- merge ----
+
+$wrong = 0;
+my ($clean, $open) = (0, 0);
+for my $round (1 .. 15 * soak()) {
+	my @base = map { "line $_" } 1 .. 5 + int rand 60;
+	my ($base, $ours, $theirs) = map { join '', map { "$_\n" } @$_ } \@base, [change(@base)], [change(@base)];
+	cowbox('new', "m$round");
+	cowbox('write', "m$round:/work/f", {in => $base});
+	cowbox('fork', "m$round", "t$round");
+	cowbox('write', "m$round:/work/f", {in => $ours});
+	cowbox('write', "t$round:/work/f", {in => $theirs});
+	spill($_->[0], $_->[1]) for ['base', $base], ['ours', $ours], ['theirs', $theirs];
+	my $merged = run_git('merge-file', '-p', '-q', 'ours', 'base', 'theirs');
+	my $conflicts = $? >> 8;
+	my $r = cowbox('merge', "t$round", '--into', "m$round");
+	if ($theirs eq $base) {
+		$r->{status} == 0 || $r->{status} == 1 or $wrong++;
+	} elsif ($conflicts == 0) {
+		$clean++;
+		my $got = cowbox('show', "m$round:/work/f")->{out};
+		$r->{status} == 0 && $got eq $merged or $wrong++, diag("round $round: git merges, we: $r->{err}$got---\n$merged--- of\n$base--- and\n$ours--- and\n$theirs");
+	} else {
+		$open++;
+		$r->{status} == 9 && $r->{out} =~ m{\Aconflict: /work/f: } or $wrong++, diag("round $round: git sees a conflict, we: $r->{status} $r->{err}\n$base---\n$ours---\n$theirs");
+		cowbox('merge', "t$round", '--into', "m$round", '--prefer', "t$round")->{status} == 0 or $wrong++;
+		cowbox('show', "m$round:/work/f")->{out} eq $theirs or $wrong++, diag("round $round: not the file that was preferred");
+	}
+	cowbox('delete', "$_$round", '--yes') for qw(m t);
+}
+is($wrong, 0, "merges of random texts are those of git merge-file ($clean clean, $open with conflicts)");
+
+# ---- blame ----
+
+# Another way to the same answer: every line carries a number of its own through splices that this test makes and knows, and lines are told
+# apart, so there is one answer only.
+$wrong = 0;
+my $serial = 0;
+for my $round (1 .. 5 * soak()) {
+	my $box = "b$round";
+	cowbox('new', $box);
+	my (@lines, $step) = ();
+	my $path = '/work/f';
+	for (1 .. 12) {
+		my @touched = @lines;
+		for (0 .. int rand 3) {
+			my $at = int rand(@touched + 1);
+			splice @touched, $at, int rand 3, map { {text => 'line ' . ++$serial, step => undef} } 0 .. int rand 3;
+		}
+		my $text = join '', map { "$_->{text}\n" } @touched;
+		if (rand() < 0.15 && @lines) {
+			my $to = $path eq '/work/f' ? '/work/g' : '/work/f';
+			cowbox('mv', "$box:$path", "$box:$to");
+			$path = $to;
+			$step++;
+		}
+		next if @touched == @lines && !grep { !defined $_->{step} } @touched;
+		cowbox('write', "$box:$path", {in => $text});
+		$step++;
+		$_->{step} //= $step for @touched;
+		@lines = @touched;
+	}
+	my $got = JSON::PP->new->decode(cowbox('--json', 'blame', "$box:$path")->{out})->{lines};
+	my $want = join "\n", map { "$_->{step} $_->{text}" } @lines;
+	my $have = join "\n", map { "$_->{step} $_->{text}" } @$got;
+	$have eq $want or $wrong++, diag("round $round: blame\n$have\nreplay\n$want");
+}
+is($wrong, 0, 'blame of random histories is that of a replay of the steps');
+
+# ---- several shells on one box ----
+
+cow('new', 'shared');
+my @children;
+for my $shell (1 .. 4) {
+	my $pid = fork;
+	if (!$pid) {
+		my @steps;
+		srand $shell;
+		for my $i (1 .. 12) {
+			my $r = cowbox('write', "shared:/work/$shell-$i", "$shell $i");
+			push @steps, "$shell-$i" if $r->{status} == 0;
+			my $read = pick(['log', 'shared', '--stat', '-n', '3'], ['diff', 'shared@0', 'shared', '--stat'], ['diff', 'shared'], ['show', 'shared']);
+			my $answer = cowbox('--json', @$read);
+			push @steps, "broken @$read: $answer->{err}" unless $answer->{status} == 0 && eval { JSON::PP->new->utf8->decode($answer->{out}) };
+			cowbox('undo', 'shared') if $shell == 4 && $i % 4 == 0;
+		}
+		spill("$world/steps-$shell", join "\n", @steps);
+		POSIX::_exit(0);
+	}
+	push @children, $pid;
+}
+waitpid $_, 0 for @children;
+my $steps = json('log', 'shared')->{steps};
+my %written = map { $_->{params} =~ m{/work/(.*)} ? ($1 => 1) : () } grep { $_->{kind} eq 'write' } @$steps;
+my @acknowledged = map { split /\n/, slurp("$world/steps-$_") } 1 .. 4;
+is(scalar(grep { /^broken/ } @acknowledged), 0, 'readers beside writers get whole answers') or diag(join "\n", grep { /^broken/ } @acknowledged);
+is_deeply([grep { !$written{$_} } grep { !/^broken/ } @acknowledged], [], 'every acknowledged write of four shells is in the log');
+is(scalar(@acknowledged), 48, 'and all were acknowledged');
+is_deeply([map { $_->{step} } @$steps], [reverse 0 .. $#$steps], 'no step is missing or twice');
+my $undone = grep { $_->{kind} eq 'undo' } @$steps;
+my $files = () = cow('show', 'shared:/work') =~ /\n/g;
+is($files, 48 - $undone, 'each undo took back one write');
+
+done_testing();

@@ -1,0 +1,90 @@
+#!/usr/bin/perl
+# stats, quota, retention, prune, gc, fsck, backup: each changes something and sees it there.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+my $world = world();
+fails(['stats'], 'NOTFOUND', 4, qr/no store.*cowbox new/);
+cow('new', 'demo');
+
+# stats
+my $before = json('stats');
+is($before->{boxes}, 1, 'one box');
+cow('write', 'demo:big', {in => 'x' x 200_000});
+cow('new', 'second');
+my $after = json('stats');
+is($after->{boxes}, 2, 'two boxes');
+is($after->{steps}, $before->{steps} + 2, 'a write, and the beginning of a box');
+is($after->{content_bytes}, $before->{content_bytes} + 200_000, 'bytes of the content');
+ok($after->{$_} >= 0, "stats: $_") for qw(nodes node_bytes contents segments segment_bytes database_bytes wal_bytes);
+like(cow('stats'), qr/^boxes +2$/m, 'stats as text');
+
+# quota
+my $q = json('quota', 'demo');
+is("$q->{quota_bytes} $q->{quota_files} $q->{quota_file_bytes} $q->{bytes}", '0 0 0 200000', 'no bounds at first');
+cow('quota', 'demo', '--bytes', '300k', '--files', '20');
+cow('quota', 'demo', '--file-bytes', '1M');
+$q = json('quota', 'demo');
+is("$q->{quota_bytes} $q->{quota_files} $q->{quota_file_bytes}", '307200 20 1048576', 'bounds are kept until named again');
+like(cow('quota', 'demo'), qr/^bytes +200000 of 307200$/m, 'as text');
+fails(['write', 'demo:more', 'y' x 110_000], 'QUOTA', 10, qr/may hold 307200 bytes/);
+like(cowbox('quota', 'demo', '--bytes', '10')->{err}, qr/holds more than that already/, 'a bound below what is there is said');
+cow('quota', 'demo', '--none');
+is(json('quota', 'demo')->{quota_bytes}, 0, 'lifted');
+cow('write', 'demo:more', 'y' x 110_000);
+fails(['quota', 'demo', '--none', '--files', '3'], 'INVALID', 2, qr/one of them/);
+fails(['quota', 'demo@1', '--files', '3'], 'INVALID', 2, qr{a box is wanted});
+fails(['quota', 'demo', '--bytes', 'lots'], 'INVALID', 2, qr/lots/);
+is(json('quota', 'second', '--files', '0')->{box}, 'second', 'setting answers in JSON');
+
+# retention and prune
+fails(['prune', 'demo', '--yes'], 'INVALID', 2, qr/nothing says.*retention/);
+is(cow('retention', 'demo'), "all steps are kept\n", 'everything at first');
+cow('retention', 'demo', '--steps', '3');
+cow('retention', 'demo', '--age', '0');
+is(json('retention', 'demo')->{keep_steps}, 3, 'kept');
+cow('write', 'demo:a', $_) for 1 .. 8;
+cow('checkpoint', 'save', 'demo@4', 'named');
+fails(['prune', 'demo'], 'INVALID', 2, qr/up to 6 of 10 steps of 'demo' would be lost.*--yes/);
+is(json('prune', 'demo', '--yes')->{pruned_steps}, 6, 'by retention');
+is(cow('cat', 'demo@named:a'), "2\n", 'a checkpoint stays');
+fails(['cat', 'demo@2:a'], 'STALE', 4, qr/pruned/);
+is(cow('prune', 'demo'), "0 steps pruned\n", 'nothing to lose needs no question');
+cow('retention', 'demo', '--all');
+is(json('retention', 'demo')->{keep_steps}, 0, 'all again');
+fails(['retention', 'demo', '--all', '--steps', '3'], 'INVALID', 2, qr/one of them/);
+is(json('prune', 'demo', '--keep-age', '1h', '--yes')->{pruned_steps}, 0, 'all are younger');
+
+# gc
+cow('rm', 'demo:big') if cowbox('help', 'rm')->{status} == 0;
+cow('delete', 'second', '--yes');
+my $gc = json('gc', '--vacuum');
+is($gc->{boxes_freed}, 1, 'the deleted box is gone');
+ok($gc->{vacuumed}, 'vacuumed');
+like(cow('gc'), qr/^0 bytes freed: 0 contents/, 'nothing more');
+
+# backup
+cow('backup', 'copy');
+is(cow('--store', 'copy', 'cat', 'demo:a'), "8\n", 'the copy is a store');
+fails(['backup', 'copy'], 'EXISTS', 5, qr/does not exist yet/);
+like(json('backup', 'copy2')->{folder}, qr{/folder/copy2$}, 'json: where it is');
+
+# fsck
+is(cow('fsck'), "the store is sound\n", 'sound');
+ok(json('fsck')->{sound}, 'json: sound');
+my $db = "$world/folder/copy/cowbox.db";
+SKIP: {
+	skip('no DBI for SQLite', 3) unless system("perl -MDBI -MDBD::SQLite -e1 2>/dev/null") == 0 || -x '/usr/bin/sqlite3';
+	my $sql = "UPDATE setting SET value='x'; UPDATE checkpoint SET seq=seq+1";
+	system('sqlite3', $db, $sql) == 0 or system('perl', '-MDBI', '-e', 'DBI->connect("dbi:SQLite:$ARGV[0]")->do($_) for split /;/, $ARGV[1]', $db, $sql);
+	my $r = cowbox('--store', 'copy', 'fsck');
+	is($r->{status}, 65, 'damage has an exit status of its own');
+	like($r->{out}, qr/demo.*\n.*complaints/, 'and is named');
+	my $j = JSON::PP->new->utf8->decode(cowbox('--json', '--store', 'copy', 'fsck')->{out});
+	ok(!$j->{sound} && @{$j->{complaints}} > 0, 'json: complaints');
+}
+
+done_testing();

@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+# `make install` into a folder of its own: everything is there and works from there; pkg-config finds it; man pages and completion are in place.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+my $world = world();
+my $root = root_of();
+# The variant under test may be without a shared library: the release build is what is installed.
+plan skip_all => 'only the release build is installed' if program() !~ m{/build/release/cowbox\z};
+delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)};
+my $r = shell("make -C '$root' -j2 VARIANT=release install DESTDIR='$world/dest' PREFIX=/opt/cowbox");
+is($r->{status}, 0, 'make install') or diag($r->{err}, $r->{out});
+my $at = "$world/dest/opt/cowbox";
+my @stray = grep { !m{\A\./opt/cowbox/(?:bin|lib|include|share)/} } split /\n/, `cd '$world/dest' && find . -type f`;
+is("@stray", '', 'nothing outside the prefix');
+is((stat "$at/bin/cowbox")[2] & 07777, 0755, 'the program');
+like(`'$at/bin/cowbox' --version`, qr/\Acowbox \d+\.\d+/, 'which runs');
+like(`COWBOX_STORE='$world/s' '$at/bin/cowbox' new demo 2>&1; COWBOX_STORE='$world/s' '$at/bin/cowbox' list`, qr/demo/, 'and works');
+
+my $table = json('help')->{commands};
+for my $page ('cowbox', map { "cowbox-$_->{name}" } @$table) {
+	ok(-s "$at/share/man/man1/$page.1", "$page.1");
+}
+like(`MANPATH='$at/share/man' man -P cat cowbox-write 2>&1`, qr/NAME.*EXAMPLE/s, 'man finds them') if `sh -c 'command -v man'`;
+is(slurp("$at/share/$_->[1]"), cow('completion', $_->[0]), "completion of $_->[0]")
+	for ['bash', 'bash-completion/completions/cowbox'], ['zsh', 'zsh/site-functions/_cowbox'], ['fish', 'fish/vendor_completions.d/cowbox.fish'];
+
+# A program of somebody else, with what pkg-config says.
+spill("$world/use.c", <<'END');
+#include <cowbox/cowbox.h>
+#include <cowbox/search.h>
+#include <cowbox/transfer.h>
+#include <stdio.h>
+int main(void)
+{
+	cb_store *s = 0;
+	cb_box *b = 0;
+	cb_error err;
+	if (cb_store_open(":memory:", 0, &s, &err) || cb_box_create(s, "demo", &b, &err)) return 1;
+	if (cb_write_file(b, "/work/a", "x", 1, 0, &err)) return 2;
+	puts(cb_version());
+	cb_box_close(b);
+	cb_store_close(s);
+	return 0;
+}
+END
+my $pc = "PKG_CONFIG_PATH='$at/lib/pkgconfig' PKG_CONFIG_SYSROOT_DIR='$world/dest' pkg-config";
+is(shell("$pc --modversion cowbox")->{out}, (cow('--version') =~ /cowbox (\S+)/)[0] . "\n", 'pkg-config: the version');
+for my $kind ('', '--static') {
+	my $how = $kind ? '-static' : '';
+	$r = shell("cc $how -o '$world/use' '$world/use.c' \$($pc --cflags --libs $kind cowbox)" . ($kind ? ' -lm -lpthread' : ''));
+	is($r->{status}, 0, "a program is built $kind") or diag($r->{err});
+	is(shell("LD_LIBRARY_PATH='$at/lib' '$world/use'")->{status}, 0, 'and runs');
+}
+done_testing();

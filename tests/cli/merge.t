@@ -1,0 +1,96 @@
+#!/usr/bin/perl
+# merge: clean, with conflicts, with preferences per path; what it says, its JSON, its errors.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+world();
+cow('new', 'demo');
+cow('write', "demo:/work/$_", '--parents', {in => "one\ntwo\nthree\n"}) for qw(a.txt b.txt dir/c.txt dir/d.txt);
+cow('fork', 'demo', 'try-1', {notes => 1});
+
+# ---- clean ----
+cow('write', 'try-1:/work/a.txt', {in => "ONE\ntwo\nthree\n"});
+cow('write', 'demo:/work/a.txt', {in => "one\ntwo\nTHREE\n"});
+like(cow('merge', 'try-1', '--into', 'demo', '--dry-run'), qr/\Atry-1\@1 merges into demo without open conflicts\n\z/, 'dry run');
+is(cow('show', 'demo:/work/a.txt'), "one\ntwo\nTHREE\n", 'which changes nothing');
+like(cow('merge', 'try-1', '--into', 'demo'), qr/\Astep 6: merged try-1\@1 into demo \(1 change\)\n\z/, 'clean merge');
+is(cow('show', 'demo:/work/a.txt'), "ONE\ntwo\nTHREE\n", 'lines of both');
+like(cow('log', 'demo', '--oneline', '-n', '1'), qr/\A6 merge of try-1\@1\n\z/, 'the log names the parent');
+like(cow('show', 'demo'), qr/^Merge: demo\@5 try-1\@1$/m, 'show names both');
+my $again = cowbox('merge', 'try-1', '--into', 'demo');
+is($again->{status}, 0, 'nothing to merge is no error');
+like($again->{err}, qr/\Acowbox: nothing to merge[^\n]*\n\z/, 'but said');
+
+# ---- conflicts ----
+for my $path (qw(a.txt b.txt dir/c.txt dir/d.txt)) {
+	cow('write', "try-1:/work/$path", 'theirs');
+	cow('write', "demo:/work/$path", 'ours');
+}
+cow('kv', 'set', 'try-1', 'plan', 'theirs');
+cow('kv', 'set', 'demo', 'plan', 'ours');
+my $before = cow('log', 'demo', '--oneline');
+my $r = cowbox('merge', 'try-1', '--into', 'demo');
+is($r->{status}, 9, 'conflicts: status');
+is($r->{out}, <<'END', 'conflicts are listed with reasons');
+conflict: key 'plan': changed on both sides
+conflict: /work/a.txt: changed on both sides
+conflict: /work/b.txt: changed on both sides
+conflict: /work/dir/c.txt: changed on both sides
+conflict: /work/dir/d.txt: changed on both sides
+END
+like($r->{err}, qr/\Acowbox: merging try-1 into demo: 5 conflicts, nothing was changed; .*--prefer try-1.*--prefer PATH=BOX\n\z/, 'one line');
+is(cow('log', 'demo', '--oneline'), $before, 'nothing happened');
+$r = cowbox('--json', 'merge', 'try-1', '--into', 'demo');
+is($r->{out}, '', 'json: nothing on standard output');
+my $e = JSON::PP->new->utf8->decode($r->{err})->{error};
+is_deeply([$e->{code}, $e->{exit}, scalar @{$e->{conflicts}}], ['CONFLICT', 9, 5], 'json: the error');
+is_deeply($e->{conflicts}[1], {path => '/work/a.txt', reason => 'changed on both sides'}, 'json: a conflict');
+
+# ---- preferences ----
+my @some = ('--prefer', '/work/dir=try-1', '--prefer', 'dir/d.txt=demo', '--prefer', '/work/a.txt=try-1');
+$r = cowbox('merge', 'try-1', '--into', 'demo', @some);
+is($r->{status}, 9, 'some are still open');
+is(scalar(() = $r->{out} =~ /^conflict: /mg), 2, 'and only those are listed');
+my $m = json('merge', 'try-1', '--into', 'demo', @some, '--prefer', 'demo', '--dry-run');
+is_deeply({map { $_->{path} => $_->{preferred} } @{$m->{resolved}}},
+	{"key 'plan'" => 'demo', '/work/a.txt' => 'try-1', '/work/b.txt' => 'demo', '/work/dir/c.txt' => 'try-1', '/work/dir/d.txt' => 'demo'},
+	'json: the longest path counts');
+is($m->{step}, 0, 'json: a dry run makes no step');
+$m = json('merge', 'try-1', '--into', 'demo', @some, '--prefer', 'demo');
+is($m->{change_count}, 2, 'json: changes');
+is_deeply([map { cow('show', "demo:/work/$_") } qw(a.txt b.txt dir/c.txt dir/d.txt)], ["theirs\n", "ours\n", "theirs\n", "ours\n"], 'as preferred');
+is(cow('diff', 'demo@-1', '--name-only'), "/work/a.txt\n/work/dir/c.txt\n", 'the merge as a difference');
+like(cow('undo', 'demo'), qr/took back step \d+ \(merge try-1\)/, 'a merge is undone as one');
+
+# ---- deleted here, changed there ----
+cow('fork', 'demo', 'try-2', {notes => 1});
+cow('rm', 'try-2:/work/b.txt');
+cow('write', 'demo:/work/b.txt', 'again');
+$r = cowbox('merge', 'try-2', '--into', 'demo');
+like($r->{out}, qr{\Aconflict: /work/b.txt: [^\n]*(deleted|changed)[^\n]*\n\z}, 'deleted on one side');
+cow('merge', 'try-2', '--into', 'demo', '--prefer', 'try-2');
+fails(['show', 'demo:/work/b.txt'], 'NOTFOUND', 4, qr/b\.txt/);
+
+# ---- errors ----
+fails(['merge', 'demo', '--into', 'demo'], 'INVALID', 2, qr/into itself/);
+fails(['merge', 'try-1', '--into', 'try-1'], 'INVALID', 2, qr/cowbox merge try-1 --into demo/);
+fails(['merge', 'try-1', '--into', 'demo', '--prefer', 'nobody'], 'INVALID', 2, qr/write try-1 or demo/);
+fails(['merge', 'try-1', '--into', 'demo', '--prefer', '/work=nobody'], 'INVALID', 2, qr/write try-1 or demo/);
+fails(['merge', 'try-1', '--into', 'demo@2'], 'INVALID', 2, qr/./);
+fails(['merge', 'nosuch', '--into', 'demo'], 'NOTFOUND', 4, qr/cowbox list/);
+fails(['merge'], 'INVALID', 2, qr/FROM/);
+cow('new', 'stranger');
+fails(['merge', 'stranger', '--into', 'demo'], 'INVALID', 2, qr/common past/);
+
+# A name that drives a terminal, in a conflict.
+cow('write', "demo:/work/x\e[31m\n", 'base');
+cow('fork', 'demo', 'try-3', {notes => 1});
+cow('write', "try-3:/work/x\e[31m\n", 'theirs');
+cow('write', "demo:/work/x\e[31m\n", 'ours');
+like(pty('cowbox --no-pager merge try-3 --into demo'), qr/x\\x1b\[31m\\n: changed on both sides/, 'escaped on a terminal');
+like(cowbox('merge', 'try-3', '--into', 'demo')->{out}, qr{/work/x\e\[31m\n: changed}, 'as it is in a pipe');
+
+done_testing();

@@ -1,0 +1,65 @@
+#!/usr/bin/perl
+# pack and unpack: there and back, with and without history; damage; names; terminals.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+world();
+cow('new', 'demo');
+cow('write', 'demo:/work/a.txt', 'one');
+cow('write', 'demo:/work/a.txt', 'two');
+
+script_ok('cowbox pack demo > demo.cbx', 'pack to standard output');
+ok(-s 'demo.cbx', 'the pack is there');
+like(cow('unpack', 'demo.cbx', 'copy'), qr/^copy: 2 steps/, 'unpack under another name');
+is(cow('cat', 'copy:/work/a.txt'), "two\n", 'the newest state');
+is(cow('cat', 'copy@1:/work/a.txt'), "one\n", 'an older one');
+
+my $p = json('pack', 'demo', '-o', 'again.cbx');
+is($p->{file}, 'again.cbx', 'json: file');
+is($p->{steps}, 2, 'json: steps, as of info');
+is($p->{packed_bytes}, -s 'again.cbx', 'json: packed_bytes');
+ok($p->{history}, 'json: history');
+fails(['pack', 'demo', '-o', 'again.cbx'], 'EXISTS', 5, qr/--force/);
+cow('pack', 'demo', '-o', 'again.cbx', '--force');
+is_deeply([glob 'again.cbx*'], ['again.cbx'], 'nothing is left beside the pack');
+
+json('pack', 'demo@1', '--no-history', '-o', 'old.cbx');
+my $u = json('unpack', 'old.cbx', 'old');
+is($u->{name}, 'old', 'json: name');
+is($u->{steps}, 0, 'no steps without history');
+is(cow('cat', 'old:/work/a.txt'), "one\n", 'a state without history');
+
+script_ok('cowbox pack demo | cowbox unpack - piped', 'through a pipe');
+is(cow('cat', 'piped:/work/a.txt'), "two\n", 'what came through the pipe');
+
+fails(['unpack', 'demo.cbx'], 'EXISTS', 5, qr/another name/);
+fails(['unpack', 'demo.cbx', 'demo'], 'EXISTS', 5, qr/another name/);
+fails(['unpack', 'nosuch.cbx'], 'NOTFOUND', 4, qr/nosuch/);
+fails(['unpack', 'demo.cbx', '-x'], 'INVALID', 2, qr/./);
+fails(['pack', 'nosuch', '-o', 'x.cbx'], 'NOTFOUND', 4, qr/cowbox list/);
+is(-e 'x.cbx', undef, 'a pack that failed leaves no file');
+
+my $bytes = slurp('demo.cbx');
+for my $cut (0, 10, length($bytes) / 2, length($bytes) - 1) {
+	spill('cut.cbx', substr $bytes, 0, $cut);
+	fails(['unpack', 'cut.cbx', 'bad'], 'CORRUPT', 65, qr/pack/);
+}
+for (1 .. 20) {
+	my $at = int rand length $bytes;
+	my $damaged = $bytes;
+	substr($damaged, $at, 1) ^= chr(1 << int rand 8);
+	spill('damaged.cbx', $damaged);
+	my $r = cowbox('unpack', 'damaged.cbx', 'bad');
+	is($r->{status}, 65, "a flipped bit in byte $at is refused");
+}
+fails(['cat', 'bad:/work/a.txt'], 'NOTFOUND', 4, qr/bad/);
+
+like(pty('cowbox pack demo'), qr/terminal.*-o/s, 'no pack to a terminal');
+$ENV{COWBOX_STORE} .= '-new';
+cow('unpack', 'demo.cbx');
+is(cow('cat', 'demo:/work/a.txt'), "two\n", 'into a store that was not there, under its own name');
+
+done_testing();

@@ -1,0 +1,40 @@
+#!/usr/bin/perl
+# write and append: content from a text, standard input, a file; versions; missing folders.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Kit;
+
+world();
+cow('new', 'demo');
+
+cow('write', 'demo:/work/a.txt', 'hello');
+is(cow('cat', 'demo:/work/a.txt'), "hello\n", 'a text is a line');
+cow('write', 'demo:/work/a.txt', '--exact', 'hello');
+is(cow('cat', 'demo:/work/a.txt'), 'hello', 'an exact text has no newline');
+cow('write', 'demo:a.txt', {in => "x\0y\xff"});
+is(cow('cat', 'demo:a.txt'), "x\0y\xff", 'bytes from standard input');
+spill('host.txt', 'from the host');
+cow('write', 'demo:a.txt', '--file', 'host.txt');
+is(cow('cat', 'demo:a.txt'), 'from the host', 'content of a file');
+cow('append', 'demo:a.txt', ' and more');
+is(cow('cat', 'demo:a.txt'), "from the host and more\n", 'append');
+
+my $w = json('write', 'demo:b.txt', 'one');
+is($w->{path}, '/work/b.txt', 'json: path');
+is($w->{size}, 4, 'json: size');
+is($w->{step}, json('info', 'demo')->{steps}, 'json: step');
+fails(['write', 'demo:b.txt', 'two', '--expected-version', 1, '--new'], 'INVALID', 2, qr/one of them/);
+fails(['write', 'demo:b.txt', 'two', '--expected-version', $w->{version} + 1], 'VERSION', 9, qr/version/);
+fails(['write', 'demo:b.txt', 'two', '--new'], 'VERSION', 9, qr/./);
+cow('write', 'demo:b.txt', 'two', '--expected-version', $w->{version});
+
+fails(['write', 'demo:no/such/c.txt', 'x'], 'NOTFOUND', 4, qr/--parents/);
+cow('write', 'demo:no/such/c.txt', 'x', '--parents');
+fails(['write', 'demo@0:a.txt', 'x'], 'READONLY', 77, qr/cowbox fork/);
+fails(['write', 'nosuch:a.txt', 'x'], 'NOTFOUND', 4, qr/cowbox list/);
+fails(['write', 'demo:/etc/passwd', 'x', '--parents'], 'RESERVED', 2, qr/etc/);
+fails(['write'], 'INVALID', 2, qr/PATH.*cowbox help write/);
+
+done_testing();
