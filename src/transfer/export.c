@@ -11,7 +11,6 @@
 #include <cowbox/transfer.h>
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/io.h"
@@ -20,11 +19,10 @@
 #include "host/host.h"
 #include "transfer/ignore.h"
 #include "transfer/inode_map.h"
+#include "transfer/watch.h"
 
 enum {
 	BLOCK_BYTES = LIMIT_CONTENT_BYTES,
-	PROGRESS_ENTRIES = 64,
-	PROGRESS_BYTES = 1 << 20,
 };
 
 /* A file with several names that was written: where. */
@@ -55,28 +53,12 @@ typedef struct exporting {
 
 /* ---- telling the caller ---- */
 
-static void note(const exporting *x, const char *path, const char *format, ...) ATTR_PRINTF(3, 4);
-static void note(const exporting *x, const char *path, const char *format, ...)
-{
-	const cb_transfer_watch *w = &x->options->watch;
-	char text[256];
-	if (!w->note) return;
-	va_list args;
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	w->note(w->context, *path ? path : ".", text);
-}
-
 static cb_code progress(exporting *x, const char *path, uint64_t bytes, cb_error *err)
 {
-	const cb_transfer_watch *w = &x->options->watch;
-	x->since_progress += bytes + PROGRESS_BYTES / PROGRESS_ENTRIES;
-	if (!w->progress || x->since_progress < PROGRESS_BYTES) return CB_OK;
-	x->since_progress = 0;
 	cb_progress p = {.path = path, .files = x->count.files, .bytes = x->count.bytes};
-	return w->progress(w->context, &p) ? CB_OK
-	                                   : cb_err_set(err, CB_INTERRUPTED, "the export was interrupted: it is not complete");
+	return watch_go_on(&x->options->watch, &x->since_progress, bytes, &p)
+	               ? CB_OK
+	               : cb_err_set(err, CB_INTERRUPTED, "the export was interrupted: it is not complete");
 }
 
 /* ---- attributes ---- */
@@ -96,7 +78,7 @@ static cb_code put_attribute(void *context, span key_bytes, span value, cb_error
 	memcpy(name, parts.name.bytes, parts.name.size);
 	name[parts.name.size] = 0;
 	if (strncmp(name, "user.", 5) != 0) {
-		note(a->x, a->path, "attribute '%s' left out: not user.*", name);
+		watch_note(&a->x->options->watch, a->path, "attribute '%s' left out: not user.*", name);
 		return CB_OK;
 	}
 	AUTO_FREE char *bytes = NULL;
@@ -104,7 +86,7 @@ static cb_code put_attribute(void *context, span key_bytes, span value, cb_error
 	cb_error refused;
 	CB_TRY(value_load(a->x->b->cs, a->x->b->txn, value, &bytes, &size, err));
 	if (host_xattr_set(a->fd, name, span_make(bytes, size), &refused) != CB_OK)
-		note(a->x, a->path, "attribute left out: %s", refused.message);
+		watch_note(&a->x->options->watch, a->path, "attribute left out: %s", refused.message);
 	return CB_OK;
 }
 
@@ -115,7 +97,7 @@ static cb_code put_attributes(const exporting *x, const char *path, const record
 	uint32_t mode = r->mode;
 	CB_TRY(inode_keys(x->v, r->ino, KIND_ATTR, put_attribute, &a, err));
 	if (!x->options->setid && (mode & 06000)) {
-		note(x, path, "dropped:%s%s", mode & 04000 ? " setuid" : "", mode & 02000 ? " setgid" : "");
+		watch_note(&x->options->watch, path, "dropped:%s%s", mode & 04000 ? " setuid" : "", mode & 02000 ? " setgid" : "");
 		mode &= 01777;
 	}
 	CB_TRY(host_mode_set(fd, mode, err));
@@ -187,7 +169,7 @@ static cb_code put_link(exporting *x, const char *path, const char *name, const 
 	cb_code code = host_parent_open(x->root.fd, (const char *)x->paths.bytes + w->path_at, HOST_XDEV, &from_dir, &from, err);
 	if (code == CB_OK) code = host_link_make(from_dir, from, &w->stat, dir, name, x->options->overwrite, err);
 	if (code == CB_MLINK || code == CB_UNSUPPORTED || code == CB_DENIED) {
-		note(x, path, "a copy and not a hard link: the host refuses one");
+		watch_note(&x->options->watch, path, "a copy and not a hard link: the host refuses one");
 		return CB_OK;
 	}
 	*done = code == CB_OK;

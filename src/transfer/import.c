@@ -11,31 +11,16 @@
 #include "transfer/import_impl.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "transfer/folder.h"
 
 enum {
-	PROGRESS_ENTRIES = 64,
-	PROGRESS_BYTES = 1 << 20,
 	NAME_SHOWN_BYTES = 200,
 	ROUNDS = 3, /* of an import into a box that others write to, when what it brought must be told apart */
 };
 
 /* ---- telling the caller ---- */
-
-void import_note(const importing *im, const char *path, const char *format, ...)
-{
-	const cb_transfer_watch *w = &im->options->watch;
-	char text[256];
-	if (!w->note) return;
-	va_list args;
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	w->note(w->context, *path ? path : ".", text);
-}
 
 const char *import_name(const char *path)
 {
@@ -45,21 +30,18 @@ const char *import_name(const char *path)
 
 cb_code import_progress(importing *im, const char *path, uint64_t bytes, cb_error *err)
 {
-	const cb_transfer_watch *w = &im->options->watch;
-	im->since_progress += bytes + PROGRESS_BYTES / PROGRESS_ENTRIES;
-	if (!w->progress || im->since_progress < PROGRESS_BYTES) return CB_OK;
-	im->since_progress = 0;
 	cb_progress p = {.path = path, .files = im->count.files + im->count.unchanged, .bytes = im->count.bytes};
-	return w->progress(w->context, &p) ? CB_OK
-	                                   : cb_err_set(err, CB_INTERRUPTED, "the import was interrupted: nothing was changed");
+	return watch_go_on(&im->options->watch, &im->since_progress, bytes, &p)
+	               ? CB_OK
+	               : cb_err_set(err, CB_INTERRUPTED, "the import was interrupted: nothing was changed");
 }
 
 uint32_t import_mode(const importing *im, const char *path, const host_stat *stat)
 {
 	uint32_t keep = stat->type == HOST_DIR ? 01777 : 0777, dropped = stat->mode & ~keep & 07777;
 	if (dropped)
-		import_note(im, path, "dropped:%s%s%s", dropped & 04000 ? " setuid" : "", dropped & 02000 ? " setgid" : "",
-		            dropped & 01000 ? " sticky" : "");
+		watch_note(&im->options->watch, path, "dropped:%s%s%s", dropped & 04000 ? " setuid" : "",
+		           dropped & 02000 ? " setgid" : "", dropped & 01000 ? " sticky" : "");
 	return stat->mode & keep;
 }
 

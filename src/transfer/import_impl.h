@@ -9,6 +9,7 @@
 #include "transfer/ignore.h"
 #include "transfer/import_cache.h"
 #include "transfer/inode_map.h"
+#include "transfer/watch.h"
 
 enum { IMPORT_BLOCK = LIMIT_CONTENT_BYTES };
 
@@ -75,7 +76,6 @@ cb_code import_base_set(cb_box *b, uint64_t seq, const import_only *only, size_t
 
 /* ---- import.c ---- */
 
-void import_note(const importing *im, const char *path, const char *format, ...) ATTR_PRINTF(3, 4);
 /* The path, or the end of one that would fill a message. */
 const char *import_name(const char *path);
 /* After work worth `bytes`; CB_INTERRUPTED when the caller says so. */
