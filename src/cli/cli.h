@@ -75,10 +75,8 @@ typedef struct cli_operand {
 } cli_operand;
 
 enum {
-	CLI_CREATES = 1,  /* makes the store when it is not there */
-	CLI_PAGED = 2,    /* through the pager on a terminal */
-	CLI_NO_STORE = 4, /* works without a store */
-	CLI_HIDDEN = 8,   /* not in lists of commands */
+	CLI_CREATES = 1, /* makes the store when it is not there */
+	CLI_PAGED = 2,   /* through the pager on a terminal */
 };
 
 typedef struct cli_command cli_command;
@@ -200,7 +198,7 @@ cb_code cli_config_get(cli *c, cb_box *box, const char *name, const char **out, 
 /* The user's file: $COWBOX_CONFIG, else $XDG_CONFIG_HOME/cowbox/config, else ~/.config/cowbox/config; free() it. NULL when there is none
  * to be. */
 char *cli_config_path(void);
-/* value NULL: only in the file of the user, without the default; CB_NOTFOUND. */
+/* In the user's file only, without the default; CB_NOTFOUND. */
 cb_code cli_config_user_get(cli *c, const char *name, const char **out, cb_error *err);
 cb_code cli_config_user_set(cli *c, const char *name, const char *value,
                             cb_error *err); /* NULL removes; the rest of the file stays */

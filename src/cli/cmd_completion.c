@@ -107,6 +107,5 @@ const cli_command cmd_completion = {
 	.operands = (const cli_operand[]){{CLI_WORD, "SHELL", false, false, "bash, zsh or fish"}, {0}},
 	.examples = (const char *const[]){"cowbox completion bash", NULL},
 	.json = "shell     bash, zsh or fish\nscript    the script",
-	.flags = CLI_NO_STORE,
 	.run = run_completion,
 };

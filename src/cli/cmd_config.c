@@ -166,7 +166,6 @@ static const cli_command config_list = {
 	.options = options,
 	.examples = (const char *const[]){"cowbox config list", "cowbox config list --for demo", NULL},
 	.json = "file    the user's file\nkeys    for each: key, value, source (box, user or default), default, per_box, help",
-	.flags = CLI_NO_STORE,
 	.run = run_list,
 };
 
@@ -177,7 +176,6 @@ static const cli_command config_get = {
 	.options = options,
 	.examples = (const char *const[]){"cowbox config get diff.context", NULL},
 	.json = key_json,
-	.flags = CLI_NO_STORE,
 	.run = run_get,
 };
 
@@ -191,7 +189,6 @@ static const cli_command config_set = {
 	.examples =
 		(const char *const[]){"cowbox config set diff.context 5", "cowbox config set checkpoint.every 20 --for demo", NULL},
 	.json = key_json,
-	.flags = CLI_NO_STORE,
 	.run = run_set,
 };
 
@@ -202,7 +199,6 @@ static const cli_command config_unset = {
 	.options = options,
 	.examples = (const char *const[]){"cowbox config unset diff.context", NULL},
 	.json = key_json,
-	.flags = CLI_NO_STORE,
 	.run = run_unset,
 };
 

@@ -434,6 +434,5 @@ const cli_command cmd_doctor = {
 	.json = "version   of cowbox\n"
 		"checks    for each: name, status (ok, warn, fail), what, fix\n"
 		"works     whether the store works",
-	.flags = CLI_NO_STORE,
 	.run = run_doctor,
 };

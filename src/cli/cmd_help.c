@@ -51,6 +51,5 @@ const cli_command cmd_help = {
 	.json = "commands    all of them, each as below\n"
 		"name parent group summary usage operands options examples json subcommands    of one command\n"
 		"exit_codes  of 'exit-codes': code, exit, text of each",
-	.flags = CLI_NO_STORE,
 	.run = run_help,
 };

@@ -157,8 +157,7 @@ static cb_code complete_noun(completing *k, cli_noun noun, const char *word, cb_
 		CB_TRY(cli_open(k->c, NULL, CLI_BOX, &box, NULL, err));
 		return cb_checkpoint_list(box, offer_checkpoint, k, err);
 	case CLI_COMMAND:
-		for (const cli_command *const *m = cli_commands; *m; m++)
-			if (!((*m)->flags & CLI_HIDDEN)) offer(k, (*m)->name, "", (*m)->summary);
+		for (const cli_command *const *m = cli_commands; *m; m++) offer(k, (*m)->name, "", (*m)->summary);
 		return CB_OK;
 	}
 	return CB_OK;

@@ -149,13 +149,7 @@ cb_code cli_config_check(const cli_config_key *key, const char *value, cb_error 
 	if (strchr(value, '\n')) return cb_err_set(err, CB_INVALID, "%s: a value is one line", key->name);
 	if (key->kind == CLI_COUNT && cli_parse_count(value, &number, err) != CB_OK)
 		return cb_err_wrap(err, CB_INVALID, "%s", key->name);
-	if (key->kind != CLI_CHOICE) return CB_OK;
-	size_t size = strlen(value);
-	for (const char *at = key->value; *at;) {
-		size_t n = strcspn(at, "|");
-		if (n == size && memcmp(at, value, n) == 0) return CB_OK;
-		at += n + (at[n] == '|');
-	}
+	if (key->kind != CLI_CHOICE || choice_has(key->value, value)) return CB_OK;
 	return cb_err_set(err, CB_INVALID, "%s: '%.64s' is none of %s", key->name, value, key->value);
 }
 

@@ -7,7 +7,6 @@
 enum {
 	CLI_OUT_BYTES = 64 << 10,   /* standard output is written in pieces of this size */
 	CLI_BOXES_MAX = 64,         /* open at once by one command */
-	CLI_KEPT_MAX = 4096,        /* things freed at the end */
 	CLI_HINT_MAX = 256,         /* of one error */
 	CLI_NOTES_BYTES = 4 << 20,  /* notes kept for --json */
 	CLI_CONFIG_BYTES = 1 << 20, /* the user's configuration file */
@@ -86,6 +85,8 @@ cb_code parse_call(const cli_command *command, cli_words words, int64_t now_ns, 
 void call_done(cli_call *call);
 /* The command the words begin with; *out_rest are the words after its name. parent: NULL or the command above a subcommand. */
 cb_code parse_command(cli_words words, const cli_command **out, const cli_command **out_parent, cli_words *out_rest, cb_error *err);
+/* Is the text one of the words that '|' parts? */
+bool choice_has(const char *choices, const char *text);
 size_t option_count(const cli_command *command);
 size_t operand_count(const cli_command *command);
 

@@ -19,8 +19,7 @@ void help_summary(cli *c)
 		json_writer *w = cli_json(c);
 		json_object_begin(w);
 		json_member_array(w, "commands");
-		for (const cli_command *const *k = cli_commands; *k; k++)
-			if (!((*k)->flags & CLI_HIDDEN)) help_command_json(w, *k, NULL);
+		for (const cli_command *const *k = cli_commands; *k; k++) help_command_json(w, *k, NULL);
 		json_array_end(w);
 		json_object_end(w);
 		return;
@@ -32,8 +31,7 @@ void help_summary(cli *c)
 		cli_print(c, "\n");
 		heading(c, cli_groups[g]);
 		for (const cli_command *const *k = cli_commands; *k; k++)
-			if (!((*k)->flags & CLI_HIDDEN) && strcmp((*k)->group, cli_groups[g]) == 0)
-				cli_print(c, "  %-11s %s\n", (*k)->name, (*k)->summary);
+			if (strcmp((*k)->group, cli_groups[g]) == 0) cli_print(c, "  %-11s %s\n", (*k)->name, (*k)->summary);
 	}
 	cli_print(c, "\n'cowbox help COMMAND' shows its options and examples; 'cowbox help exit-codes' what the statuses mean.\n");
 }

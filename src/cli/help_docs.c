@@ -84,8 +84,7 @@ cb_code help_markdown(cli *c, cb_error *err)
 	for (size_t g = 0; cli_groups[g]; g++) {
 		cli_print(c, "## %s\n\n", cli_groups[g]);
 		for (const cli_command *const *k = cli_commands; *k; k++)
-			if (!((*k)->flags & CLI_HIDDEN) && strcmp((*k)->group, cli_groups[g]) == 0)
-				CB_TRY(markdown_command(c, *k, NULL, err));
+			if (strcmp((*k)->group, cli_groups[g]) == 0) CB_TRY(markdown_command(c, *k, NULL, err));
 	}
 	cli_print(c, "## Configuration keys\n\n| key | value | default | per box | |\n|---|---|---|---|---|\n");
 	for (const cli_config_key *k = cli_config_keys; k->name; k++) {
@@ -274,7 +273,7 @@ void help_man_index(cli *c)
 	for (size_t g = 0; cli_groups[g]; g++) {
 		cli_print(c, "\n.SS %s", cli_groups[g]);
 		for (const cli_command *const *k = cli_commands; *k; k++) {
-			if ((*k)->flags & CLI_HIDDEN || strcmp((*k)->group, cli_groups[g]) != 0) continue;
+			if (strcmp((*k)->group, cli_groups[g]) != 0) continue;
 			cli_print(c, "\n.TP\n.BR cowbox\\-%s (1)\n", (*k)->name);
 			roff(c, (*k)->summary);
 			cli_print(c, ".");

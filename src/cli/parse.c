@@ -102,7 +102,7 @@ static cb_code unknown_option(const cli_command *command, const char *word, cb_e
 	return cb_err_set(err, CB_INVALID, "unknown option '%.*s'", (int)size, word);
 }
 
-static bool is_choice(const char *choices, const char *text)
+bool choice_has(const char *choices, const char *text)
 {
 	size_t size = strlen(text);
 	for (const char *at = choices; *at;) {
@@ -139,7 +139,7 @@ static cb_code value_set(const cli_option *o, const char *text, int64_t now_ns, 
 		code = cli_parse_moment(text, now_ns, &v->moment, err);
 		break;
 	case CLI_CHOICE:
-		if (!is_choice(o->value, text)) code = cb_err_set(err, CB_INVALID, "'%s' is none of %s", text, o->value);
+		if (!choice_has(o->value, text)) code = cb_err_set(err, CB_INVALID, "'%s' is none of %s", text, o->value);
 		break;
 	}
 	if (code != CB_OK) return cb_err_wrap(err, code, "--%s", o->name);
@@ -303,8 +303,7 @@ static cb_code no_command(const char *name, cb_error *err)
 {
 	const char *best = NULL;
 	size_t best_distance = 3;
-	for (const cli_command *const *c = cli_commands; *c; c++)
-		if (!((*c)->flags & CLI_HIDDEN)) nearest(name, (*c)->name, &best, &best_distance);
+	for (const cli_command *const *c = cli_commands; *c; c++) nearest(name, (*c)->name, &best, &best_distance);
 	if (best) return cb_err_set(err, CB_INVALID, "no command '%.64s': did you mean '%s'?", name, best);
 	return cb_err_set(err, CB_INVALID, "no command '%.64s': see 'cowbox help'", name);
 }
