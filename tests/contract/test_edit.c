@@ -1,24 +1,7 @@
 /* test_edit.c: cb_edit: exact text, counts, messages that help, versions, all or nothing; against a model at random. */
 #include "base/buf.h"
 #include "base/limits.h"
-#include "harness/boxes.h"
-
-static cb_store *s;
-static cb_box *b;
-static cb_error err;
-
-static void begin(bool memory)
-{
-	s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-}
-
-static void end(void)
-{
-	test_store_sound(s);
-	cb_box_close(b);
-	cb_store_close(s);
-}
+#include "harness/demo_box.h"
 
 static cb_code edit(const char *path, const char *old_text, const char *new_text, const cb_edit_options *o, uint64_t *out)
 {

@@ -1,23 +1,6 @@
 /* test_files.c: files, folders, links, attributes, key-values, open files and limits on the public API, on disk and in memory. */
 #include "box/box.h"
-#include "harness/boxes.h"
-
-static cb_store *s;
-static cb_box *b;
-static cb_error err;
-
-static void begin(bool memory)
-{
-	s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-}
-
-static void end(void)
-{
-	test_store_sound(s);
-	cb_box_close(b);
-	cb_store_close(s);
-}
+#include "harness/demo_box.h"
 
 static cb_stat_info stat_of(const char *path)
 {

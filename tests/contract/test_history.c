@@ -1,26 +1,9 @@
 /* test_history.c: log, diff, restore, merge cases, blame, prune, checkpoints, addresses on the public API, on disk and in memory. */
 #include "base/buf.h"
-#include "harness/boxes.h"
+#include "harness/demo_box.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
-
-static cb_store *s;
-static cb_box *b;
-static cb_error err;
-
-static void begin(bool memory)
-{
-	s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-}
-
-static void end(void)
-{
-	test_store_sound(s);
-	cb_box_close(b);
-	cb_store_close(s);
-}
 
 static cb_code print_step(void *context, const cb_step *step, cb_error *e)
 {

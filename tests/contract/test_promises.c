@@ -8,24 +8,8 @@
 #include <sys/wait.h>
 
 #include "box/box.h"
+#include "harness/demo_box.h"
 #include "store/fault.h"
-
-static cb_store *s;
-static cb_box *b;
-static cb_error err;
-
-static void begin(bool memory)
-{
-	s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-}
-
-static void end(void)
-{
-	test_store_sound(s);
-	cb_box_close(b);
-	cb_store_close(s);
-}
 
 static cb_store_stats stats(void)
 {

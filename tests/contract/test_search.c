@@ -3,25 +3,9 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
-#include "harness/boxes.h"
+#include "harness/demo_box.h"
 
-static cb_store *s;
-static cb_box *b;
-static cb_error err;
 static cb_grep_count count;
-
-static void begin(bool memory)
-{
-	s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-}
-
-static void end(void)
-{
-	test_store_sound(s);
-	cb_box_close(b);
-	cb_store_close(s);
-}
 
 /* "path:12:text" per match, "path-12-text" per context, "path" for a bare visit; matches as [start,end). */
 static cb_code print_line(void *context, const cb_grep_line *l, cb_error *e)
