@@ -69,6 +69,8 @@ struct tree_cursor {
 	source sources[SOURCES];
 	const source *current; /* the newest source of the current key; NULL: at the end */
 	unsigned holders;      /* bit per source that stands at the current key */
+	size_t below_size;     /* the prefix that all wanted keys have; 0: none */
+	uint8_t below[TREE_KEY_MAX];
 };
 
 static void read_map(tree_cursor *c, int i)
@@ -130,6 +132,11 @@ static cb_code settle(tree_cursor *c, cb_error *err)
 		}
 		c->current = smallest(c, &c->holders);
 		if (!c->current->tombstone) return CB_OK;
+		/* Past what is wanted there may be thousands of deleted keys before the next one that is there. */
+		if (c->below_size && !span_starts(c->current->key, span_make(c->below, c->below_size))) {
+			c->current = NULL;
+			return CB_OK;
+		}
 		CB_TRY(advance(c, c->holders, err));
 	}
 }
@@ -162,10 +169,12 @@ cb_code tree_cursor_seek(tree_cursor *c, span from, cb_error *err)
 	return end_on_error(c, seek(c, from, err));
 }
 
-cb_code tree_cursor_open(const tree_view *v, span from, tree_cursor **out, cb_error *err)
+static cb_code cursor_open(const tree_view *v, span from, span below, tree_cursor **out, cb_error *err)
 {
 	tree_cursor *c = mem_alloc(sizeof(*c));
 	if (!c) return cb_err_nomem(err);
+	c->below_size = below.size;
+	if (below.size) memcpy(c->below, below.bytes, below.size);
 	c->root = v->root;
 	c->maps[FROM_DELTA] = v->delta;
 	c->maps[FROM_OVERLAY] = v->overlay;
@@ -178,6 +187,17 @@ cb_code tree_cursor_open(const tree_view *v, span from, tree_cursor **out, cb_er
 	}
 	*out = c;
 	return CB_OK;
+}
+
+cb_code tree_cursor_open(const tree_view *v, span from, tree_cursor **out, cb_error *err)
+{
+	return cursor_open(v, from, (span){0}, out, err);
+}
+
+cb_code tree_cursor_open_below(const tree_view *v, span prefix, tree_cursor **out, cb_error *err)
+{
+	if (prefix.size > TREE_KEY_MAX) return cb_err_set(err, CB_TOOBIG, "a key of %zu bytes", prefix.size);
+	return cursor_open(v, prefix, prefix, out, err);
 }
 
 bool tree_cursor_get(const tree_cursor *c, span *key, span *value)

@@ -63,6 +63,8 @@ cb_code tree_get(const tree_view *v, span key, tree_value *out, cb_error *err);
 /* Iteration in key order over view keys >= from. Tombstones are hidden. The view's maps must not change meanwhile. */
 typedef struct tree_cursor tree_cursor;
 cb_code tree_cursor_open(const tree_view *v, span from, tree_cursor **out, cb_error *err);
+/* At the first key with that prefix. It need not go on past the last: keys without the prefix may or may not follow. */
+cb_code tree_cursor_open_below(const tree_view *v, span prefix, tree_cursor **out, cb_error *err);
 /* false: at the end. Spans are lent until the next call on the cursor. */
 bool tree_cursor_get(const tree_cursor *c, span *key, span *value);
 cb_code tree_cursor_next(tree_cursor *c, cb_error *err);
