@@ -7,6 +7,12 @@
 
 uint64_t hash64(const void *bytes, size_t size);
 
+/* Where the hash stands for the bytes themselves. */
+typedef struct hash128_value {
+	uint64_t low, high;
+} hash128_value;
+hash128_value hash128(const void *bytes, size_t size);
+
 static inline uint64_t hash_u64(uint64_t x) /* splitmix finaliser: for tables keyed by counters */
 {
 	x ^= x >> 30;

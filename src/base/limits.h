@@ -49,6 +49,24 @@ enum {
 	LIMIT_GREP_WINDOW_BYTES = 16 << 20, /* a file is searched so much at a time; a longer line is searched in pieces */
 	LIMIT_GREP_MATCHES = 1 << 20,       /* matches of one line that are listed, 16 bytes each */
 	LIMIT_GREP_CONTEXT_LINES = 10000,   /* before or after a match */
+	LIMIT_WORK_PLAIN = 500,        /* entries of a box that lives in one plain folder: a full scan of it costs a millisecond */
+	LIMIT_WORK_UPPER = 500,        /* entries of an upper before it is sealed into a layer: scanning them costs a millisecond */
+	LIMIT_WORK_LAYERS = 24,        /* layers of a stack before it is made anew; each costs 7 us to mount and some to look up */
+	LIMIT_WORK_SLOTS = 256,        /* commands at once in one box */
+	LIMIT_WORK_ENTRIES = 16 << 20, /* entries of one scan */
+	LIMIT_HOLDER_END_MS = 10000,   /* wait for killed processes to be gone */
+	LIMIT_WATCH_MS = 100,          /* between two looks at memory, disk and files */
+	LIMIT_EXEC_ARGS_BYTES = 2 << 20,  /* argv and environment of a command: as Linux's default ARG_MAX */
+	LIMIT_PLAN_OPS = 256,             /* mounts, folders and links of one sandbox */
+	LIMIT_PLAN_TEXT_BYTES = 32 << 10, /* paths of a plan together: it travels in one packet */
+	LIMIT_EXEC_PIDS = 4096, /* processes and threads of a command unless said otherwise: a parallel build, not a fork bomb */
+	LIMIT_EXEC_OPEN_FILES = 65536, /* descriptors of one process: what servers and bundlers ask for */
+	LIMIT_SANDBOX_TMPFS_BYTES =
+		512 << 20, /* /dev/shm, /var, and with one subtree /tmp and the home: each a bound, not a reservation */
+	LIMIT_SANDBOX_RUN_BYTES = 32 << 20, /* /run, and a root that is not the box's: sockets, locks, mount points */
+	LIMIT_SANDBOX_DEV_BYTES = 1 << 20,  /* /dev itself: names only */
+	LIMIT_ETC_BYTES = 64 << 20,         /* of an /etc that is copied; a full one has 5 MB */
+	LIMIT_ETC_ENTRIES = 20000,          /* the same */
 	LIMIT_GREP_GLOBS = 1000,            /* include, and exclude */
 };
 /* clang-format on */

@@ -1,9 +1,10 @@
 /*
  * box.h: what the files of this layer share: states, transactions, handles, inodes.
  *
- * Reading: every read goes through a tree_view: the head state (root + overlay), plus the running transaction's delta when there is one.
- * Writing: every change goes into a transaction's delta. A call outside a transaction makes one of its own, under the store's writer lock
- * from the start, so it can never conflict; an explicit one collects without any lock and is applied, or merged, at commit.
+ * Reading: every read goes through a tree_view: the head state (root + overlay), plus the running transaction's delta when there is
+ * one. Writing: every change goes into a transaction's delta. A call outside a transaction makes one of its own, under the store's
+ * writer lock from the start, so it can never conflict; an explicit one collects without any lock and is applied, or merged, at
+ * commit.
  *
  * Locks: cb_box.lock is taken by every public call on a handle and held to its end; the store's locks are taken after it.
  */
@@ -131,6 +132,8 @@ typedef struct txn {
 } txn;
 
 cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err);
+/* An empty one over another state of the box. */
+cb_code txn_rebase(txn *t, state *base, cb_error *err);
 void txn_destroy(txn *t); /* accepts NULL */
 /* Kind, parameters, result and flags from the caller; NULL: nothing. */
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err);
@@ -144,6 +147,8 @@ cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err);
 cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err);
 /* Puts contents into the store early when many wait in memory. Call it where no value is half written. */
 cb_code txn_relieve(txn *t, cb_error *err);
+/* What a record held is referred to by nothing any more: contents that are still in memory go. */
+void txn_content_forget(txn *t, const record *r);
 /* The local content that may still grow at its end, or NULL. */
 local_content *txn_content_local(txn *t, uint64_t content);
 /* Adds t to a box as its next step, inside a write transaction; t->base must be that box's head. *out is the new head. */
@@ -202,6 +207,10 @@ void snapshot_done(snapshot *s);
 void files_before_unlink(cb_box *b, uint64_t ino);
 void files_before_refresh(cb_box *b);
 
+/* As cb_box_begin, over an older state of the box, which must be state_id (CB_STALE: another one, or pruned): what a command did
+ * that began there is merged onto the head by cb_box_commit. */
+cb_code box_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_error *err);
+
 /* A handle made from rows already read. */
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);
 /* A read-only handle on a step of the same box, whatever the box is called by now. cb_box_close() it. */
@@ -226,8 +235,8 @@ cb_code box_base_open(cb_box *b, box_base_how how, cb_box **out, cb_error *err);
 cb_code box_base_find(cb_store *cs, uint64_t box, store_box *out, cb_error *err); /* CB_NOTFOUND */
 /* A new base in place of the old one, as the handle's state is. Handles on the old one are of no use afterwards. */
 cb_code box_base_reset(cb_box *b, cb_error *err);
-/* Makes each of the paths (absolute, in byte order) in the base what it is in `from`, as one step: a file or link with all that belongs to
- * it, a folder with its mode but not with what is in it, or nothing. (base_take.c) */
+/* Makes each of the paths (absolute, in byte order) in the base what it is in `from`, as one step: a file or link with all that
+ * belongs to it, a folder with its mode but not with what is in it, or nothing. (base_take.c) */
 cb_code box_base_take(cb_box *base, cb_box *from, const char *const *paths, size_t count, cb_error *err);
 /* Inside a write transaction, with its box: */
 cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error *err);
@@ -248,8 +257,8 @@ void box_draft_drop(cb_box *b);
 /* For gc: marks the box as deleted when it is a draft whose owner is gone. */
 cb_code box_draft_reap(cb_store *cs, const store_box *listed, cb_error *err);
 
-/* Settings of a box or of the store, the library's own ("cowbox.") too. They join the calling thread's write transaction, if one is open.
- * value NULL deletes. get: free() *out; CB_NOTFOUND. */
+/* Settings of a box or of the store, the library's own ("cowbox.") too. They join the calling thread's write transaction, if one is
+ * open. value NULL deletes. get: free() *out; CB_NOTFOUND. */
 cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error *err);
 cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err);
 cb_code box_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err);
@@ -266,6 +275,10 @@ cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err);
 
 /* Removes what imports remembered for boxes that are gone, as far as it can. (import_files.c) */
 void box_import_files_drop(cb_store *cs);
+
+/* The steps of a box that commands began from which run now, or died and were not captured yet: the "base" lines in the store's
+ * work/slots. Appends them to seqs. (pins.c) */
+cb_code box_pins(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
 
 /* Opens the store below a cb_store: for tests that inject faults or a clock. */
 cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err);
@@ -305,8 +318,8 @@ cb_code inode_find(const tree_view *v, uint64_t ino, inode *out, cb_error *err);
 cb_code inode_save(txn *t, const inode *node, cb_error *err);
 /* The inode's first (parent, name): name is copied into buffer (LIMIT_NAME_BYTES). CB_NOTFOUND for the root and unknown inodes. */
 cb_code inode_place(const tree_view *v, uint64_t ino, uint64_t *out_parent, uint8_t *name, size_t *out_size, cb_error *err);
-/* From a folder upwards. Folders may be nested deeper than any path can say, so a cycle (damage) is told by coming back to a place, not by
- * the number of folders passed. */
+/* From a folder upwards. Folders may be nested deeper than any path can say, so a cycle (damage) is told by coming back to a place,
+ * not by the number of folders passed. */
 typedef struct climb {
 	uint64_t at;
 	uint64_t mark, steps, turn;
@@ -438,6 +451,9 @@ cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const re
 /* Do two files hold the same bytes? Compares references first. */
 cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
                    cb_error *err);
+/* The same where one of them may be of a transaction whose contents are still in memory. */
+cb_code data_equal_in(const cb_store *cs, const txn *t, const tree_view *va, const record *a, const tree_view *vb, const record *b,
+                      bool *out, cb_error *err);
 
 /* Values of attributes, metadata and keys. */
 cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err);

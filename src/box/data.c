@@ -1,9 +1,9 @@
 /*
  * data.c: the bytes of files: inline, one content, or extents.
  *
- * Small files are replaced whole (one content); larger ones and sparse ones are extents, so that a write costs what it writes. Contents
- * are immutable, so overwriting a range cuts the extents around it and adds new ones; nothing is copied. Appends join a short last extent,
- * so that a log written line by line has extents of some KiB, not of some bytes.
+ * Small files are replaced whole (one content); larger ones and sparse ones are extents, so that a write costs what it writes.
+ * Contents are immutable, so overwriting a range cuts the extents around it and adds new ones; nothing is copied. Appends join a
+ * short last extent, so that a log written line by line has extents of some KiB, not of some bytes.
  */
 #include "box/box.h"
 
@@ -382,6 +382,12 @@ static bool same_reference(const tree_view *va, const record *a, const tree_view
 cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
                    cb_error *err)
 {
+	return data_equal_in(cs, NULL, va, a, vb, b, out, err);
+}
+
+cb_code data_equal_in(const cb_store *cs, const txn *t, const tree_view *va, const record *a, const tree_view *vb, const record *b,
+                      bool *out, cb_error *err)
+{
 	*out = false;
 	if (a->size != b->size) return CB_OK;
 	if (same_reference(va, a, vb, b)) {
@@ -394,8 +400,8 @@ cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, con
 	if (!pa || !pb) return cb_err_nomem(err);
 	for (uint64_t at = 0; at < a->size;) {
 		size_t n = a->size - at < BLOCK ? (size_t)(a->size - at) : BLOCK;
-		CB_TRY(data_read(cs, NULL, va, a, at, pa, n, err));
-		CB_TRY(data_read(cs, NULL, vb, b, at, pb, n, err));
+		CB_TRY(data_read(cs, t, va, a, at, pa, n, err));
+		CB_TRY(data_read(cs, t, vb, b, at, pb, n, err));
 		if (memcmp(pa, pb, n) != 0) return CB_OK;
 		at += n;
 	}

@@ -1,8 +1,9 @@
 /*
  * diff.c: what changed between two states, by path.
  *
- * The tree's difference gives keys; they lead to the inodes that changed; each is looked up on both sides and told as one change. Cost in
- * proportion to the change, plus the depth of the paths. A folder whose own place changed is told once, not per file below it.
+ * The tree's difference gives keys; they lead to the inodes that changed; each is looked up on both sides and told as one change.
+ * Cost in proportion to the change, plus the depth of the paths. A folder whose own place changed is told once, not per file below
+ * it.
  */
 #include "box/diff.h"
 
@@ -29,6 +30,7 @@ enum { DIFF_PATH_BYTES = 1 << 20 };
 
 typedef struct diffing {
 	cb_store *cs;
+	const txn *t; /* whose view b is; NULL: none's */
 	const tree_view *a, *b;
 	buf inos; /* uint64_t: number << 1, + 1 when an attribute or tag changed */
 	buf rows; /* change_row */
@@ -264,7 +266,7 @@ static bool attrs_differ(const record *a, const record *b)
 static cb_code data_differ(diffing *d, const record *a, const record *b, bool *out, cb_error *err)
 {
 	bool same = true;
-	if (a->type != CB_DIR) CB_TRY(data_equal(d->cs, d->a, a, d->b, b, &same, err));
+	if (a->type != CB_DIR) CB_TRY(data_equal_in(d->cs, d->t, d->a, a, d->b, b, &same, err));
 	*out = !same;
 	return CB_OK;
 }
@@ -418,12 +420,12 @@ static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, v
 	return visit_rows(rows, n, within, visit, context, err);
 }
 
-cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context,
-                   cb_error *err)
+static cb_code diff_between(cb_store *cs, const txn *t, const tree_view *a, const tree_view *b, const char *path,
+                            cb_change_visit visit, void *context, cb_error *err)
 {
 	AUTO_FREE char *within = path ? path_clean(path) : NULL;
 	if (path && !within) return cb_err_nomem(err);
-	diffing d = {.cs = cs, .a = a, .b = b, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
+	diffing d = {.cs = cs, .t = t, .a = a, .b = b, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
 	d.near_a.text = d.near_b.text = BUF_INIT(DIFF_PATH_BYTES);
 	d.near_a.folders = d.near_b.folders = BUF_INIT(SIZE_MAX);
 	cb_code code = diff_run(&d, within, visit, context, err);
@@ -437,6 +439,18 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
 	near_done(&d.near_b);
 	buf_done(&d.rows);
 	return code;
+}
+
+cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context,
+                   cb_error *err)
+{
+	return diff_between(cs, NULL, a, b, path, visit, context, err);
+}
+
+cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *err)
+{
+	tree_view a = state_view(t->cs, t->base), b = txn_view(t);
+	return diff_between(t->cs, t, &a, &b, NULL, visit, context, err);
 }
 
 /* ---- public ---- */

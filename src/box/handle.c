@@ -267,21 +267,38 @@ cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
 
 /* ---- explicit transactions ---- */
 
-cb_code cb_box_begin(cb_box *b, const cb_step_info *info, cb_error *err)
+static cb_code begin_over(cb_box *b, state *base, const cb_step_info *info, cb_error *err)
 {
-	CB_TRY(box_enter(b, err));
 	cb_code code = refuse_pinned(b, "txn", "", err);
 	if (code == CB_OK && b->txn && b->txn->explicit_)
 		code = cb_err_set(err, CB_BUSY, "a transaction is open on this handle already");
 	if (code == CB_OK) code = box_flush(b, false, err);
 	txn *t = NULL;
 	if (code == CB_OK) code = txn_create_unlocked(b, "txn", "", &t, err);
+	if (code == CB_OK && base) code = txn_rebase(t, base, err);
 	if (code == CB_OK) code = box_refused(b, "txn", "", txn_fields(t, info, err), err);
 	if (code == CB_OK) {
 		t->explicit_ = true;
 		b->txn = TAKE_PTR(t);
 	}
 	txn_destroy(t);
+	return code;
+}
+
+cb_code cb_box_begin(cb_box *b, const cb_step_info *info, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	return box_leave(b, begin_over(b, NULL, info, err));
+}
+
+cb_code box_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	AUTO_STATE state *base = b->head->id == state_id ? state_ref(b->head) : NULL;
+	cb_code code = base ? CB_OK : state_load(b->cs, b->row.id, seq, &base, err);
+	if (code == CB_OK && base->id != state_id)
+		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
+	if (code == CB_OK) code = begin_over(b, base, info, err);
 	return box_leave(b, code);
 }
 

@@ -36,7 +36,7 @@ cb_code inode_place(const tree_view *v, uint64_t ino, uint64_t *out_parent, uint
 {
 	key prefix = key_prefix(KIND_NAME, ino);
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open(v, key_span(&prefix), &c, err));
+	CB_TRY(tree_cursor_open_below(v, key_span(&prefix), &c, err));
 	span k, value;
 	if (!tree_cursor_get(c, &k, &value) || !span_starts(k, key_span(&prefix))) return CB_NOTFOUND;
 	key_parts parts;
@@ -166,7 +166,7 @@ cb_code inode_keys(const tree_view *v, uint64_t ino, uint8_t kind, inode_key_vis
 {
 	key prefix = key_prefix(kind, ino);
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open(v, key_span(&prefix), &c, err));
+	CB_TRY(tree_cursor_open_below(v, key_span(&prefix), &c, err));
 	span k, value;
 	while (tree_cursor_get(c, &k, &value) && span_starts(k, key_span(&prefix))) {
 		cb_code code = visit(context, k, value, err);
@@ -267,7 +267,7 @@ cb_code inode_is_dir_empty(const tree_view *v, uint64_t ino, bool *out, cb_error
 {
 	key prefix = key_prefix(KIND_ENTRY, ino);
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open(v, key_span(&prefix), &c, err));
+	CB_TRY(tree_cursor_open_below(v, key_span(&prefix), &c, err));
 	span k, value;
 	*out = !(tree_cursor_get(c, &k, &value) && span_starts(k, key_span(&prefix)));
 	return CB_OK;

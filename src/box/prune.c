@@ -1,8 +1,8 @@
 /*
  * prune.c: dropping old steps.
  *
- * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, steps last merged into another box, and the
- * steps that last merged another box.
+ * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, steps last merged into another box, the
+ * steps that last merged another box, and those that running commands began from.
  * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
  * went. Whatever moment the process dies at, every step that is left can be opened.
  */
@@ -42,6 +42,7 @@ cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
 	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, seqs, err));
 	CB_TRY(store_box_forks(cs->s, box, keep_origin, seqs, err));
 	CB_TRY(store_setting_list(cs->s, box, keep_merge_point, seqs, err));
+	CB_TRY(box_pins(cs, box, seqs, err));
 	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }

@@ -80,6 +80,15 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	return CB_OK;
 }
 
+cb_code txn_rebase(txn *t, state *base, cb_error *err)
+{
+	assert(pmap_count(&t->delta) == 0);
+	state_unref(t->base);
+	t->base = state_ref(base);
+	t->now = (counters){0};
+	return txn_load_counters(t, err);
+}
+
 void txn_destroy(txn *t)
 {
 	if (!t) return;
@@ -187,6 +196,21 @@ static void locals_settle(txn *t, bool committed)
 		else l->stored = 0;
 	}
 	if (committed) t->local_bytes = 0;
+}
+
+/* Never put into the store and never read: nothing has its number. */
+static void local_forget(txn *t, uint64_t content)
+{
+	local_content *l = txn_content_local(t, content);
+	if (!l) return;
+	t->local_bytes -= l->bytes.size;
+	buf_done(&l->bytes);
+	l->stored = CONTENT_LOCAL;
+}
+
+void txn_content_forget(txn *t, const record *r)
+{
+	if (r->form == DATA_CONTENT) local_forget(t, r->content);
 }
 
 cb_code txn_relieve(txn *t, cb_error *err)

@@ -48,7 +48,7 @@ cb_code cb_readdir(cb_box *b, const char *path, cb_entry_visit visit, void *cont
 	CB_TRY(enter_dir(b, path, &now, &dir, err));
 	key prefix = key_prefix(KIND_ENTRY, dir);
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open(&now.v, key_span(&prefix), &c, err));
+	CB_TRY(tree_cursor_open_below(&now.v, key_span(&prefix), &c, err));
 	for (;;) {
 		char name[LIMIT_NAME_BYTES + 1];
 		record r;
@@ -77,7 +77,7 @@ cb_code walker_push(walker *w, uint64_t dir, cb_error *err)
 	if (walker_depth(w) == LIMIT_WALK_DEPTH)
 		return cb_err_set(err, CB_LIMIT, "folders are nested deeper than %d: name one further down", LIMIT_WALK_DEPTH);
 	CB_TRY(buf_reserve(&w->levels, sizeof(walk_level), err));
-	CB_TRY(tree_cursor_open(w->v, key_span(&prefix), &l.c, err));
+	CB_TRY(tree_cursor_open_below(w->v, key_span(&prefix), &l.c, err));
 	CB_TRY(buf_extend(&w->levels, sizeof(walk_level), &slot, err)); /* reserved: cannot fail */
 	memcpy(slot, &l, sizeof(l));
 	return CB_OK;
@@ -215,7 +215,7 @@ static cb_code collect_entries(const tree_view *v, uint64_t dir, buf *out, cb_er
 {
 	key prefix = key_prefix(KIND_ENTRY, dir);
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open(v, key_span(&prefix), &c, err));
+	CB_TRY(tree_cursor_open_below(v, key_span(&prefix), &c, err));
 	for (;;) {
 		char name[LIMIT_NAME_BYTES + 1];
 		record r;
@@ -376,7 +376,7 @@ static cb_code copy_entries(copying *c, uint64_t dir, uint64_t to, cb_error *err
 {
 	key prefix = key_prefix(KIND_ENTRY, dir);
 	AUTO_CURSOR tree_cursor *at = NULL;
-	CB_TRY(tree_cursor_open(c->from, key_span(&prefix), &at, err));
+	CB_TRY(tree_cursor_open_below(c->from, key_span(&prefix), &at, err));
 	for (;;) {
 		char name[LIMIT_NAME_BYTES + 1];
 		record r;

@@ -2,17 +2,17 @@
  * host.h: folders of the host, by descriptor: the one module that walks, reads and writes them, for import, export, apply, and later for
  * materialise and capture.
  *
- * Adversary: whoever owns the folder may change it at any moment: swap a folder for a symbolic link, a file for a FIFO, rename what is
- * being walked. So every call takes the descriptor of an open folder and ONE name in it (never a path with '/', never "." or ".."), and no
- * call follows a symbolic link: what is opened is in that folder or the call fails. Files are opened without blocking and looked at
- * (fstat) before a byte is read. A tree may be deeper than there are descriptors and longer than PATH_MAX: nothing recurses, few
- * descriptors are open at once, and memory is bounded by limits.h.
+ * Adversary: whoever owns the folder may change it at any moment: swap a folder for a symbolic link, a file for a FIFO, rename what
+ * is being walked. So every call takes the descriptor of an open folder and ONE name in it (never a path with '/', never "." or
+ * ".."), and no call follows a symbolic link: what is opened is in that folder or the call fails. Files are opened without blocking
+ * and looked at (fstat) before a byte is read. A tree may be deeper than there are descriptors and longer than PATH_MAX: nothing
+ * recurses, few descriptors are open at once, and memory is bounded by limits.h.
  *
  * Only host_root_open and host_path_real follow links, in the path the user typed.
  *
  * Errors of the host keep their meaning: ENOENT is CB_NOTFOUND, EEXIST CB_EXISTS, ENOTDIR CB_NOTDIR, EISDIR CB_ISDIR, ENOTEMPTY
- * CB_NOTEMPTY, ELOOP CB_LOOP, EACCES and EPERM CB_DENIED, ENOSPC CB_NOSPACE, EXDEV and EOPNOTSUPP CB_UNSUPPORTED, the rest CB_IO. A thing
- * that is not what it was a moment ago is CB_BUSY. Messages name the last component; callers wrap them with the path.
+ * CB_NOTEMPTY, ELOOP CB_LOOP, EACCES and EPERM CB_DENIED, ENOSPC CB_NOSPACE, EXDEV and EOPNOTSUPP CB_UNSUPPORTED, the rest CB_IO. A
+ * thing that is not what it was a moment ago is CB_BUSY. Messages name the last component; callers wrap them with the path.
  */
 #ifndef HOST_HOST_H
 #define HOST_HOST_H
@@ -26,6 +26,7 @@ typedef struct host_stat {
 	host_type type;
 	uint32_t mode; /* 07777 */
 	uint64_t dev, ino, links;
+	uint64_t device; /* of a device file: its number */
 	uint64_t size;
 	uint64_t allocated_bytes; /* less than size: there may be holes */
 	int64_t mtime_ns, ctime_ns, atime_ns;
@@ -86,6 +87,9 @@ cb_code host_link_read(int dir, const char *name, buf *out, cb_error *err);
  * are lent. */
 typedef cb_code (*host_xattr_visit)(void *context, const char *name, span value, cb_error *err);
 cb_code host_xattr_list(int fd, host_xattr_visit visit, void *context, cb_error *err);
+/* The same of an entry in an overlay's upper folder: what a program set through the overlay under a name of overlayfs, which the kernel
+ * escaped, has its own name again. */
+cb_code host_xattr_list_upper(int fd, host_xattr_visit visit, void *context, cb_error *err);
 /* CB_UNSUPPORTED, CB_NOSPACE, CB_DENIED as the filesystem says. size 0 and value NULL removes. */
 cb_code host_xattr_set(int fd, const char *name, span value, cb_error *err);
 

@@ -83,6 +83,7 @@ static void stat_from(const struct stat *s, host_stat *out)
 		.dev = s->st_dev,
 		.ino = s->st_ino,
 		.links = s->st_nlink,
+		.device = S_ISCHR(s->st_mode) || S_ISBLK(s->st_mode) ? s->st_rdev : 0,
 		.size = s->st_size > 0 ? (uint64_t)s->st_size : 0,
 		.allocated_bytes = s->st_blocks > 0 ? (uint64_t)s->st_blocks * 512 : 0,
 		.mtime_ns = time_ns(&s->st_mtim),

@@ -7,6 +7,7 @@
 
 enum {
 	XATTR_LIST_BYTES = 65536, /* XATTR_LIST_MAX */
+	XATTR_NAME_BYTES = 255,   /* XATTR_NAME_MAX */
 	XATTR_LIST_SHORT = 1024,  /* tried first: nearly all files have none */
 };
 
@@ -47,12 +48,36 @@ cb_code host_link_read(int dir, const char *name, buf *out, cb_error *err)
 
 /* ---- attributes ---- */
 
-static bool is_wanted(const char *name)
+#define OVERLAY_PREFIX "user.overlay."
+#define ESCAPED_PREFIX "user.overlay.overlay."
+enum { ESCAPE_BYTES = sizeof("overlay.") - 1 };
+
+typedef struct xattr_visitor {
+	bool upper;
+	host_xattr_visit visit;
+	void *context;
+} xattr_visitor;
+
+static bool is_escaped(const char *name)
 {
-	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
+	return strncmp(name, ESCAPED_PREFIX, sizeof(ESCAPED_PREFIX) - 1) == 0;
 }
 
-static cb_code visit_value(int fd, const char *name, buf *value, host_xattr_visit visit, void *context, cb_error *err)
+static bool is_wanted(const xattr_visitor *v, const char *name)
+{
+	if (strncmp(name, "user.", 5) != 0) return false;
+	return strncmp(name, OVERLAY_PREFIX, sizeof(OVERLAY_PREFIX) - 1) != 0 || (v->upper && is_escaped(name));
+}
+
+static cb_code visit_named(const xattr_visitor *v, const char *name, span value, cb_error *err)
+{
+	char own[XATTR_NAME_BYTES + 1] = OVERLAY_PREFIX;
+	if (!is_escaped(name)) return v->visit(v->context, name, value, err);
+	(void)snprintf(own, sizeof(own), "%s%s", OVERLAY_PREFIX, name + sizeof(OVERLAY_PREFIX) - 1 + ESCAPE_BYTES);
+	return v->visit(v->context, own, value, err);
+}
+
+static cb_code visit_value(int fd, const char *name, buf *value, const xattr_visitor *v, cb_error *err)
 {
 	uint8_t *bytes;
 	buf_clear(value);
@@ -60,7 +85,7 @@ static cb_code visit_value(int fd, const char *name, buf *value, host_xattr_visi
 	ssize_t n = fgetxattr(fd, name, bytes, LIMIT_XATTR_VALUE_BYTES);
 	if (n < 0 && errno == ENODATA) return CB_OK; /* gone since it was listed */
 	if (n < 0) return host_fail(err, errno, "read attribute", name);
-	return visit(context, name, span_make(bytes, (size_t)n), err);
+	return visit_named(v, name, span_make(bytes, (size_t)n), err);
 }
 
 static int name_compare(const void *a, const void *b)
@@ -68,7 +93,7 @@ static int name_compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static cb_code visit_names(int fd, char *names, size_t size, host_xattr_visit visit, void *context, cb_error *err)
+static cb_code visit_names(int fd, char *names, size_t size, const xattr_visitor *v, cb_error *err)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < size; i++) count += names[i] == 0;
@@ -77,20 +102,20 @@ static cb_code visit_names(int fd, char *names, size_t size, host_xattr_visit vi
 	if (!sorted) return cb_err_nomem(err);
 	count = 0;
 	for (size_t i = 0; i < size; i += strlen(names + i) + 1)
-		if (is_wanted(names + i)) sorted[count++] = names + i;
+		if (is_wanted(v, names + i)) sorted[count++] = names + i;
 	qsort(sorted, count, sizeof(*sorted), name_compare);
-	for (size_t i = 0; i < count; i++) CB_TRY(visit_value(fd, sorted[i], &value, visit, context, err));
+	for (size_t i = 0; i < count; i++) CB_TRY(visit_value(fd, sorted[i], &value, v, err));
 	return CB_OK;
 }
 
-cb_code host_xattr_list(int fd, host_xattr_visit visit, void *context, cb_error *err)
+static cb_code list(int fd, const xattr_visitor *v, cb_error *err)
 {
 	char names[XATTR_LIST_SHORT + 1];
 	ssize_t n = flistxattr(fd, names, XATTR_LIST_SHORT);
 	if (n == 0 || (n < 0 && errno == EOPNOTSUPP)) return CB_OK;
 	if (n > 0) {
 		names[n] = 0;
-		return visit_names(fd, names, (size_t)n, visit, context, err);
+		return visit_names(fd, names, (size_t)n, v, err);
 	}
 	if (errno != ERANGE) return cb_err_errno(err, errno, "cannot list the attributes of a file");
 	AUTO_FREE char *more = mem_alloc(XATTR_LIST_BYTES + 1);
@@ -98,7 +123,17 @@ cb_code host_xattr_list(int fd, host_xattr_visit visit, void *context, cb_error 
 	n = flistxattr(fd, more, XATTR_LIST_BYTES);
 	if (n < 0) return cb_err_errno(err, errno, "cannot list the attributes of a file");
 	more[n] = 0;
-	return visit_names(fd, more, (size_t)n, visit, context, err);
+	return visit_names(fd, more, (size_t)n, v, err);
+}
+
+cb_code host_xattr_list(int fd, host_xattr_visit visit, void *context, cb_error *err)
+{
+	return list(fd, &(xattr_visitor){false, visit, context}, err);
+}
+
+cb_code host_xattr_list_upper(int fd, host_xattr_visit visit, void *context, cb_error *err)
+{
+	return list(fd, &(xattr_visitor){true, visit, context}, err);
 }
 
 cb_code host_xattr_set(int fd, const char *name, span value, cb_error *err)

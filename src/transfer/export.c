@@ -1,24 +1,24 @@
 /*
  * export.c: a folder or file of a box to the host.
  *
- * Adversary: somebody who changes the target folder while it is written, to lead us out of it. Everything is written by the descriptor of a
- * folder that was opened on the way down without following a link. Folders are ours alone (mode 0700) until all of their entries are there;
- * then they get their mode and times.
+ * Adversary: somebody who changes the target folder while it is written, to lead us out of it. Everything is written by the
+ * descriptor of a folder that was opened on the way down without following a link. Folders are ours alone (mode 0700) until all of
+ * their entries are there; then they get their mode and times.
  *
- * Crash window: a target that was not there is filled under a temporary name and takes its own at the end, so nobody sees a half file. In a
- * folder that was there each file takes its name by a rename.
+ * Crash window: a target that was not there is filled under a temporary name and takes its own at the end, so nobody sees a half
+ * file. In a folder that was there each file takes its name by a rename.
  */
 #include <cowbox/transfer.h>
 
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/inode_map.h"
 #include "base/io.h"
 #include "box/box.h"
 #include "box/walk.h"
 #include "host/host.h"
 #include "transfer/ignore.h"
-#include "transfer/inode_map.h"
 #include "transfer/watch.h"
 
 enum {

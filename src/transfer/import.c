@@ -1,8 +1,9 @@
 /*
  * import.c: a folder or file of the host into a box, as one step.
  *
- * Everything is collected in one transaction over the state the box had; contents go to the store as they are read, keys (about 200 bytes
- * each) wait in memory. The handle is locked meanwhile, the box is not: what others committed is merged at the end, or is a conflict.
+ * Everything is collected in one transaction over the state the box had; contents go to the store as they are read, keys (about 200
+ * bytes each) wait in memory. The handle is locked meanwhile, the box is not: what others committed is merged at the end, or is a
+ * conflict.
  *
  * A folder that is the box's own also has a hidden base (folder_base.c), brought to what the host holds after the step. Crash window:
  * a process killed between the two leaves a base that is older than the folder; apply then takes the files for changed on the host and
@@ -65,10 +66,9 @@ static cb_code importing_init(importing *im, cb_box *b, const cb_import_options 
 		.levels = BUF_INIT(sizeof(import_level) * (LIMIT_HOST_DEPTH + 1)),
 		.path = BUF_INIT(LIMIT_HOST_PATH_BYTES + LIMIT_PATH_BYTES + 2),
 		.only = BUF_INIT(SIZE_MAX),
+		.intake = {.data_next = host_data_next},
 	};
-	im->block = mem_alloc_aligned(IMPORT_BLOCK);
-	im->other = mem_alloc_aligned(IMPORT_BLOCK);
-	if (!im->block || !im->other) return cb_err_nomem(err);
+	CB_TRY(intake_init(&im->intake, err));
 	return ignore_create(options->exclude, options->exclude_count, &im->ignore, err);
 }
 
@@ -86,8 +86,7 @@ static void importing_done(importing *im)
 	buf_done(&im->path);
 	buf_done(&im->only);
 	host_root_done(&im->root);
-	free(im->block);
-	free(im->other);
+	intake_done(&im->intake);
 }
 
 /* ---- one import ---- */
@@ -158,7 +157,7 @@ static cb_code import_in_txn(importing *im, bool caching, cb_error *err)
 	CB_TRY(open_source(im, &file, err));
 	op o;
 	CB_TRY(op_begin(&o, im->b, "import", im->host_path, err));
-	im->t = o.t;
+	im->t = im->intake.t = o.t;
 	cache_key place = {store_path(im->b->cs->s), im->b->row.id, im->host_path, im->to};
 	if (!file && caching && !im->options->full) im->known = cache_reader_open(&place);
 	if (!file && caching) im->remember = cache_writer_open(&place);

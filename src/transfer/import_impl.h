@@ -4,14 +4,12 @@
 
 #include <cowbox/transfer.h>
 
-#include "box/box.h"
+#include "base/inode_map.h"
+#include "box/intake.h"
 #include "host/host.h"
 #include "transfer/ignore.h"
 #include "transfer/import_cache.h"
-#include "transfer/inode_map.h"
 #include "transfer/watch.h"
-
-enum { IMPORT_BLOCK = LIMIT_CONTENT_BYTES };
 
 /* A folder that the walk is in. */
 typedef struct import_level {
@@ -43,18 +41,18 @@ typedef struct importing {
 	ignore *ignore;
 	cache_reader *known;
 	cache_writer *remember;
-	inode_map links;        /* (device, inode) of the host -> inode of the box, for files with several links */
-	inode_map claimed;      /* (0, inode of the box with several links) -> inode of the host that it stands for */
-	buf only;               /* import_only rows */
-	uint8_t *block, *other; /* IMPORT_BLOCK bytes each */
+	inode_map links;   /* (device, inode) of the host -> inode of the box, for files with several links */
+	inode_map claimed; /* (0, inode of the box with several links) -> inode of the host that it stands for */
+	buf only;          /* import_only rows */
+	intake intake;
 	uint64_t since_progress;
 	cb_transfer_count count;
 } importing;
 
 /* ---- import_file.c ---- */
 
-/* A file of the host into (parent, name), where `there` is what the box has (NULL: nothing, or nothing that can be kept). *out is what it
- * became, *changed tells whether that differs from before. CB_NOTFOUND: gone; CB_BUSY: does not rest. */
+/* A file of the host into (parent, name), where `there` is what the box has (NULL: nothing, or nothing that can be kept). *out is
+ * what it became, *changed tells whether that differs from before. CB_NOTFOUND: gone; CB_BUSY: does not rest. */
 cb_code import_file_content(importing *im, const host_entry *e, uint64_t parent, span name, const inode *there, inode *out,
                             host_stat *out_stat, bool *changed, cb_error *err);
 /* Mode, times and user.* attributes of a file or folder that is open. Saves the inode when something changed, or always when `fresh`. */

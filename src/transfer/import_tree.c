@@ -1,9 +1,10 @@
 /*
  * import_tree.c: a folder of the host laid over a folder of the box, entry by entry, both in the order of names.
  *
- * The host wins: what is of another type in the box goes. What only the box has stays, or goes when that was asked for; what is left out on
- * purpose (patterns, other filesystems) is neither brought over nor removed. Hard links: the first name of a file brings its bytes, the
- * others become links to what the first became; a file of the box that stood for several and now stands for one is parted.
+ * The host wins: what is of another type in the box goes. What only the box has stays, or goes when that was asked for; what is left
+ * out on purpose (patterns, other filesystems) is neither brought over nor removed. Hard links: the first name of a file brings its
+ * bytes, the others become links to what the first became; a file of the box that stood for several and now stands for one is
+ * parted.
  */
 #include "transfer/import_impl.h"
 
@@ -168,7 +169,7 @@ static cb_code import_regular(importing *im, leaf *l, int64_t looked_ns, cb_erro
 	im->count.unchanged += !changed;
 	CB_TRY(claim(im, l, &stat, node.rec.ino, node.rec.links, err));
 	CB_TRY(remember(im, l, &stat, &node.rec, looked_ns));
-	return import_progress(im, l->e->path, stat.size <= IMPORT_BLOCK ? stat.size : 0, err);
+	return import_progress(im, l->e->path, stat.size <= INTAKE_BLOCK ? stat.size : 0, err);
 }
 
 static cb_code same_target(importing *im, const leaf *l, const buf *target, bool *out, cb_error *err)

@@ -1,5 +1,5 @@
 /* inode_map.c: open addressing, at most half full. */
-#include "transfer/inode_map.h"
+#include "base/inode_map.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* inode_map.h: from a pair of numbers (device and inode of the host, or an inode of a box) to a number. Grows; never forgets. */
-#ifndef TRANSFER_INODE_MAP_H
-#define TRANSFER_INODE_MAP_H
+#ifndef BASE_INODE_MAP_H
+#define BASE_INODE_MAP_H
 
 #include "base/buf.h"
 
