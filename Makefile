@@ -1,7 +1,7 @@
 # cowbox: one GNU Makefile. Files are found by folder; adding one needs no edit here.
 #
 #   make                      the library, release variant, in build/release
-#   make VARIANT=debug all    everything of a variant: debug release asan tsan clang fuzz
+#   make VARIANT=debug all    everything of a variant: debug release asan tsan clang fuzz walls
 #   make test [T=substring]   build and run the tests; T picks programs by name
 #   make check                all that CI runs; the last line is "N passed, N failed"
 #   make help                 every target
@@ -14,14 +14,15 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 BINDIR ?= $(PREFIX)/bin
+LIBEXECDIR ?= $(PREFIX)/libexec/cowbox
 DATADIR ?= $(PREFIX)/share
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
 WERROR ?= -Werror
 T ?=
 
-LAYERS := base store tree box host transfer search
-TEST_KINDS := unit contract model crash regress
+LAYERS := base store tree box host transfer search sandbox work exec
+TEST_KINDS := unit contract model crash regress sandbox
 BUILD := build/$(VARIANT)
 
 # ---- compilers and flags ----
@@ -44,6 +45,8 @@ HARDENING := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fst
 
 CFLAGS_release := -O2 -g $(HARDENING)
 CFLAGS_clang := $(CFLAGS_release)
+# Only for tests: walls of the sandbox can be taken away one by one, to show what each holds.
+CFLAGS_walls := $(CFLAGS_release) -DCOWBOX_TEST_WALLS
 CFLAGS_debug := -O0 -g3
 CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 CFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
@@ -52,7 +55,7 @@ LDFLAGS_asan := -fsanitize=address,undefined
 LDFLAGS_tsan := -fsanitize=thread
 LDFLAGS_fuzz := -fsanitize=address,undefined
 ifeq ($(origin CFLAGS_$(VARIANT)),undefined)
-$(error VARIANT=$(VARIANT) is not one of: debug release asan tsan clang fuzz)
+$(error VARIANT=$(VARIANT) is not one of: debug release asan tsan clang fuzz walls)
 endif
 
 # Objects are position independent, so that the archive, the shared library and the programs share them.
@@ -65,10 +68,18 @@ LIBS := -lsqlite3 -lpcre2-8 -lzstd
 
 LIB_C := $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c))
 CLI_C := $(wildcard src/cli/*.c)
+HOLDER_C := $(wildcard src/holder/*.c)
+# The helper stands on these layers and nothing else.
+BOX_C := $(HOLDER_C) $(foreach layer,sandbox host base,$(wildcard src/$(layer)/*.c))
 HELPER_C := $(filter-out tests/harness/harness.c tests/harness/replay.c,$(wildcard tests/harness/*.c))
-TEST_C := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/*.c))
+# What the tests of the sandbox run inside a box: one program without libraries, so that it runs in any root.
+ATTACK_C := $(wildcard tests/sandbox/attack*.c)
+TEST_C := $(filter-out $(ATTACK_C),$(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/*.c)))
 THREAD_TEST_C := $(foreach c,$(TEST_C),$(if $(findstring concurrent,$(notdir $c))$(findstring thread,$(notdir $c)),$c))
-CLI_T := $(wildcard tests/cli/*.t)
+# walls.t is about the build in which walls can be taken away. The sanitized command line is tried by tests/cli/exec.t; attacks and real tools are about
+# the helper, which is the same in every variant.
+CLI_T := $(filter-out $(if $(filter walls,$(VARIANT)),,tests/sandbox/walls.t) $(if $(filter asan,$(VARIANT)),tests/sandbox/%.t), \
+	$(wildcard tests/cli/*.t tests/sandbox/*.t))
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(wildcard bench/*.c)
 EXAMPLE_C := $(wildcard examples/*.c)
@@ -82,6 +93,9 @@ LIB_A := $(BUILD)/libcowbox.a
 LIB_SO := $(BUILD)/libcowbox.so.$(VERSION)
 HELPERS_A := $(BUILD)/libhelpers.a
 CLI := $(if $(CLI_C),$(BUILD)/cowbox)
+BOX := $(if $(wildcard src/holder/main.c),$(BUILD)/cowbox-box)
+HOLDER_A := $(BUILD)/libholder.a
+ATTACK := $(if $(ATTACK_C),$(BUILD)/tests/sandbox/attack)
 TESTS := $(call programs,$(TEST_C))
 FUZZERS := $(call programs,$(FUZZ_C))
 BENCHES := $(call programs,$(BENCH_C))
@@ -97,14 +111,14 @@ chosen = $(if $(T),$(foreach p,$1,$(if $(findstring $(T),$(notdir $p)),$p)),$1)
 .DELETE_ON_ERROR:
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: all lib help test test-asan test-tsan test-clang lint format fuzz fuzz-replay soak crash bench install docs man check clean FORCE
+.PHONY: all lib help test test-asan test-tsan test-walls test-clang lint format fuzz fuzz-replay soak crash bench install docs man check clean FORCE
 
 lib: $(LIB_A) $(if $(filter debug release clang,$(VARIANT)),$(LIB_SO)) ## libcowbox.a and libcowbox.so
 
 ifeq ($(VARIANT),fuzz)
 all: $(FUZZERS)
 else
-all: lib $(CLI) $(TESTS) $(FUZZERS) $(BENCHES) $(EXAMPLES) ## everything of one VARIANT
+all: lib $(CLI) $(BOX) $(ATTACK) $(TESTS) $(FUZZERS) $(BENCHES) $(EXAMPLES) ## everything of one VARIANT
 endif
 
 help: ## this list
@@ -120,7 +134,7 @@ $(BUILD)/flags: FORCE
 # The same for the list of sources: a removed file must leave the archive.
 $(BUILD)/sources: FORCE
 	@mkdir -p $(@D)
-	@echo '$(LIB_C) $(HELPER_C)' | cmp -s - $@ || echo '$(LIB_C) $(HELPER_C)' >$@
+	@echo '$(LIB_C) $(HELPER_C) $(HOLDER_C) $(ATTACK_C)' | cmp -s - $@ || echo '$(LIB_C) $(HELPER_C) $(HOLDER_C) $(ATTACK_C)' >$@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -132,6 +146,10 @@ $(LIB_A): $(call objects,$(LIB_C)) $(BUILD)/sources
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
 $(HELPERS_A): $(call objects,$(HELPER_C)) $(BUILD)/sources
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+# The helper's files but main(), for tests.
+$(HOLDER_A): $(call objects,$(filter-out src/holder/main.c,$(HOLDER_C))) $(BUILD)/sources
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
 # Only what is marked CB_API is visible in the shared library.
@@ -155,18 +173,37 @@ else
 	$(call link)
 endif
 
-$(TESTS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/harness.o $(HELPERS_A) $(LIB_A)
+# The helper runs where a sanitizer cannot (new namespaces, another root, no libraries): it is always built plain and static.
+BOX_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Os -g $(HARDENING) -ffunction-sections -fdata-sections $(if $(filter walls,$(VARIANT)),-DCOWBOX_TEST_WALLS) $(WARNINGS) \
+	$(WERROR) -fno-common -fvisibility=hidden -fPIE -Isrc -Iinclude
+
+$(BUILD)/box/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(BOX_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BOX): $(patsubst %.c,$(BUILD)/box/%.o,$(BOX_C)) $(BUILD)/sources
+	$(call say,LD,$@)
+	$(Q)$(CC) -static-pie -Wl,-z,relro,-z,now,--gc-sections $(LDFLAGS) -o $@ $(filter %.o,$^)
+
+$(ATTACK): $(patsubst %.c,$(BUILD)/box/%.o,$(ATTACK_C)) $(BUILD)/sources
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -static -pthread $(LDFLAGS) -o $@ $(filter %.o,$^)
+
+$(patsubst %.c,$(BUILD)/box/%.o,$(ATTACK_C)): private BOX_CFLAGS += -Itests -fno-PIE -pthread
+$(ATTACK): private LDFLAGS += -no-pie
+
+$(TESTS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/harness.o $(HELPERS_A) $(HOLDER_A) $(LIB_A)
 	$(call say,LD,$@)
 	$(call link)
 
 $(call programs,$(CLI_FUZZ_C)): $(call objects,$(filter-out src/cli/main.c,$(CLI_C)))
 
 ifeq ($(VARIANT),fuzz)
-$(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $(HELPERS_A) $(LIB_A)
+$(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $(HELPERS_A) $(HOLDER_A) $(LIB_A)
 	$(call say,LD,$@)
 	$(call link,-fsanitize=fuzzer)
 else
-$(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/replay.o $(HELPERS_A) $(LIB_A)
+$(FUZZERS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/replay.o $(HELPERS_A) $(HOLDER_A) $(LIB_A)
 	$(call say,LD,$@)
 	$(call link)
 endif
@@ -182,7 +219,7 @@ $(EXAMPLES): $(BUILD)/%: $(BUILD)/obj/%.o $(LIB_A)
 # Examples show the public interface, so they see nothing else.
 $(call objects,$(EXAMPLE_C)): private CB_CFLAGS := $(filter-out -Isrc -Itests,$(CB_CFLAGS))
 
--include $(patsubst %.o,%.d,$(call objects,$(LIB_C) $(CLI_C) $(HELPER_C) $(TEST_C) $(FUZZ_C) $(BENCH_C) $(EXAMPLE_C) \
+-include $(patsubst %.o,%.d,$(patsubst %.c,$(BUILD)/box/%.o,$(BOX_C) $(ATTACK_C)) $(call objects,$(LIB_C) $(CLI_C) $(HOLDER_C) $(HELPER_C) $(TEST_C) $(FUZZ_C) $(BENCH_C) $(EXAMPLE_C) \
 	tests/harness/harness.c tests/harness/replay.c))
 
 # ---- running ----
@@ -195,14 +232,17 @@ TAP := tools/tap-total --jobs $(JOBS) --label $(VARIANT)
 # gcc's thread sanitizer cannot place its shadow under the address randomisation of newer kernels.
 STILL := $(if $(filter tsan,$(VARIANT)),$(shell setarch -R true 2>/dev/null && echo setarch -R))
 
-test: $(call chosen,$(TESTS)) $(CLI) ## build and run the tests (VARIANT=, T=substring of a program's name)
-	$(Q)COWBOX_BUILD=$(BUILD) $(STILL) $(TAP) $(call chosen,$(TESTS) $(CLI_T))
+test: $(call chosen,$(TESTS)) $(CLI) $(BOX) $(ATTACK) ## build and run the tests (VARIANT=, T=substring of a program's name)
+	$(Q)COWBOX_BUILD=$(BUILD) COWBOX_BOX_HELPER=$(CURDIR)/$(BUILD)/cowbox-box $(STILL) $(TAP) $(call chosen,$(TESTS) $(CLI_T))
 
 test-asan: ## the tests under the address and undefined-behaviour sanitizers
 	$(Q)$(MAKE) --no-print-directory VARIANT=asan test
 
 test-tsan: ## tests named *concurrent* or *thread* under the thread sanitizer
 	$(Q)$(MAKE) --no-print-directory VARIANT=tsan test TEST_C='$(THREAD_TEST_C)' CLI_T=
+
+test-walls: ## that attacks succeed when a wall of the sandbox is taken away
+	$(Q)$(MAKE) --no-print-directory VARIANT=walls test TEST_C= CLI_T=tests/sandbox/walls.t
 
 test-clang: ## everything built by clang, and the unit tests run
 	$(Q)$(MAKE) --no-print-directory VARIANT=clang all
@@ -226,7 +266,7 @@ crash: ## the crash tests, 5000 rounds
 	$(Q)COWBOX_CRASH_ROUNDS=$${COWBOX_CRASH_ROUNDS:-5000} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/crash/*.c)' CLI_T=
 
 bench: ## the measurements (bench/run)
-	$(Q)$(MAKE) --no-print-directory VARIANT=release lib build/release/cowbox $(patsubst %.c,build/release/%,$(BENCH_C))
+	$(Q)$(MAKE) --no-print-directory VARIANT=release lib build/release/cowbox build/release/cowbox-box $(patsubst %.c,build/release/%,$(BENCH_C))
 	$(Q)if [ -x bench/run ]; then bench/run; else echo 'bench/run is not there: programs are in build/release/bench'; fi
 
 check: ## all that CI runs; the last line is "N passed, N failed"
@@ -254,7 +294,7 @@ man: $(CLI) ## build/man/cowbox.1 and a page per command
 
 # ---- installing ----
 
-install: lib $(CLI) man ## PREFIX, LIBDIR, INCLUDEDIR, BINDIR, DATADIR, DESTDIR
+install: lib $(CLI) $(BOX) man ## PREFIX, LIBDIR, LIBEXECDIR, INCLUDEDIR, BINDIR, DATADIR, DESTDIR
 	install -d $(DESTDIR)$(INCLUDEDIR)/cowbox $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR)/man/man1
 	install -d $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d
@@ -266,6 +306,8 @@ install: lib $(CLI) man ## PREFIX, LIBDIR, INCLUDEDIR, BINDIR, DATADIR, DESTDIR
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 		cowbox.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/cowbox.pc
 	install -m 755 $(CLI) $(DESTDIR)$(BINDIR)/
+	install -d $(DESTDIR)$(LIBEXECDIR)
+	install -m 755 $(BOX) $(DESTDIR)$(LIBEXECDIR)/
 	install -m 644 build/man/*.1 $(DESTDIR)$(DATADIR)/man/man1/
 	$(CLI) completion bash >$(DESTDIR)$(DATADIR)/bash-completion/completions/cowbox
 	$(CLI) completion zsh >$(DESTDIR)$(DATADIR)/zsh/site-functions/_cowbox
