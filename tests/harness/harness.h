@@ -30,7 +30,9 @@ typedef struct test_case {
 
 void test_register(test_case *t);
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
-void test_skip(const char *reason) __attribute__((noreturn));                  /* fails instead when COWBOX_MUST_WORK=1 */
+void test_skip(const char *reason) __attribute__((noreturn)); /* fails instead when COWBOX_MUST_WORK=1 */
+/* The same for a feature by name: what tests/sandbox/may-lack lists may be missing everywhere. */
+void test_lacks(const char *feature, const char *reason) __attribute__((noreturn));
 void test_note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a TAP comment */
 /* From --seed, else COWBOX_SEED, else the time; printed once as a TAP comment, and again when the test fails. */
 uint64_t test_seed(void);
