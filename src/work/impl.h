@@ -1,0 +1,136 @@
+/*
+ * impl.h: what the files of this layer share: the folders of a store, slots, layers, one work.
+ *
+ *   slots.c    the folders, their checks, who has which slot
+ *   layers.c   sealed layers: which one to stand on
+ *   bring.c    the difference between two states as BUILD messages
+ *   capture*.c what a command left, as changes of a transaction
+ *   work.c     one command after the other; recover.c what a crash left; clean.c
+ */
+#ifndef WORK_IMPL_H
+#define WORK_IMPL_H
+
+#include "box/box.h"
+#include "work/stamp.h"
+#include "work/work.h"
+
+/* ---- slots.c ---- */
+
+typedef struct work_dirs {
+	int top, slots, layers, area; /* of a store in memory: only an area, an empty folder to mount one's own on */
+	uid_t uid;                    /* whom the area belongs to; 0: the caller */
+	char temporary[32];           /* the path of such an area, which goes with it */
+} work_dirs;
+#define WORK_DIRS_NONE ((work_dirs){-1, -1, -1, -1, 0, ""})
+/* Makes them when they are not there. CB_DENIED: not ours, or open to others. */
+cb_code dirs_open(cb_store *cs, work_dirs *out, cb_error *err);
+/* Only when they are there; *out_found. */
+cb_code dirs_find(cb_store *cs, work_dirs *out, bool *out_found, cb_error *err);
+void dirs_done(work_dirs *d);
+
+typedef struct slot_file {
+	uint64_t box;
+	unsigned number;
+	char name[32]; /* BOX.N, here and in the area */
+	int lock;      /* the locked descriptor; -1 once the holder has it */
+	int fd;        /* for stamps */
+	stamp stamp;
+} slot_file;
+#define SLOT_FILE_NONE ((slot_file){.lock = -1, .fd = -1})
+void slot_file_done(slot_file *s);
+/* Locks one that nobody uses: the one that is at that state, else the lowest; made when all are in use. One whose command was not
+ * captured yet is left alone. CB_BUSY. */
+cb_code slot_take(const work_dirs *d, uint64_t box, uint64_t state_id, slot_file *out, cb_error *err);
+/* That one, if nobody has it. A stamp that is damaged is an empty one. */
+cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, slot_file *out, bool *out_got, cb_error *err);
+/* All that there are: visit(BOX, N). */
+typedef cb_code (*slot_visit)(void *context, uint64_t box, unsigned number, cb_error *err);
+cb_code slots_each(const work_dirs *d, slot_visit visit, void *context, cb_error *err);
+/* What slot N of a box was last, without a lock. CB_NOTFOUND, CB_CORRUPT. */
+cb_code slot_peek(const work_dirs *d, uint64_t box, unsigned number, stamp *out, cb_error *err);
+
+/* ---- layers.c ---- */
+
+/* CB_OK and a locked descriptor (close() it); -1 for a store in memory. */
+cb_code layers_lock(const work_dirs *d, bool exclusive, int *out, cb_error *err);
+/* The sealed layer from which the fewest steps lead to the state; *out_found false: none is of use. Under the shared lock. */
+cb_code layers_choose(cb_store *cs, const work_dirs *d, const state *to, stamp *out, bool *out_found, cb_error *err);
+/* A name nobody has, "l" and 16 hexadecimal digits. */
+cb_code layer_name(char out[STAMP_ID_BYTES], cb_error *err);
+/* After SEAL: its stamp. s->layers begins with the layer itself. */
+cb_code layer_put(const work_dirs *d, const stamp *s, cb_error *err);
+cb_code layer_get(const work_dirs *d, const char *id, stamp *out, cb_error *err); /* CB_NOTFOUND, CB_CORRUPT */
+typedef cb_code (*layer_visit)(void *context, const char *id, cb_error *err);
+cb_code layers_each(const work_dirs *d, layer_visit visit, void *context, cb_error *err);
+/* The state a stamp names, when it is still what it was; *out NULL: it is not. `near`: a state it may be the same as. */
+cb_code place_load(cb_store *cs, const stamp_place *at, state *near, state **out, cb_error *err);
+
+/* ---- bring.c ---- */
+
+/* Sends what leads from one state to the other (from NULL: from nothing) as BUILD messages; *out_ops: how many. Without BUILD_END. */
+cb_code bring(link_t *l, cb_store *cs, state *from, state *to, uint64_t *out_ops, cb_error *err);
+/* Attributes of an entry that take more than this do not fit into a message: they are neither brought nor captured. */
+enum { WORK_XATTRS_BYTES = 40 << 10 };
+
+/* ---- capture.c ---- */
+
+typedef struct capture_options {
+	state *layer; /* of a stack, whose upper is looked at: what the layers hold. NULL: a plain tree */
+	int area;     /* where the tree is, to see whether there are attributes; -1: that cannot be seen */
+	work_note note;
+	void *context;
+} capture_options;
+/* SCAN, and what came of it into the transaction that is open on b. After a failure the transaction must be aborted. */
+cb_code capture(link_t *l, cb_box *b, const capture_options *options, work_result *out, cb_error *err);
+
+/* ---- work.c ---- */
+
+struct work {
+	cb_store *cs;
+	cb_box *b; /* of its own: the caller's handle stays free */
+	work_options options;
+	work_dirs dirs;
+	slot_file slot;
+	bool memory; /* nothing on disk: the slot ends with the holder */
+	link_t *link;
+	cb_tier tier;
+	bool stack_works;   /* overlayfs was seen to work here */
+	bool mounted;       /* WORK was sent for what the slot's stamp says */
+	bool entered;       /* ENTER was sent since */
+	bool running;       /* between begin and end */
+	bool ready_pending; /* READY is still to come */
+	bool built_pending; /* BUILT is */
+	state *base;        /* of the command that runs */
+	state *layer;       /* of the newest layer, as last used */
+	char *kind, *params;
+	int64_t started_ns;
+};
+
+/* Test use: smaller bounds than limits.h has, so that small trees are stacked, sealed and made anew. */
+typedef struct work_bounds {
+	uint64_t plain, upper;
+	size_t layers;
+} work_bounds;
+extern work_bounds work_bound;
+
+/* Test use: called with the name of each stage as it begins, to die there. */
+extern void (*work_stage_hook)(const char *stage);
+static inline void work_stage(const char *name)
+{
+	if (work_stage_hook) work_stage_hook(name);
+}
+
+/* The step's result with "run" in it; free() it. result: JSON, or any text, or NULL. */
+cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err);
+/* The step's parameters as the stamp keeps them: as they are, or their beginning as a text in JSON. */
+cb_code run_params(const char *params, char out[STAMP_PARAMS_BYTES], cb_error *err);
+/* Starts the holder of w->slot, whose lock it takes. */
+cb_code work_hold(work *w, cb_error *err);
+/* Sends WORK for the slot as its stamp says. */
+cb_code work_send_mount(work *w, bool wipe, cb_error *err);
+/* The state of the layers that the slot's upper lies on; *out NULL: it is no stack. CB_STALE: gone. */
+cb_code work_layer(work *w, state **out, cb_error *err);
+/* Empties the tree, or the upper: the slot is then at nothing, or at its newest layer. */
+cb_code work_reset(work *w, cb_error *err);
+
+#endif

@@ -1,0 +1,247 @@
+/*
+ * recover.c: what a crash left: a stamp with a command, and nobody who holds the slot.
+ *
+ * What the command had written is captured over the state it began from and committed, as a step that says it was interrupted; or,
+ * when the folder cannot be trusted, a step says that it is lost. The run's name in the step tells whether that was done before, so
+ * a crash in here neither loses it nor does it twice.
+ */
+#include "work/impl.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "box/history.h"
+
+enum {
+	PAGE = 32,
+	/* The lock is freed by the holder's death, a moment before the last process of a sandbox whose holder was killed is gone. */
+	REST_MS = 200,
+};
+
+/* ---- was it done already? ---- */
+
+static cb_code page_has_run(cb_store *cs, uint64_t box, uint64_t *from, uint64_t down_to, const char *run, bool *found,
+                            cb_error *err)
+{
+	step_row rows[PAGE];
+	size_t count = 0;
+	CB_TRY(step_page_load(cs, box, *from, rows, PAGE, &count, err));
+	*from = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t seq = rows[i].row.seq;
+		if (seq > down_to && rows[i].result && strstr(rows[i].result, run)) *found = true;
+		*from = seq > down_to + 1 ? seq - 1 : 0;
+		step_row_done(&rows[i]);
+	}
+	return CB_OK;
+}
+
+static cb_code box_has_run(cb_store *cs, uint64_t box, uint64_t down_to, const char *run, bool *found, cb_error *err)
+{
+	store_head head;
+	CB_TRY(store_head_get(cs->s, box, &head, err));
+	for (uint64_t from = head.seq; from > down_to && !*found;) CB_TRY(page_has_run(cs, box, &from, down_to, run, found, err));
+	return CB_OK;
+}
+
+typedef struct fork_list {
+	uint64_t seq;
+	buf boxes; /* uint64_t */
+} fork_list;
+
+static cb_code fork_add(void *context, const store_box *row, cb_error *err)
+{
+	fork_list *l = context;
+	return row->origin_seq == l->seq ? buf_append(&l->boxes, &row->id, sizeof(row->id), err) : CB_OK;
+}
+
+/* In the box, or in a fork that a conflict made of it. */
+static cb_code is_done(work *w, bool *found, cb_error *err)
+{
+	const stamp *s = &w->slot.stamp;
+	*found = false;
+	CB_TRY(box_has_run(w->cs, s->base.box, s->base.seq, s->run, found, err));
+	fork_list forks = {s->base.seq, BUF_INIT(SIZE_MAX)};
+	cb_code code = store_box_forks(w->cs->s, s->base.box, fork_add, &forks, err);
+	const uint64_t *all = (const uint64_t *)(const void *)forks.boxes.bytes;
+	for (size_t i = 0; code == CB_OK && !*found && i < forks.boxes.size / sizeof(*all); i++)
+		code = box_has_run(w->cs, all[i], 0, s->run, found, err);
+	buf_done(&forks.boxes);
+	return code;
+}
+
+/* ---- one slot ---- */
+
+static cb_step_info info_of(const stamp *s)
+{
+	return (cb_step_info){
+		.kind = *s->kind ? s->kind : "exec", .params = s->params, .started_ns = s->started_ns, .record = true};
+}
+
+static cb_code record_lost(work *w, const char *why, cb_error *err)
+{
+	AUTO_FREE char *result = NULL;
+	cb_step_info info = info_of(&w->slot.stamp);
+	CB_TRY(run_result(NULL, w->slot.stamp.run, true, why, &result, err));
+	info.result = result;
+	return cb_step_record(w->b, &info, NULL, err);
+}
+
+static cb_code commit_captured(work *w, const capture_options *options, cb_error *err)
+{
+	const stamp *s = &w->slot.stamp;
+	AUTO_FREE char *result = NULL;
+	work_result r = {0};
+	cb_step_info info = info_of(s);
+	CB_TRY(run_result(NULL, s->run, true, NULL, &result, err));
+	info.result = result;
+	CB_TRY(box_begin_at(w->b, s->base.seq, s->base.state, &info, err));
+	cb_code code = capture(w->link, w->b, options, &r, err);
+	work_stage("recover-commit");
+	if (code == CB_OK) code = cb_box_commit(w->b, &info, &r.commit, err);
+	cb_box_abort(w->b);
+	return code == CB_CONFLICT && *r.commit.fork ? CB_OK : code;
+}
+
+static cb_code capture_left(work *w, cb_error *err)
+{
+	AUTO_STATE state *layer = NULL;
+	struct timespec rest = {.tv_nsec = (long)REST_MS * 1000000};
+	(void)nanosleep(&rest, NULL);
+	CB_TRY(work_hold(w, err));
+	CB_TRY(work_send_mount(w, false, err));
+	CB_TRY(link_expect(w->link, WIRE_READY, NULL, err));
+	CB_TRY(work_layer(w, &layer, err));
+	capture_options options = {.layer = layer, .area = w->dirs.area};
+	return commit_captured(w, &options, err);
+}
+
+/* Cannot be done now, but perhaps later: it waits. */
+static bool is_passing(cb_code code)
+{
+	return code == CB_BUSY || code == CB_IO || code == CB_NOSPACE || code == CB_NOMEM || code == CB_UNSUPPORTED ||
+	       code == CB_READONLY || code == CB_FORKED;
+}
+
+static cb_code recover_box(work *w, bool *made, cb_error *err)
+{
+	const stamp *s = &w->slot.stamp;
+	bool done = false;
+	CB_TRY(is_done(w, &done, err));
+	if (done) return CB_OK;
+	*made = true;
+	if (s->building) return record_lost(w, "the box's files were still being laid out", err);
+	if (strcmp(s->boot, stamp_boot()) != 0) return record_lost(w, "the machine was started anew", err);
+	cb_error why = {0};
+	cb_code code = capture_left(w, &why);
+	if (code == CB_OK) return CB_OK;
+	if (!is_passing(code)) return record_lost(w, why.message, err);
+	*made = false;
+	if (err) *err = why;
+	return code;
+}
+
+static cb_code open_box(work *w, bool *gone, cb_error *err)
+{
+	store_box row;
+	cb_code code = store_box_get(w->cs->s, w->slot.stamp.base.box, &row, err);
+	*gone = code == CB_NOTFOUND || (code == CB_OK && row.deleted);
+	if (*gone) return CB_OK;
+	if (code == CB_OK) code = box_handle_create(w->cs, &row, &w->b, err);
+	return code;
+}
+
+static cb_code recover_taken(work *w, bool *made, cb_error *err)
+{
+	bool gone = false;
+	CB_TRY(open_box(w, &gone, err));
+	if (!gone) CB_TRY(recover_box(w, made, err));
+	work_stage("recovered");
+	w->slot.stamp.base.box = w->slot.stamp.at.box = 0;
+	return stamp_write(w->slot.fd, &w->slot.stamp, err);
+}
+
+/* ---- all of them ---- */
+
+typedef struct recovering {
+	cb_store *cs;
+	const work_dirs *d;
+	uint64_t box;
+	buf slots; /* left_slot */
+} recovering;
+
+typedef struct left_slot {
+	uint64_t box;
+	unsigned number;
+} left_slot;
+
+static cb_code left_add(void *context, uint64_t box, unsigned number, cb_error *err)
+{
+	recovering *r = context;
+	stamp s;
+	if (r->box && box != r->box) return CB_OK;
+	if (slot_peek(r->d, box, number, &s, NULL) != CB_OK || !s.base.box) return CB_OK;
+	left_slot row = {box, number};
+	return buf_append(&r->slots, &row, sizeof(row), err);
+}
+
+static cb_code recover_one(const recovering *r, const left_slot *at, uint64_t *steps, cb_error *err)
+{
+	bool got = false, made = false;
+	work w = {.cs = r->cs, .dirs = *r->d, .slot = SLOT_FILE_NONE, .tier = CB_TIER_OVERLAY};
+	CB_TRY(slot_try(r->d, at->box, at->number, false, &w.slot, &got, err));
+	cb_code code = got && w.slot.stamp.base.box ? recover_taken(&w, &made, err) : CB_OK;
+	*steps += made;
+	link_close(w.link);
+	slot_file_done(&w.slot);
+	state_unref(w.layer);
+	cb_box_close(w.b);
+	return code;
+}
+
+static cb_code recover_in(const recovering *r, uint64_t *steps, cb_error *err)
+{
+	cb_code first = CB_OK;
+	const left_slot *all = (const left_slot *)(const void *)r->slots.bytes;
+	for (size_t i = 0; i < r->slots.size / sizeof(*all); i++) {
+		cb_error why = {0};
+		cb_code code = recover_one(r, &all[i], steps, &why);
+		if (code == CB_OK || first != CB_OK) continue;
+		first = code;
+		if (err) *err = why;
+	}
+	if (first == CB_OK) return CB_OK;
+	return cb_err_wrap(err, first, "what an interrupted command left could not be captured yet");
+}
+
+/* Whoever opens a box asks, and there is hardly ever something: so only the stamps are looked at. Whose folder that is, is checked before
+ * anything is done. */
+static cb_code look_for_left(recovering *r, cb_error *err)
+{
+	char path[LIMIT_PATH_BYTES];
+	if (!store_path(r->cs->s) || store_is_read_only(r->cs->s)) return CB_OK;
+	if (snprintf(path, sizeof(path), "%s/work/slots", store_path(r->cs->s)) >= (int)sizeof(path)) return CB_OK;
+	AUTO_FD int slots = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (slots < 0) return CB_OK;
+	work_dirs only = WORK_DIRS_NONE;
+	only.slots = slots;
+	r->d = &only;
+	return slots_each(&only, left_add, r, err);
+}
+
+cb_code work_recover(cb_store *cs, uint64_t box, uint64_t *out_steps, cb_error *err)
+{
+	work_dirs d = WORK_DIRS_NONE;
+	bool found = false;
+	uint64_t steps = 0;
+	recovering r = {.cs = cs, .box = box, .slots = BUF_INIT(SIZE_MAX)};
+	cb_code code = look_for_left(&r, err);
+	r.d = &d;
+	if (code == CB_OK && r.slots.size) code = dirs_find(cs, &d, &found, err);
+	if (code == CB_OK && found) code = recover_in(&r, &steps, err);
+	buf_done(&r.slots);
+	dirs_done(&d);
+	if (code == CB_OK && out_steps) *out_steps = steps;
+	return code;
+}

@@ -1,0 +1,53 @@
+/*
+ * result.c: the step's result with the name of its run in it, so that after a crash between the commit and the stamp it is known that
+ * the step is there already.
+ */
+#include "base/json.h"
+#include "work/impl.h"
+
+cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err)
+{
+	AUTO_BUF buf text = BUF_INIT(LIMIT_STEP_FIELD_BYTES + 256);
+	AUTO_JSON json_doc *doc = NULL;
+	const json_value *given = NULL;
+	if (result && *result == '{' && json_parse(span_str(result), NULL, &doc, NULL) == CB_OK) given = json_root(doc);
+	json_writer w;
+	json_writer_init(&w, &text, JSON_COMPACT);
+	json_object_begin(&w);
+	for (size_t i = 0; i < json_count(given); i++) {
+		json_key_bytes(&w, json_key_at(given, i));
+		json_write_value(&w, json_at(given, i));
+	}
+	if (result && *result && !given) json_member_str(&w, "text", result);
+	if (interrupted) json_member_bool(&w, "interrupted", true);
+	if (lost) json_member_str(&w, "lost", lost);
+	json_member_str(&w, "run", run);
+	json_object_end(&w);
+	CB_TRY(json_writer_end(&w, err));
+	return buf_take(&text, out, NULL, err);
+}
+
+cb_code run_params(const char *params, char out[STAMP_PARAMS_BYTES], cb_error *err)
+{
+	enum { SHOWN_BYTES = 200 }; /* each takes six in JSON at most */
+	size_t size = strlen(params);
+	bool whole = size < STAMP_PARAMS_BYTES;
+	for (size_t i = 0; whole && i < size; i++) whole = (unsigned char)params[i] >= ' ' && params[i] != 0x7f;
+	if (whole) {
+		memcpy(out, params, size + 1);
+		return CB_OK;
+	}
+	char shown[SHOWN_BYTES + 1];
+	AUTO_BUF buf text = BUF_INIT(STAMP_PARAMS_BYTES);
+	stamp_text_set(shown, sizeof(shown), params);
+	json_writer w;
+	json_writer_init(&w, &text, JSON_COMPACT);
+	json_object_begin(&w);
+	json_key(&w, "cut");
+	json_str(&w, shown);
+	json_object_end(&w);
+	CB_TRY(json_writer_end(&w, err));
+	memcpy(out, text.bytes, text.size);
+	out[text.size] = 0;
+	return CB_OK;
+}

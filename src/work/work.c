@@ -1,0 +1,577 @@
+/*
+ * work.c: one command after the other on a slot.
+ *
+ * What the stamp says is always true of the folder, whenever a process dies:
+ *
+ *   before the tree is changed by BUILD, SEAL or WIPE, the stamp loses "at"; it gets one again when the answer has come;
+ *   before a command can run, the stamp says what it began from ("base") and its name ("run");
+ *   the step is committed with the run's name in it, then the stamp is put to the new state, then the holder is told to KEEP:
+ *   a look that the stamp does not know of must never make changes pass as known.
+ *
+ * A stamp with "base" whose slot nobody holds is a crash's: recover.c.
+ */
+#include "work/impl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "box/diff.h"
+
+void (*work_stage_hook)(const char *stage);
+work_bounds work_bound = {LIMIT_WORK_PLAIN, LIMIT_WORK_UPPER, LIMIT_WORK_LAYERS};
+
+/* ---- the holder ---- */
+
+cb_code work_hold(work *w, cb_error *err)
+{
+	link_options options = {
+		.lock = w->slot.lock, .area = w->dirs.area, .weak = w->options.tier == CB_TIER_WEAK, .uid = w->dirs.uid};
+	CB_TRY(link_open(&options, &w->link, err));
+	if (w->slot.lock >= 0) (void)close(w->slot.lock);
+	w->slot.lock = -1;
+	return CB_OK;
+}
+
+/* The slot, and the holder for it. */
+static cb_code take_slot(work *w, cb_error *err)
+{
+	uint64_t at = w->b->head ? w->b->head->id : 0;
+	if (!w->memory) CB_TRY(slot_take(&w->dirs, w->b->row.id, at, &w->slot, err));
+	else (void)snprintf(w->slot.name, sizeof(w->slot.name), "%" PRIu64 ".0", w->b->row.id);
+	cb_code code = work_hold(w, err);
+	if (code != CB_OK) slot_file_done(&w->slot);
+	return code;
+}
+
+/* Ends the holder and gives the slot back as its stamp says it is. */
+static void give_slot(work *w)
+{
+	link_close(w->link);
+	w->link = NULL;
+	w->mounted = w->entered = w->ready_pending = w->built_pending = false;
+	slot_file_done(&w->slot);
+	memset(&w->slot.stamp, 0, sizeof(w->slot.stamp));
+}
+
+/* The holder is gone or useless, and the command did not run: nobody must take the slot for one to be recovered. */
+static void give_slot_unused(work *w)
+{
+	uint64_t box = w->slot.box;
+	unsigned number = w->slot.number;
+	bool got = false;
+	give_slot(w);
+	slot_file again = SLOT_FILE_NONE;
+	if (w->memory || slot_try(&w->dirs, box, number, false, &again, &got, NULL) != CB_OK || !got) return;
+	again.stamp.at.box = again.stamp.base.box = 0;
+	(void)stamp_write(again.fd, &again.stamp, NULL);
+	slot_file_done(&again);
+}
+
+static cb_code stamp_save(work *w, cb_error *err)
+{
+	(void)snprintf(w->slot.stamp.boot, sizeof(w->slot.stamp.boot), "%s", stamp_boot());
+	return w->memory ? CB_OK : stamp_write(w->slot.fd, &w->slot.stamp, err);
+}
+
+/* ---- opening and closing ---- */
+
+static cb_code work_fill(work *w, const char *box_name, cb_error *err)
+{
+	CB_TRY(cb_box_open(w->cs, box_name, &w->b, err));
+	if (w->b->pinned) return cb_err_set(err, CB_READONLY, "'%s' is an old state: fork it to run programs in it", box_name);
+	if (w->options.who) CB_TRY(cb_box_who_set(w->b, w->options.who, err));
+	CB_TRY(dirs_open(w->cs, &w->dirs, err));
+	w->memory = w->dirs.top < 0;
+	/* What cannot be captured now waits in its slot, which is left alone; the box can be used. */
+	if (!w->memory) (void)work_recover(w->cs, w->b->row.id, NULL, NULL);
+	return take_slot(w, err);
+}
+
+cb_code work_open(cb_store *cs, const char *box_name, const work_options *options, work **out, cb_error *err)
+{
+	work *w = mem_alloc(sizeof(*w));
+	if (!w) return cb_err_nomem(err);
+	*w = (work){.cs = cs, .options = *options, .dirs = WORK_DIRS_NONE, .slot = SLOT_FILE_NONE};
+	w->tier = options->tier == CB_TIER_AUTO ? CB_TIER_OVERLAY : options->tier;
+	cb_code code = work_fill(w, box_name, err);
+	w->options.who = NULL; /* lent for this call */
+	if (code == CB_OK) *out = w;
+	else work_close(w);
+	return code;
+}
+
+static void command_forget(work *w)
+{
+	w->running = false;
+	state_unref(TAKE_PTR(w->base));
+	free(TAKE_PTR(w->kind));
+	free(TAKE_PTR(w->params));
+}
+
+void work_close(work *w)
+{
+	if (!w) return;
+	give_slot(w);
+	command_forget(w);
+	state_unref(w->layer);
+	dirs_done(&w->dirs);
+	cb_box_close(w->b);
+	free(w);
+}
+
+cb_tier work_tier(const work *w)
+{
+	return w->tier;
+}
+
+uid_t work_uid(const work *w)
+{
+	return w->dirs.uid ? w->dirs.uid : geteuid();
+}
+
+link_t *work_link(work *w)
+{
+	return w->link;
+}
+
+bool work_is_entered(const work *w)
+{
+	return w->entered;
+}
+
+void work_set_entered(work *w)
+{
+	w->entered = true;
+}
+
+/* ---- making the tree ready ---- */
+
+cb_code work_send_mount(work *w, bool wipe, cb_error *err)
+{
+	const stamp *s = &w->slot.stamp;
+	AUTO_BUF buf names = BUF_INIT(LIMIT_WORK_LAYERS * STAMP_ID_BYTES);
+	AUTO_BUF buf body = BUF_INIT(WIRE_PACKET_BYTES);
+	for (size_t i = 0; s->stack && i < s->layer_count; i++)
+		CB_TRY(buf_append(&names, s->layers[i], strlen(s->layers[i]) + 1, err));
+	wire_work m = {.mode = s->stack ? WIRE_STACK : WIRE_PLAIN,
+	               .name = w->slot.name,
+	               .layers = {(const char *)names.bytes, names.size, s->stack ? s->layer_count : 0},
+	               .wipe = wipe,
+	               .memory = w->memory};
+	if (w->memory) m.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+	CB_TRY(wire_work_put(&body, &m, err));
+	w->entered = false;
+	CB_TRY(link_send(w->link, WIRE_WORK, buf_span(&body), NULL, 0, err));
+	w->mounted = w->ready_pending = true;
+	return CB_OK;
+}
+
+static cb_code await_ready(work *w, cb_error *err)
+{
+	if (w->ready_pending) CB_TRY(link_expect(w->link, WIRE_READY, NULL, err));
+	w->ready_pending = false;
+	if (w->built_pending) CB_TRY(link_expect(w->link, WIRE_BUILT, NULL, err));
+	w->built_pending = false;
+	return CB_OK;
+}
+
+static cb_code send_build(work *w, state *from, cb_error *err)
+{
+	uint64_t ops = 0;
+	work_stage("build");
+	CB_TRY(bring(w->link, w->cs, from, w->base, &ops, err));
+	CB_TRY(link_send(w->link, WIRE_BUILD_END, (span){0}, NULL, 0, err));
+	w->built_pending = true;
+	return CB_OK;
+}
+
+static stamp_place place_of(const state *s)
+{
+	return (stamp_place){s->box, s->seq, s->id};
+}
+
+static cb_code send_names(work *w, wire_type type, const char *name, cb_error *err)
+{
+	AUTO_BUF buf body = BUF_INIT(WIRE_PACKET_BYTES);
+	wire_strings names = {name, name ? strlen(name) + 1 : 0, name ? 1 : 0};
+	if (name) CB_TRY(wire_names_put(&body, &names, err));
+	CB_TRY(link_send(w->link, type, buf_span(&body), NULL, 0, err));
+	CB_TRY(link_expect(w->link, WIRE_DONE, NULL, err));
+	w->mounted = w->entered = false;
+	return CB_OK;
+}
+
+/* The slot's tree or upper, which holds that state, becomes a layer, and the slot an empty upper on it. Under the shared lock of layers. */
+static cb_code seal(work *w, const stamp_place *at, uint64_t entries, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	stamp layer = {.at = *at, .stack = true, .entries = entries};
+	size_t below = s->stack ? s->layer_count : 0;
+	if (below >= LIMIT_WORK_LAYERS) return cb_err_set(err, CB_INTERNAL, "a stack of %zu layers cannot grow", below);
+	CB_TRY(layer_name(layer.layers[0], err));
+	memcpy(layer.layers[1], s->layers, below * sizeof(s->layers[0]));
+	layer.layer_count = below + 1;
+	(void)snprintf(layer.boot, sizeof(layer.boot), "%s", stamp_boot());
+	s->at.box = 0;
+	CB_TRY(stamp_save(w, err));
+	work_stage("seal");
+	CB_TRY(send_names(w, WIRE_SEAL, layer.layers[0], err));
+	work_stage("sealed");
+	CB_TRY(layer_put(&w->dirs, &layer, err));
+	s->stack = true;
+	memcpy(s->layers, layer.layers, sizeof(s->layers));
+	s->layer_count = layer.layer_count;
+	s->at = s->under = *at;
+	s->entries = 0;
+	s->afresh = false;
+	return stamp_save(w, err);
+}
+
+static cb_code count_files(work *w, uint64_t *out, cb_error *err)
+{
+	tree_view v = state_view(w->cs, w->base);
+	key k = key_counters();
+	tree_value value;
+	counters c = {0};
+	cb_code code = tree_get(&v, key_span(&k), &value, err);
+	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &c, err);
+	*out = c.files;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* Everything into a plain tree, which becomes a layer. */
+static cb_code build_layer(work *w, uint64_t files, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	s->stack = false;
+	s->layer_count = 0;
+	s->at.box = s->under.box = 0;
+	CB_TRY(stamp_save(w, err));
+	if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
+	CB_TRY(work_send_mount(w, true, err));
+	CB_TRY(send_build(w, NULL, err));
+	CB_TRY(await_ready(w, err));
+	stamp_place at = place_of(w->base);
+	return seal(w, &at, files, err);
+}
+
+/* A plain tree that the box outgrew: brought to the state, it is the first layer. */
+static cb_code grow_to_stack(work *w, state *from, uint64_t files, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	s->at.box = 0;
+	CB_TRY(stamp_save(w, err));
+	if (!w->mounted) CB_TRY(work_send_mount(w, false, err));
+	if (from->id != w->base->id) CB_TRY(send_build(w, from, err));
+	CB_TRY(await_ready(w, err));
+	stamp_place at = place_of(w->base);
+	return seal(w, &at, files, err);
+}
+
+/* A stack for the state: on the layer from which the fewest steps lead there, or on a new one. */
+static cb_code make_stack(work *w, uint64_t files, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	stamp layer;
+	bool found = false;
+	AUTO_STATE state *from = NULL;
+	if (!s->afresh) CB_TRY(layers_choose(w->cs, &w->dirs, w->base, &layer, &found, err));
+	if (found) CB_TRY(place_load(w->cs, &layer.at, w->base, &from, err));
+	if (!from) return build_layer(w, files, err);
+	s->at.box = 0;
+	CB_TRY(stamp_save(w, err));
+	if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
+	s->stack = true;
+	memcpy(s->layers, layer.layers, sizeof(s->layers));
+	s->layer_count = layer.layer_count;
+	s->under = layer.at;
+	s->entries = 0;
+	return CB_OK;
+}
+
+/* Overlayfs has to be seen working before anything is sent ahead that relies on it. */
+static cb_code try_stack(work *w, bool wipe, cb_error *err)
+{
+	CB_TRY(work_send_mount(w, wipe, err));
+	cb_code code = await_ready(w, err);
+	if (code == CB_OK) w->stack_works = true;
+	return code;
+}
+
+/* Brings the slot to where the command can begin: *out_from is the state its tree is at (NULL: nothing), to be mounted (*wipe) and
+ * brought further by begin_stamped. */
+static cb_code prepare(work *w, state **out_from, bool *wipe, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	uint64_t files = 0;
+	AUTO_STATE state *from = NULL;
+	AUTO_STATE state *layer = NULL;
+	AUTO_FD int lock = -1;
+	*wipe = false;
+	CB_TRY(count_files(w, &files, err));
+	bool can_stack = w->tier == CB_TIER_OVERLAY && !w->memory, large = files > work_bound.plain;
+	bool trusted = w->mounted || strcmp(s->boot, stamp_boot()) == 0;
+	if (trusted && (can_stack || !s->stack)) CB_TRY(place_load(w->cs, &s->at, w->base, &from, err));
+	/* Without the layers' state what a command removes could not be told from what it left alone. */
+	if (from && s->stack && !w->mounted && work_layer(w, &layer, NULL) != CB_OK) state_unref(TAKE_PTR(from));
+	if (can_stack && large && (!from || !s->stack)) {
+		CB_TRY(layers_lock(&w->dirs, false, &lock, err));
+		if (from) CB_TRY(grow_to_stack(w, from, files, err));
+		else CB_TRY(make_stack(w, files, err));
+		*wipe = true;
+		state_unref(TAKE_PTR(from));
+		CB_TRY(place_load(w->cs, &s->under, w->base, &from, err));
+		CB_TRY(stamp_save(w, err)); /* names the layers: nobody removes them now */
+	} else if (!from) {
+		s->at.box = 0;
+		if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
+		s->stack = false;
+		s->layer_count = 0;
+		s->under.box = 0;
+		*wipe = true;
+	}
+	if (s->stack && !w->mounted && !w->stack_works) {
+		s->at.box = *wipe ? 0 : s->at.box;
+		CB_TRY(try_stack(w, *wipe, err));
+		*wipe = false;
+	}
+	*out_from = TAKE_PTR(from);
+	return CB_OK;
+}
+
+/* ---- beginning ---- */
+
+static cb_code run_name(char out[STAMP_RUN_BYTES], cb_error *err)
+{
+	uint64_t random = 0;
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) return cb_err_errno(err, errno, "getrandom");
+	(void)snprintf(out, STAMP_RUN_BYTES, "%016" PRIx64, random);
+	return CB_OK;
+}
+
+static cb_code command_set(work *w, const cb_step_info *info, cb_error *err)
+{
+	command_forget(w);
+	w->kind = mem_strdup(info && info->kind ? info->kind : "exec");
+	w->params = mem_strdup(info && info->params ? info->params : "");
+	w->started_ns = info && info->started_ns ? info->started_ns : clock_now(store_clock(w->cs->s));
+	if (!w->kind || !w->params) return cb_err_nomem(err);
+	CB_TRY(box_enter(w->b, err));
+	w->base = state_ref(w->b->head);
+	return box_leave(w->b, CB_OK);
+}
+
+/* The stamp pins the step it names; whoever prunes looks at stamps first, so a step that is there now stays. */
+static cb_code stamp_running(work *w, bool building, bool *out_pinned, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	uint64_t id = 0;
+	s->base = place_of(w->base);
+	s->building = building;
+	if (building) s->at.box = 0;
+	else s->at = s->base;
+	s->started_ns = w->started_ns;
+	CB_TRY(run_name(s->run, err));
+	stamp_text_set(s->kind, sizeof(s->kind), w->kind);
+	CB_TRY(run_params(w->params, s->params, err));
+	CB_TRY(stamp_save(w, err));
+	work_stage("stamped");
+	cb_code code = step_exists(w->cs, s->base.box, s->base.seq, &id, err);
+	*out_pinned = code == CB_OK;
+	return code == CB_STALE || code == CB_NOTFOUND ? CB_OK : code;
+}
+
+static cb_code begin_once(work *w, const cb_step_info *info, bool *out_pinned, cb_error *err)
+{
+	AUTO_STATE state *from = NULL;
+	bool wipe = false;
+	CB_TRY(command_set(w, info, err));
+	if (!w->link) CB_TRY(take_slot(w, err));
+	CB_TRY(prepare(w, &from, &wipe, err));
+	bool building = wipe || !from || from->id != w->base->id;
+	CB_TRY(stamp_running(w, building, out_pinned, err));
+	if (!*out_pinned) return CB_OK;
+	if (!w->mounted) CB_TRY(work_send_mount(w, wipe, err));
+	if (building) CB_TRY(send_build(w, from, err));
+	w->running = true;
+	return CB_OK;
+}
+
+cb_code work_begin(work *w, const cb_step_info *info, cb_error *err)
+{
+	for (int i = 0;; i++) {
+		bool pinned = false;
+		cb_code code = begin_once(w, info, &pinned, err);
+		if (code == CB_OK && pinned) return CB_OK;
+		give_slot_unused(w);
+		if (code == CB_UNSUPPORTED && w->tier == CB_TIER_OVERLAY && w->options.tier == CB_TIER_AUTO)
+			w->tier = CB_TIER_FOLDER;
+		else if (code != CB_OK || i > 8)
+			return code != CB_OK ? code : cb_err_set(err, CB_BUSY, "box '%s' is pruned all the time", w->b->row.name);
+	}
+}
+
+cb_code work_ready(work *w, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	cb_code code = await_ready(w, err);
+	work_stage("ready");
+	if (code == CB_OK && s->building) {
+		s->building = false;
+		s->at = s->base;
+		code = stamp_save(w, err);
+	}
+	if (code == CB_OK) return CB_OK;
+	give_slot_unused(w);
+	command_forget(w);
+	return code;
+}
+
+void work_cancel(work *w)
+{
+	stamp *s = &w->slot.stamp;
+	command_forget(w);
+	if (!w->link) return;
+	s->base.box = 0;
+	if (s->building || w->ready_pending || w->built_pending || stamp_save(w, NULL) != CB_OK) give_slot_unused(w);
+}
+
+/* ---- ending ---- */
+
+cb_code work_reset(work *w, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	s->at.box = s->base.box = 0;
+	s->entries = 0;
+	CB_TRY(stamp_save(w, err));
+	work_stage("wipe");
+	CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
+	if (!s->stack) return CB_OK;
+	s->at = s->under;
+	return stamp_save(w, err);
+}
+
+/* After the stamp says what the tree is, the holder may know it too. */
+static cb_code settle(work *w, const work_result *r, cb_error *err)
+{
+	stamp *s = &w->slot.stamp;
+	bool full = s->stack && s->layer_count >= work_bound.layers, large = s->stack && r->entries_scanned > work_bound.upper;
+	s->at = (stamp_place){w->b->row.id, r->commit.seq, r->commit.state};
+	s->base.box = 0;
+	s->entries = r->entries_scanned;
+	if (large && full) {
+		CB_TRY(work_reset(w, err));
+		s->afresh = true;
+		s->stack = false;
+		s->layer_count = 0;
+		s->at.box = s->under.box = 0;
+		return stamp_save(w, err);
+	}
+	CB_TRY(stamp_save(w, err));
+	work_stage("keep");
+	if (!large) return link_send(w->link, WIRE_KEEP, (span){0}, NULL, 0, err);
+	AUTO_FD int lock = -1;
+	CB_TRY(layers_lock(&w->dirs, false, &lock, err));
+	stamp_place at = s->at;
+	return seal(w, &at, r->entries_scanned, err);
+}
+
+/* Can the same be tried again later? Then what the command did is left to recovery. */
+static bool is_passing(cb_code code)
+{
+	return code == CB_BUSY || code == CB_IO || code == CB_NOSPACE || code == CB_NOMEM;
+}
+
+typedef struct counting {
+	cb_change_visit visit;
+	void *context;
+	uint64_t count;
+} counting;
+
+static cb_code count_change(void *context, const cb_change *change, cb_error *err)
+{
+	counting *c = context;
+	c->count++;
+	return c->visit ? c->visit(c->context, change, err) : CB_OK;
+}
+
+typedef struct ending {
+	work_how how;
+	const cb_step_info *info;
+	capture_options capture;
+	counting changes;
+} ending;
+
+static cb_code end_commit(work *w, const ending *e, work_result *out, cb_error *err)
+{
+	AUTO_FREE char *result = NULL;
+	cb_step_info info = e->info ? *e->info : (cb_step_info){0};
+	CB_TRY(run_result(info.result, w->slot.stamp.run, false, NULL, &result, err));
+	info.result = result;
+	info.record = true;
+	work_stage("commit");
+	return cb_box_commit(w->b, &info, &out->commit, err);
+}
+
+static cb_code end_in_txn(work *w, ending *e, work_result *out, cb_error *err)
+{
+	work_stage("scan");
+	CB_TRY(capture(w->link, w->b, &e->capture, out, err));
+	if (out->sandbox_ended) w->entered = false;
+	CB_TRY(diff_txn(w->b->txn, count_change, &e->changes, err));
+	out->changed = e->changes.count;
+	return e->how == WORK_COMMIT ? end_commit(w, e, out, err) : CB_OK;
+}
+
+/* The captured changes in a transaction over the state the command began from. */
+static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
+{
+	const stamp_place *base = &w->slot.stamp.base;
+	cb_step_info info = {.kind = w->kind, .params = w->params, .started_ns = w->started_ns};
+	CB_TRY(box_begin_at(w->b, base->seq, base->state, &info, err));
+	cb_code code = end_in_txn(w, e, out, err);
+	cb_box_abort(w->b); /* what was not committed */
+	return code;
+}
+
+cb_code work_layer(work *w, state **out, cb_error *err)
+{
+	const stamp *s = &w->slot.stamp;
+	bool stands = false;
+	if (!s->stack) return CB_OK;
+	if (w->layer && w->layer->id == s->under.state) CB_TRY(state_stands(w->cs, w->layer, &stands, err));
+	if (!stands) {
+		state_unref(TAKE_PTR(w->layer));
+		CB_TRY(place_load(w->cs, &s->under, w->base, &w->layer, err));
+	}
+	if (w->layer) *out = state_ref(w->layer);
+	if (w->layer) return CB_OK;
+	return cb_err_set(err, CB_STALE, "the state that the command's folders were made of is gone");
+}
+
+cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note, void *note_context, cb_change_visit changes,
+                 void *change_context, work_result *out, cb_error *err)
+{
+	*out = (work_result){0};
+	if (!w->link || !w->running) return cb_err_set(err, CB_INVALID, "no command ran");
+	ending e = {.how = how, .info = info, .changes = {changes, change_context, 0}};
+	AUTO_STATE state *layer = NULL;
+	e.capture = (capture_options){.area = w->memory ? -1 : w->dirs.area, .note = note, .context = note_context};
+	cb_code code = how == WORK_DROP ? CB_OK : work_layer(w, &layer, err);
+	e.capture.layer = layer;
+	if (code == CB_OK && how != WORK_DROP) code = end_captured(w, &e, out, err);
+	work_stage("ended");
+	command_forget(w);
+	if (is_passing(code)) {
+		give_slot(w);
+		return code;
+	}
+	bool kept = code == CB_OK && how == WORK_COMMIT && !out->commit.merged;
+	cb_error second = {0};
+	cb_code after = kept ? settle(w, out, &second) : work_reset(w, &second);
+	/* The step is made: what comes of the folder is of no consequence to the caller. */
+	if (after != CB_OK) give_slot_unused(w);
+	return code;
+}

@@ -1,0 +1,269 @@
+/* test_recover.c: callers that die at every stage; what their commands did is kept once, or said to be lost. */
+#include "work_kit.h"
+
+#include <sys/wait.h>
+
+static cb_error err;
+static const char *die_at;
+static unsigned die_after; /* so many times the stage is passed */
+
+static void die(const char *stage)
+{
+	if (strcmp(stage, die_at) != 0 || die_after-- > 0) return;
+	(void)kill(getpid(), SIGKILL);
+}
+
+/* The box's files and how many steps of kind exec there are, with and without "interrupted", "lost". */
+typedef struct told {
+	unsigned steps, interrupted, lost;
+} told;
+
+static cb_code tell_step(void *context, const cb_step *step, cb_error *e)
+{
+	told *t = context;
+	(void)e;
+	if (strcmp(step->kind, "exec") != 0) return CB_OK;
+	t->steps++;
+	t->interrupted += strstr(step->result, "\"interrupted\":true") != NULL;
+	t->lost += strstr(step->result, "\"lost\"") != NULL;
+	return CB_OK;
+}
+
+static told tell(cb_box *b)
+{
+	told t = {0};
+	CHECK_OK(cb_log(b, NULL, tell_step, &t, NULL, &err));
+	return t;
+}
+
+/* Until nothing is left to recover: the holder of a dead caller needs a moment to end. */
+static uint64_t recover_all(cb_store *s)
+{
+	uint64_t all = 0;
+	work_dirs d;
+	bool found = false;
+	CHECK_OK(dirs_find(s, &d, &found, &err));
+	CHECK(found);
+	for (;;) {
+		uint64_t steps = 0;
+		stamp left = {0};
+		CHECK_OK(work_recover(s, 0, &steps, &err));
+		all += steps;
+		if (slot_peek(&d, 1, 0, &left, &err) != CB_OK || !left.base.box) break;
+		(void)usleep(10000);
+	}
+	dirs_done(&d);
+	return all;
+}
+
+static void in_child(const char *stage, unsigned after, void (*run)(cb_store *))
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		cb_store *s = test_store_reopen();
+		die_at = stage;
+		die_after = after;
+		work_stage_hook = die;
+		run(s);
+		_exit(0);
+	}
+	int status = 0;
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_MSG(WIFSIGNALED(status), "stage %s was not reached", stage);
+}
+
+static void one_command(cb_store *s)
+{
+	work_result r;
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	(void)kit_sh(w, "echo two >> work/x; echo new > work/y; rm -r work/gone", &r, &err);
+	work_close(w);
+}
+
+static cb_store *prepare(cb_box **b)
+{
+	kit_begin();
+	cb_store *s = test_store_open(false);
+	CHECK_OK(cb_box_create(s, "demo", b, &err));
+	must_write(*b, "/work/x", "one\n");
+	CHECK_OK(cb_mkdir(*b, "/work/gone", 0755, 0, &err));
+	must_write(*b, "/work/gone/z", "z");
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	work_result r;
+	CHECK_OK(kit_sh(w, "true", &r, &err));
+	work_close(w);
+	return s;
+}
+
+static void killed_at(const char *stage, bool ran, bool interrupted)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	in_child(stage, 0, one_command);
+	(void)recover_all(s);
+	(void)recover_all(s); /* nothing is left to be done twice */
+	told t = tell(b);
+	CHECK_U64(t.interrupted, interrupted);
+	CHECK_U64(t.steps, ran || interrupted ? 2 : 1);
+	CHECK_STR(must_read(b, "/work/x"), ran ? "one\ntwo\n" : "one\n");
+	CHECK(exists(b, "/work/y") == ran);
+	CHECK(exists(b, "/work/gone/z") == !ran);
+	/* The slot is of use again. */
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	work_result r;
+	CHECK_OK(kit_sh(w, "cat work/x > work/copy", &r, &err));
+	CHECK_U64(r.changed, 1);
+	CHECK_STR(must_read(b, "/work/copy"), ran ? "one\ntwo\n" : "one\n");
+	work_close(w);
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+TEST(killed_before_the_command)
+{
+	killed_at("stamped", false, true);
+}
+
+/* The program has written and goes on; its caller dies. */
+static void dies_while_it_runs(cb_store *s)
+{
+	const char *argv[] = {"sh", "echo two >> work/x; echo new > work/y; rm -r work/gone; touch tmp/done; sleep 1000", NULL};
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	CHECK_OK(work_begin(w, &(cb_step_info){.kind = "exec", .params = "{\"argv\":[\"sh\"]}"}, &err));
+	kit_send(w, argv);
+	CHECK_OK(work_ready(w, &err));
+	while (access(host_text("%s/tmp/done", kit_root(w)), F_OK) != 0) (void)usleep(1000);
+	(void)kill(getpid(), SIGKILL);
+}
+
+TEST(killed_while_it_runs)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	in_child("", 0, dies_while_it_runs);
+	CHECK_U64(recover_all(s), 1);
+	CHECK_U64(recover_all(s), 0);
+	told t = tell(b);
+	CHECK_U64(t.interrupted, 1);
+	CHECK_U64(t.lost, 0);
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	CHECK(exists(b, "/work/y") && !exists(b, "/work/gone"));
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+TEST(killed_before_the_scan)
+{
+	killed_at("scan", true, true);
+}
+
+TEST(killed_before_the_commit)
+{
+	killed_at("commit", true, true);
+}
+
+TEST(killed_after_the_commit)
+{
+	killed_at("ended", true, false);
+}
+
+TEST(killed_before_it_is_kept)
+{
+	killed_at("keep", true, false);
+}
+
+/* ---- stacks ---- */
+
+static void small_bounds(void)
+{
+	work_bound = (work_bounds){.plain = 0, .upper = 2, .layers = 4};
+}
+
+TEST(killed_while_a_stack_runs)
+{
+	small_bounds();
+	killed_at("scan", true, true);
+}
+
+TEST(killed_before_the_commit_of_a_stack)
+{
+	small_bounds();
+	killed_at("commit", true, true);
+}
+
+TEST(killed_before_an_upper_is_sealed)
+{
+	small_bounds();
+	killed_at("seal", true, false);
+}
+
+TEST(killed_after_an_upper_was_sealed)
+{
+	small_bounds();
+	killed_at("sealed", true, false);
+}
+
+/* ---- the recovery dies too ---- */
+
+static void only_recover(cb_store *s)
+{
+	for (;;) { /* the holder of the caller before needs a moment to end */
+		(void)work_recover(s, 0, NULL, &err);
+		(void)usleep(10000);
+	}
+}
+
+static void recovery_killed_at(const char *stage)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	in_child("scan", 0, one_command);
+	in_child(stage, 0, only_recover);
+	(void)recover_all(s);
+	told t = tell(b);
+	CHECK_U64(t.steps, 2);
+	CHECK_U64(t.interrupted, 1);
+	CHECK_U64(t.lost, 0);
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+TEST(a_recovery_that_dies_before_its_commit)
+{
+	recovery_killed_at("recover-commit");
+}
+
+TEST(a_recovery_that_dies_after_its_commit)
+{
+	recovery_killed_at("recovered");
+}
+
+TEST(a_recovery_of_a_stack_that_dies)
+{
+	small_bounds();
+	recovery_killed_at("recover-commit");
+}
+
+/* The head moved since, and changed the same file: the result is a fork, once. */
+TEST(what_cannot_be_merged_is_a_fork)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	in_child("scan", 0, one_command);
+	must_write(b, "/work/x", "theirs\n");
+	CHECK_U64(recover_all(s), 1);
+	CHECK_U64(recover_all(s), 0);
+	CHECK_STR(must_read(b, "/work/x"), "theirs\n");
+	unsigned boxes = 0;
+	cb_store_stats stats;
+	CHECK_OK(cb_store_stats_get(s, &stats, &err));
+	boxes = (unsigned)stats.boxes;
+	CHECK_U64(boxes, 2);
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
