@@ -10,8 +10,10 @@ set -eu
 cd "$(dirname "$0")"
 
 # libclang-rt-14-dev holds clang's sanitizer and libFuzzer runtimes; e2fsprogs and sqlite3 serve the crash and format tests, groff-base the man
-# pages, bsdutils (script) the tests on a terminal.
-packages='gcc g++ clang clang-format make pkg-config perl git libsqlite3-dev libxxhash-dev libpcre2-dev libzstd-dev libclang-rt-14-dev e2fsprogs sqlite3 patch groff-base bsdutils'
+# pages, bsdutils (script) the tests on a terminal;
+# python3-venv and what follows are run in boxes; bubblewrap is what a start is measured against.
+packages='gcc g++ clang clang-format make pkg-config perl git libsqlite3-dev libxxhash-dev libpcre2-dev libzstd-dev libclang-rt-14-dev e2fsprogs sqlite3 patch groff-base bsdutils
+	python3-venv gdb strace vim-tiny openssh-client xz-utils bubblewrap'
 
 fail() {
 	echo "bootstrap: $1" >&2
@@ -60,7 +62,7 @@ install_missing() {
 jobs=$(nproc 2>/dev/null || echo 2)
 
 build() {
-	make -j"$jobs" VARIANT=release lib build/release/cowbox || fail "the build failed: see the compiler's message above"
+	make -j"$jobs" VARIANT=release lib build/release/cowbox build/release/cowbox-box || fail "the build failed: see the compiler's message above"
 }
 
 case ${1:-} in

@@ -41,6 +41,19 @@ TEST(two_agents_lose_nothing)
 	CHECK_STR(told, "4 agents wrote 40 reports\n");
 }
 
+static char *run_exec(const char *program, int status)
+{
+	return must_run(text_of("%s %s/store demo sh -c 'echo hi; echo %d >f; exit %d' </dev/null 2>&1; test $? = %d", program,
+	                        test_tmpdir(), status, status, status));
+}
+
+TEST(exec_runs_a_program_and_takes_a_failure_back)
+{
+	const char *program = compile_example("exec");
+	CHECK_STR(run_exec(program, 0), "hi\nstep 1: status 0, 1 changed\n  A /work/f\n");
+	CHECK(strstr(run_exec(program, 3), "step 2: status 3, 1 changed, and taken back\n"));
+}
+
 TEST(history_reads_a_store)
 {
 	cb_error err = {0};

@@ -1,0 +1,213 @@
+/*
+ * try.c: what this machine can do, by doing it: a store in a folder of its own beside the given one, a box, a program in it that writes
+ * a file, and a look whether the file came back. What is in the way is told by switches of the kernel that are known to be.
+ */
+#include "exec/exec.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+enum { TRIAL_DEPTH = 32 };
+
+/* ---- what to do ---- */
+
+/* -1: there is no such switch. */
+static long read_switch(const char *path)
+{
+	char text[32] = "";
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0) return -1;
+	return strtol(text, NULL, 10);
+}
+
+static const char *container_fix(void)
+{
+	if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0)
+		return "the container forbids it: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+		       "--security-opt systempaths=unconfined, or --weak";
+	return "a seccomp or AppArmor profile may forbid it: run cowbox under one that allows unshare and mount, or with --weak";
+}
+
+static const char *namespace_fix(void)
+{
+	if (read_switch("/proc/sys/kernel/unprivileged_userns_clone") == 0)
+		return "as root: sysctl -w kernel.unprivileged_userns_clone=1";
+	if (read_switch("/proc/sys/user/max_user_namespaces") == 0) return "as root: sysctl -w user.max_user_namespaces=10000";
+	if (read_switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+		return "as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for cowbox-box "
+		       "with 'userns,'";
+	return container_fix();
+}
+
+typedef struct filesystem {
+	unsigned long magic;
+	const char *name;
+} filesystem;
+
+/* That overlayfs does not take as its upper layer. */
+static const filesystem unfit[] = {{0x794c7630, "overlayfs"}, {0x6969, "NFS"},      {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
+                                   {0x01021997, "9p"},        {0x65735546, "FUSE"}, {0x4d44, "FAT"}};
+
+static const char *overlay_fix(const char *folder)
+{
+	static const char local[] =
+		"put the store on a local disk or a volume (--store or COWBOX_STORE); until then programs run over a folder";
+	struct statfs fs;
+	if (statfs(folder, &fs) != 0) return local;
+	for (size_t i = 0; i < ARRAY_LEN(unfit); i++)
+		if (unfit[i].magic == (unsigned long)fs.f_type) return local;
+	return "Linux 5.11 or newer with overlayfs; until then programs run over a folder";
+}
+
+static bool namespaces_fail(const char *message)
+{
+	static const char *const words[] = {"namespace", "uid_map", "gid_map", "setgroups", "unshare", "clone", "/proc", "pivot"};
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strstr(message, words[i])) return true;
+	return false;
+}
+
+static const char *fix_of(cb_tier tier, const char *folder, const char *message)
+{
+	if (strstr(message, "cowbox-box")) return "install cowbox-box: it stands beside cowbox, or in libexec/cowbox of its prefix";
+	if (tier == CB_TIER_WEAK && geteuid() == 0)
+		return "run cowbox as an ordinary user: without namespaces root's store cannot be lent to another";
+	if (tier == CB_TIER_WEAK)
+		return "Linux 5.13 or newer with 'landlock' among the security modules (lsm=), and seccomp filters";
+	if (namespaces_fail(message) || tier != CB_TIER_OVERLAY) return namespace_fix();
+	return overlay_fix(folder);
+}
+
+/* ---- the trial ---- */
+
+static cb_code count_change(void *context, const cb_change *change, cb_error *err)
+{
+	(void)err;
+	if (strcmp(change->path, "/work/trial") == 0 && change->kind == CB_ADDED) *(bool *)context = true;
+	return CB_OK;
+}
+
+static cb_code judge(cb_exec *exec, cb_error *err)
+{
+	const cb_exec_result *result = NULL;
+	bool found = false;
+	CB_TRY(cb_exec_wait(exec, &result, err));
+	if (result->exit_code != 0)
+		return cb_err_set(err, CB_UNSUPPORTED, "a program ended with %d%s%s", result->exit_code,
+		                  *result->reason ? ": " : "", *result->reason ? result->reason : result->err);
+	CB_TRY(cb_exec_changes(exec, count_change, &found, err));
+	return found ? CB_OK : cb_err_set(err, CB_UNSUPPORTED, "a file that a program wrote did not come back");
+}
+
+static cb_code run_one(cb_box *box, cb_tier tier, cb_error *err)
+{
+	static const char *const argv[] = {"/bin/sh", "-c", "echo trial >trial"};
+	cb_sandbox_options options = {.tier = tier};
+	cb_exec_options command = {
+		.argv = argv, .argc = ARRAY_LEN(argv), .stdin_fd = CB_STDIN_NONE, .timeout_ns = INT64_C(8000000000)};
+	cb_sandbox *sandbox = NULL;
+	cb_exec *exec = NULL;
+	CB_TRY(cb_sandbox_open(box, &options, &sandbox, err));
+	cb_code code = cb_exec_start(sandbox, &command, &exec, err);
+	if (code == CB_OK) code = judge(exec, err);
+	cb_exec_close(exec);
+	cb_sandbox_close(sandbox);
+	return code;
+}
+
+static cb_code run_in(const char *folder, cb_tier tier, cb_error *err)
+{
+	cb_store *store = NULL;
+	cb_box *box = NULL;
+	cb_code code = cb_store_open(folder, NULL, &store, err);
+	if (code == CB_OK) code = cb_box_create(store, "trial", &box, err);
+	if (code == CB_OK) code = run_one(box, tier, err);
+	cb_box_close(box);
+	if (store) (void)cb_work_clean(store, true, NULL, NULL);
+	cb_store_close(store);
+	return code;
+}
+
+/* ---- its folder ---- */
+
+static void remove_below(int folder, unsigned depth)
+{
+	DIR *dir = fdopendir(folder);
+	if (!dir) (void)close(folder);
+	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+		if (unlinkat(dirfd(dir), e->d_name, 0) == 0) continue;
+		int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && depth < TRIAL_DEPTH) remove_below(fd, depth + 1);
+		else if (fd >= 0) (void)close(fd);
+		(void)unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+	}
+	if (dir) (void)closedir(dir);
+}
+
+static void folder_remove(const char *folder)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0) remove_below(fd, 0);
+	(void)rmdir(folder);
+}
+
+/* The folder, or the nearest above it that is there: the filesystem a store would be on. */
+static char *nearest_folder(const char *path)
+{
+	char *at = mem_strdup(path);
+	struct stat st;
+	while (at && (stat(at, &st) != 0 || !S_ISDIR(st.st_mode))) {
+		char *slash = strrchr(at, '/');
+		if (!slash) (void)strcpy(at, ".");
+		else if (slash == at && at[1]) at[1] = 0;
+		else if (slash == at) break;
+		else *slash = 0;
+	}
+	return at;
+}
+
+static char *default_folder(void)
+{
+	char *out = NULL;
+	const char *named = getenv("COWBOX_STORE"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	if (named && *named) return mem_strdup(named);
+	if (data && *data) return mem_strdup(data);
+	return home && *home && asprintf(&out, "%s/.local/share", home) >= 0 ? out : mem_strdup("/tmp");
+}
+
+static cb_code folder_make(const char *wish, char **out, cb_error *err)
+{
+	AUTO_FREE char *named = wish ? mem_strdup(wish) : default_folder();
+	AUTO_FREE char *nearest = named ? nearest_folder(named) : NULL;
+	AUTO_FREE char *folder = NULL;
+	if (!nearest || asprintf(&folder, "%s/.cowbox-doctor-XXXXXX", nearest) < 0) return cb_err_nomem(err);
+	if (!mkdtemp(folder)) return cb_err_errno(err, errno, "making a folder for a trial in '%s'", nearest);
+	*out = TAKE_PTR(folder);
+	return CB_OK;
+}
+
+cb_code cb_sandbox_try(const char *folder, cb_tier tier, cb_tier_report *out, cb_error *err)
+{
+	AUTO_FREE char *trial = NULL;
+	AUTO_FREE char *store = NULL;
+	cb_error why = {0};
+	CB_TRY(folder_make(folder, &trial, err));
+	if (asprintf(&store, "%s/store", trial) < 0) return cb_err_nomem(err);
+	*out = (cb_tier_report){0};
+	cb_code code = run_in(store, tier, &why);
+	out->works = code == CB_OK;
+	if (!out->works) {
+		(void)snprintf(out->why, sizeof(out->why), "%.255s", why.message);
+		(void)snprintf(out->fix, sizeof(out->fix), "%s", fix_of(tier, trial, why.message));
+	}
+	folder_remove(trial);
+	return CB_OK;
+}
