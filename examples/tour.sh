@@ -119,6 +119,13 @@ part 'Undo'
 run 'cowbox undo demo'
 run 'cowbox cat demo:/work/src/list.txt'
 
+part 'Run real programs'
+say 'A program sees the box as /, and nothing of the host but /usr: no home, no environment, no network. What it changes is one step.'
+run "cowbox exec demo --sh 'sh greet.sh tour; id -un; ls /; echo made >made.txt'"
+run 'cowbox show demo'
+refused 3 "cowbox exec demo --on-fail undo --sh 'rm -rf src; echo oops; exit 3'"
+run 'cowbox ls demo'
+
 part 'A checkpoint, and two tries'
 say 'A checkpoint names a step, a fork is a box that starts there. Neither copies anything.'
 run 'cowbox checkpoint save demo before-tries'

@@ -150,6 +150,24 @@ static cb_box *shared_find(const cli *c, const char *name)
 	return NULL;
 }
 
+void cli_recover(cli *c, const char *address)
+{
+	char name[CB_NAME_MAX + 1];
+	size_t size = strcspn(address, "@");
+	uint64_t steps = 0;
+	cb_error why;
+	/* Completion: nothing may be slow or change. A name that cannot be is told when it is opened. */
+	if (!c->command || !c->store || size > CB_NAME_MAX) return;
+	memcpy(name, address, size);
+	name[size] = 0;
+	cb_code code = cb_exec_recover(c->store, name, &steps, &why);
+	if (code != CB_OK && code != CB_NOTFOUND && code != CB_INVALID)
+		cli_note(c, "what an interrupted program left could not be captured: %s", why.message);
+	if (steps > 0)
+		cli_note(c, "captured what %llu interrupted program%s left: 'cowbox log' shows the step%s",
+		         (unsigned long long)steps, steps == 1 ? "" : "s", steps == 1 ? "" : "s");
+}
+
 static cb_code open_name(cli *c, char *name, bool shared, cb_box **out, cb_error *err)
 {
 	cb_store *store = NULL;
@@ -160,6 +178,7 @@ static cb_code open_name(cli *c, char *name, bool shared, cb_box **out, cb_error
 	}
 	CB_TRY(cli_store(c, &store, err));
 	if (c->box_count == CLI_BOXES_MAX) return cb_err_set(err, CB_LIMIT, "more than %d boxes at once", CLI_BOXES_MAX);
+	cli_recover(c, name);
 	cb_code code = cb_box_open(store, name, out, err);
 	if (code == CB_NOTFOUND && !strchr(name, '@')) cli_hint(c, "'cowbox list' shows the boxes");
 	if (code == CB_NOTFOUND && strchr(name, '@'))

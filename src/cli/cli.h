@@ -1,12 +1,12 @@
 /*
  * cli.h: the command line: what every command of `cowbox` is made of.
  *
- * A command is described once, by a const cli_command in a file of its own (cmd_NAME.c): its operands, options, examples and the shape of
- * its JSON. Parsing, --help, man pages, completion and docs/commands.md are read from that table (table.c lists the commands). A command's
- * run() gets what was typed, already checked against the table, and works on the public API only.
+ * A command is described once, by a const cli_command in a file of its own (cmd_NAME.c): its operands, options, examples and the
+ * shape of its JSON. Parsing, --help, man pages, completion and docs/commands.md are read from that table (table.c lists the
+ * commands). A command's run() gets what was typed, already checked against the table, and works on the public API only.
  *
- * run() returns CB_OK or a code with *err filled; main.c prints the error (one line, or an object with --json) and turns the code into the
- * exit status. Stores and boxes opened through cli_* are closed by main.c.
+ * run() returns CB_OK or a code with *err filled; main.c prints the error (one line, or an object with --json) and turns the code
+ * into the exit status. Stores and boxes opened through cli_* are closed by main.c.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include <cowbox/cowbox.h>
+#include <cowbox/exec.h>
 #include <cowbox/search.h>
 #include <cowbox/transfer.h>
 
@@ -34,7 +35,7 @@ typedef struct cli_call cli_call;
 
 typedef enum cli_kind {
 	CLI_END,      /* ends a table */
-	CLI_FLAG,     /* no value */
+	CLI_FLAG,     /* no value; with one in its row: one may be attached, --name=VALUE */
 	CLI_TEXT,     /* any bytes */
 	CLI_LIST,     /* may be given several times */
 	CLI_COUNT,    /* a whole number */
@@ -64,6 +65,7 @@ typedef enum cli_noun {
 	CLI_CHECKPOINT,
 	CLI_COMMAND,
 	CLI_WORD, /* anything */
+	CLI_ARGV, /* a program and its arguments: the words after "--", whatever they look like; with many */
 } cli_noun;
 
 typedef struct cli_operand {
@@ -90,6 +92,7 @@ struct cli_command {
 	const char *const *examples; /* shell lines that run as they are in the examples' folder (tests/cli); ends with NULL */
 	const char *json;            /* the shape of the output with --json, one line per member: "name  what it is" */
 	unsigned flags;
+	int failure; /* exit status of every error of it; 0: the error's own */
 	cb_code (*run)(cli *c, const cli_call *call, cb_error *err);
 	const cli_command *const *subs; /* ends with NULL; then run is NULL */
 	const cli_command *fallback;    /* taken when the first word is none of subs; NULL: a usage error */
@@ -141,6 +144,9 @@ cb_code cli_chosen(cli *c, const char **out, cb_error *err);
 const char *cli_chosen_by(const cli *c);
 /* "NAME@STATE" of an address, the chosen box filled in. free() it. */
 cb_code cli_address_name(cli *c, const cli_address *address, char **out, cb_error *err);
+/* What programs left in that box whose caller died becomes a step of it, before anybody looks. Only said: the command that happens to come
+ * next has its own business. cli_open and its siblings do it. */
+void cli_recover(cli *c, const char *address);
 /* Opens what a CLI_BOX, CLI_STATE, CLI_PATH or CLI_PLACE operand says; text NULL: the chosen box. out_path (may be NULL): absolute, ""
  * when the text has no path; lent until the end. */
 cb_code cli_open(cli *c, const char *text, cli_noun noun, cb_box **out, const char **out_path, cb_error *err);
@@ -176,8 +182,8 @@ cb_code cli_target_path(cli *c, cb_box *box, const char *target, const char *sou
 cb_code cli_base_name(cli *c, const char *path, const char **out, cb_error *err);
 cb_code cli_path_join(cli *c, const char *folder, const char *name, const char **out, cb_error *err); /* lent until the end */
 
-/* Copies a file, link or folder from one handle to another (or the same), over what is there: contents with their holes, modes, times, hard
- * links, extended attributes, tags, metadata (copy.c). Folders are joined. For use inside cli_step_run. */
+/* Copies a file, link or folder from one handle to another (or the same), over what is there: contents with their holes, modes,
+ * times, hard links, extended attributes, tags, metadata (copy.c). Folders are joined. For use inside cli_step_run. */
 cb_code cli_copy_tree(cb_box *from, const char *source, cb_box *to, const char *target, cb_error *err);
 /* CB_INVALID when two of the targets are the same: one would be lost. */
 cb_code cli_targets_distinct(const char *const *targets, size_t count, cb_error *err);
@@ -278,6 +284,8 @@ void cli_conflict(cli *c, const char *path, const char *reason);
 cb_code cli_usage(cli *c, cb_error *err, const char *format, ...) ATTR_PRINTF(3, 4);
 /* The exit status when run() returns CB_OK (grep without a match: 1). */
 void cli_status(cli *c, int status);
+/* What was printed so far is whole, also with --json, and is to be seen though run() fails. */
+void cli_whole(cli *c);
 int64_t cli_now(const cli *c); /* nanoseconds since 1970 */
 /* Reads standard input to its end; at most max bytes (CB_TOOBIG). */
 cb_code cli_stdin(cli *c, size_t max, buf *out, cb_error *err);

@@ -12,6 +12,7 @@ static cb_code run_fork(cli *c, const cli_call *call, cb_error *err)
 	if (text) CB_TRY(cli_address_parse(text, CLI_STATE, &address, err));
 	CB_TRY(cli_store(c, &store, err));
 	CB_TRY(cli_address_name(c, &address, &from, err));
+	cli_recover(c, from);
 	cb_code code = cb_box_fork(store, from, name, &box, err);
 	if (code == CB_EXISTS) cli_hint(c, "take another name, or 'cowbox delete %s' first", name);
 	if (code == CB_NOTFOUND) cli_hint(c, "'cowbox list' shows the boxes, 'cowbox log BOX' the steps");

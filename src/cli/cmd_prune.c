@@ -108,7 +108,9 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	cb_store *store = NULL;
 	cb_gc_result r;
 	char size[CLI_FORMAT_MAX];
+	uint64_t folders = 0;
 	CB_TRY(cli_store(c, &store, err));
+	CB_TRY(cb_work_clean(store, false, &folders, err));
 	CB_TRY(cb_store_gc(store, &r, err));
 	if (cli_flag(call, "vacuum")) CB_TRY(cb_store_vacuum(store, err));
 	if (!cli_is_json(c)) {
@@ -125,6 +127,7 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	json_member_uint(w, "nodes_freed", r.nodes_freed);
 	json_member_uint(w, "nodes_kept", r.nodes_kept);
 	json_member_uint(w, "boxes_freed", r.boxes_freed);
+	json_member_uint(w, "work_folders_removed", folders);
 	json_member_bool(w, "vacuumed", cli_flag(call, "vacuum"));
 	json_object_end(w);
 	return CB_OK;
@@ -134,12 +137,15 @@ const cli_command cmd_gc = {
 	.name = "gc",
 	.group = "Keeping house",
 	.summary = "free the room of what was pruned and deleted",
-	.text = "Removes what no box, step or checkpoint refers to; others may go on reading and writing. The freed room is "
+	.text = "Removes what no box, step or checkpoint refers to, and the folders kept for running programs in boxes that are "
+		"gone; "
+		"others may go on reading and writing. The freed room is "
 		"used again by the store; --vacuum gives it back to the filesystem, which writes the database anew.",
 	.options = (const cli_option[]){{CLI_FLAG, "vacuum", 0, NULL, "give freed room back to the filesystem"}, {0}},
 	.examples = (const char *const[]){"cowbox gc", "cowbox gc --vacuum", NULL},
 	.json = "bytes_freed\ncontents_freed contents_kept\nnodes_freed nodes_kept\nboxes_freed      deleted boxes that are gone "
 		"now\n"
+		"work_folders_removed    folders kept for programs of boxes that are gone\n"
 		"vacuumed         true with --vacuum",
 	.run = run_gc,
 };

@@ -1,7 +1,7 @@
 /*
- * complete.c: what could stand at the place of the last word: commands, options, choices, and from the store boxes, states, checkpoints and
- * paths. The shells' scripts only ask here (`cowbox __complete -- WORDS`), so that completion knows what the command table knows.
- * Host paths are left to the shell: the line ":host" asks for them.
+ * complete.c: what could stand at the place of the last word: commands, options, choices, and from the store boxes, states,
+ * checkpoints and paths. The shells' scripts only ask here (`cowbox __complete -- WORDS`), so that completion knows what the command
+ * table knows. Host paths are left to the shell: the line ":host" asks for them.
  */
 #include "cli/core.h"
 
@@ -139,6 +139,7 @@ static cb_code complete_noun(completing *k, cli_noun noun, const char *word, cb_
 	switch (noun) {
 	case CLI_NOUN_NONE:
 	case CLI_WORD:
+	case CLI_ARGV:
 		return CB_OK;
 	case CLI_BOX:
 		return complete_address(k, word, false, false, err);
@@ -208,6 +209,7 @@ static cb_code complete_operand(completing *k, const cli_command *command, cli_w
 		offer_options(k, cli_global_options);
 		return CB_OK;
 	}
+	if (only_operands && noun_at(command, SIZE_MAX) == CLI_ARGV) return CB_OK;
 	return complete_noun(k, noun_at(command, position), word, err);
 }
 

@@ -52,6 +52,7 @@ struct cli {
 	const char *chosen_by;
 	int64_t now_ns;
 	int status;
+	bool whole; /* cli_whole */
 	char hint[CLI_HINT_MAX];
 
 	buf out;

@@ -129,6 +129,49 @@ static void tell_namespaces(doctor *d)
 	doctor_remove(folder);
 }
 
+/* ---- running programs ---- */
+
+typedef struct trial {
+	const char *folder;
+	cb_tier tier;
+} trial;
+
+/* "why\nfix" when it does not work. */
+static bool try_tier(void *context, char text[DOCTOR_TEXT_MAX])
+{
+	const trial *t = context;
+	cb_tier_report report = {0};
+	cb_error err;
+	if (cb_sandbox_try(t->folder, t->tier, &report, &err) != CB_OK) {
+		(void)snprintf(text, DOCTOR_TEXT_MAX, "%.500s\n", err.message);
+		return false;
+	}
+	if (!report.works) (void)snprintf(text, DOCTOR_TEXT_MAX, "%s\n%s", report.why, report.fix);
+	return report.works;
+}
+
+static void tell_tier(doctor *d, const char *name, cb_tier tier, const char *works, const char *without)
+{
+	char text[DOCTOR_TEXT_MAX];
+	trial t = {d->nearest, tier};
+	if (doctor_attempt(try_tier, &t, text)) {
+		doctor_tell(d, name, DOCTOR_OK, "", "%s", works);
+		return;
+	}
+	char *fix = strchr(text, '\n');
+	if (fix) *fix++ = 0;
+	doctor_tell(d, name, DOCTOR_WARN, fix && *fix ? fix : "put the store where it can be written", "%s (%s)", without, text);
+}
+
+static void tell_tiers(doctor *d)
+{
+	if (!d->nearest) return;
+	tell_tier(d, "exec-overlay", CB_TIER_OVERLAY, "programs run in boxes, over layers", "no programs in boxes over layers");
+	tell_tier(d, "exec-folder", CB_TIER_FOLDER, "programs run in boxes, over a folder", "no programs in boxes over a folder");
+	tell_tier(d, "exec-weak", CB_TIER_WEAK, "programs run without namespaces when --weak asks for it",
+	          "no programs without namespaces (--weak)");
+}
+
 /* ---- Landlock, seccomp ---- */
 
 struct landlock_attr {
@@ -234,6 +277,7 @@ void doctor_kernel(doctor *d)
 	char text[DOCTOR_TEXT_MAX];
 	tell_namespaces(d);
 	tell_filters(d);
+	tell_tiers(d);
 	if (doctor_attempt(try_openat2, NULL, text)) doctor_tell(d, "openat2", DOCTOR_OK, "", "openat2 works");
 	else doctor_tell(d, "openat2", DOCTOR_WARN, "Linux 5.6 or newer, or a newer container runtime", "no openat2 (%s)", text);
 	if (doctor_attempt(try_cgroup, NULL, text))

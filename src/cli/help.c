@@ -38,7 +38,8 @@ void help_summary(cli *c)
 
 static cb_code operand_text(const cli_operand *o, buf *out, cb_error *err)
 {
-	return buf_printf(out, err, " %s%s%s%s", o->optional ? "[" : "", o->name, o->many ? "..." : "", o->optional ? "]" : "");
+	return buf_printf(out, err, " %s%s%s%s%s", o->optional ? "[" : "", o->noun == CLI_ARGV ? "-- " : "", o->name,
+	                  o->many ? "..." : "", o->optional ? "]" : "");
 }
 
 cb_code help_usage_line(const cli_command *command, const cli_command *parent, buf *out, cb_error *err)
@@ -116,7 +117,12 @@ static void print_options(cli *c, const cli_option *options)
 	for (const cli_option *o = options; o && o->kind != CLI_END; o++) {
 		char left[96], letter[8] = "   ";
 		if (o->letter) (void)snprintf(letter, sizeof(letter), "-%c,", o->letter);
-		(void)snprintf(left, sizeof(left), "%s --%s%s%s", letter, o->name, o->value ? " " : "", o->value ? o->value : "");
+		bool attached = o->kind == CLI_FLAG && o->value;
+		(void)snprintf(left, sizeof(left), "%s --%s%s%s%s", letter, o->name,
+		               attached   ? "[="
+		               : o->value ? " "
+		                          : "",
+		               o->value ? o->value : "", attached ? "]" : "");
 		print_row(c, left, o->help);
 	}
 }

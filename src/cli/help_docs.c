@@ -22,8 +22,10 @@ static void markdown_options(cli *c, const cli_option *options)
 	for (const cli_option *o = options; o->kind != CLI_END; o++) {
 		cli_print(c, "| `");
 		if (o->letter) cli_print(c, "-%c`, `", o->letter);
-		cli_print(c, "--%s%s", o->name, o->value ? " " : "");
+		bool attached = o->kind == CLI_FLAG && o->value;
+		cli_print(c, "--%s%s", o->name, attached ? "[=" : o->value ? " " : "");
 		cell(c, o->value);
+		if (attached) cli_print(c, "]");
 		cli_print(c, "` | ");
 		cell(c, o->help);
 		cli_print(c, " |\n");
@@ -110,6 +112,41 @@ static const exit_row exit_rows[] = {
 #undef ROW
 };
 
+/* Of exec, whose other statuses are its program's. */
+static const exit_row exec_rows[] = {
+	{"exec", "the time of the program was over", 124},
+	{"exec", "cowbox itself failed, by any of these errors", 125},
+	{"exec", "the program cannot be executed", 126},
+	{"exec", "there is no such program", 127},
+};
+
+typedef void (*exit_print)(cli *c, const exit_row *row);
+
+static void rows_print(cli *c, exit_print print)
+{
+	for (int status = 0; status < 256; status++) {
+		for (size_t i = 0; i < ARRAY_LEN(exit_rows); i++)
+			if (exit_rows[i].status == status) print(c, &exit_rows[i]);
+		for (size_t i = 0; i < ARRAY_LEN(exec_rows); i++)
+			if (exec_rows[i].status == status) print(c, &exec_rows[i]);
+	}
+}
+
+static void row_markdown(cli *c, const exit_row *row)
+{
+	cli_print(c, "| %d | `%s` | %s |\n", row->status, row->name, row->text);
+}
+
+static void row_plain(cli *c, const exit_row *row)
+{
+	cli_print(c, "%3d  %-12s %s\n", row->status, row->name, row->text);
+}
+
+static void row_man(cli *c, const exit_row *row)
+{
+	cli_print(c, ".TP\n.B %d\n%s: %s.\n", row->status, row->name, row->text);
+}
+
 static void exit_json(cli *c)
 {
 	json_writer *w = cli_json(c);
@@ -141,12 +178,10 @@ cb_code help_exit_codes(cli *c, bool markdown, cb_error *err)
 			"`undo` or\n"
 			"`redo` with nothing to do end with 1. Anything else names the error below; with `--json` its code is in\n"
 			"`error.code` on standard error. A command ended by Ctrl-C exits with 130.\n\n"
+			"`exec` ends with the status of its program, 128 and the number of the signal that ended it, or one of "
+			"the rows marked so.\n\n"
 			"| status | code | meaning |\n|---|---|---|\n");
-	for (int status = 0; status < 256; status++)
-		for (size_t i = 0; i < ARRAY_LEN(exit_rows); i++)
-			if (exit_rows[i].status == status)
-				cli_print(c, markdown ? "| %d | `%s` | %s |\n" : "%3d  %-12s %s\n", status, exit_rows[i].name,
-				          exit_rows[i].text);
+	rows_print(c, markdown ? row_markdown : row_plain);
 	return CB_OK;
 }
 
@@ -196,7 +231,8 @@ static void man_options(cli *c, const cli_option *options)
 		cli_print(c, "\\fB\\-\\-");
 		roff(c, o->name);
 		cli_print(c, "\\fR");
-		if (o->value) cli_print(c, " \\fI%s\\fR", o->value);
+		bool attached = o->kind == CLI_FLAG && o->value;
+		if (o->value) cli_print(c, "%s\\fI%s\\fR%s", attached ? "[=" : " ", o->value, attached ? "]" : "");
 		cli_print(c, "\n");
 		roff(c, o->help);
 		cli_print(c, ".\n");
@@ -282,8 +318,5 @@ void help_man_index(cli *c)
 	cli_print(c, "\n.SH OPTIONS\nEvery command has these.\n");
 	man_options(c, cli_global_options);
 	cli_print(c, ".SH EXIT STATUS\n");
-	for (int status = 0; status < 256; status++)
-		for (size_t i = 0; i < ARRAY_LEN(exit_rows); i++)
-			if (exit_rows[i].status == status)
-				cli_print(c, ".TP\n.B %d\n%s: %s.\n", status, exit_rows[i].name, exit_rows[i].text);
+	rows_print(c, row_man);
 }

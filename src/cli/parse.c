@@ -161,8 +161,9 @@ static cb_code read_value(reading *r, const cli_option *o, const char *attached,
 {
 	cli_value *v = &r->values[o - r->table];
 	if (o->kind == CLI_FLAG) {
-		if (attached) return cb_err_set(err, CB_INVALID, "--%s takes no value", o->name);
+		if (attached && !o->value) return cb_err_set(err, CB_INVALID, "--%s takes no value", o->name);
 		v->given = true;
+		v->text = attached;
 		return CB_OK;
 	}
 	if (!attached) {
@@ -342,8 +343,18 @@ cb_code parse_command(cli_words words, const cli_command **out, const cli_comman
 
 /* ---- operands ---- */
 
+static const cli_operand *argv_operand(const cli_command *command)
+{
+	for (const cli_operand *o = command->operands; o && o->noun != CLI_NOUN_NONE; o++)
+		if (o->noun == CLI_ARGV) return o;
+	return NULL;
+}
+
 static cb_code too_many(const cli_command *command, const char *word, cb_error *err)
 {
+	if (argv_operand(command))
+		return cb_err_set(err, CB_INVALID, "%s: '%.128s' is one word too many: a program stands after '--'", command->name,
+		                  word);
 	return cb_err_set(err, CB_INVALID, "%s: '%.128s' is one word too many", command->name, word);
 }
 
@@ -358,6 +369,7 @@ static cb_code assign(const cli_command *command, const cli_text_list *given, cl
 	for (size_t i = 0; i < count; i++) optional_before_many += command->operands[i].optional && !command->operands[i].many;
 	for (size_t i = 0; i < count; i++) {
 		const cli_operand *o = &command->operands[i];
+		if (o->noun == CLI_ARGV) continue; /* read_words has put them there */
 		size_t take = !o->optional;
 		if (o->many) {
 			size_t for_optional = extra < optional_before_many ? extra : optional_before_many;
@@ -392,12 +404,15 @@ void call_done(cli_call *call)
 	*call = (cli_call){0};
 }
 
-static cb_code read_words(reading *r, cli_text_list *plain, cb_error *err)
+static cb_code read_words(reading *r, cli_text_list *plain, cli_value *argv, cb_error *err)
 {
 	while (r->at < r->words.count) {
 		const char *word = r->words.items[r->at++];
 		if (strcmp(word, "--") == 0) {
-			while (r->at < r->words.count) CB_TRY(list_add(plain, r->words.items[r->at++], err));
+			cli_text_list *rest = argv ? &argv->list : plain;
+			while (r->at < r->words.count) CB_TRY(list_add(rest, r->words.items[r->at++], err));
+			if (argv) argv->given = argv->list.count > 0;
+			if (argv && argv->given) argv->text = argv->list.items[0];
 		} else if (is_option(word)) {
 			CB_TRY(read_option(r, word, err));
 		} else {
@@ -414,7 +429,8 @@ cb_code parse_call(const cli_command *command, cli_words words, int64_t now_ns, 
 	if (!out->options || !out->operands) return cb_err_nomem(err);
 	cli_text_list plain = {0};
 	reading r = {words, 0, command->options, command, now_ns, out->options};
-	cb_code code = read_words(&r, &plain, err);
+	const cli_operand *argv = argv_operand(command);
+	cb_code code = read_words(&r, &plain, argv ? &out->operands[argv - command->operands] : NULL, err);
 	if (code == CB_OK) code = assign(command, &plain, out->operands, err);
 	free(plain.items);
 	return code;

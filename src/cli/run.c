@@ -56,6 +56,11 @@ void cli_status(cli *c, int status)
 	c->status = status;
 }
 
+void cli_whole(cli *c)
+{
+	c->whole = true;
+}
+
 int64_t cli_now(const cli *c)
 {
 	return c->now_ns;
@@ -96,6 +101,11 @@ cb_code cli_host_file(cli *c, const char *path, size_t max, buf *out, cb_error *
 
 /* ---- errors ---- */
 
+static int exit_status(const cli *c, cb_code code)
+{
+	return c->command && c->command->failure ? c->command->failure : cb_code_exit_status(code);
+}
+
 static void conflicts_json(const cli *c, json_writer *w)
 {
 	if (c->conflicts.size == 0) return;
@@ -119,7 +129,7 @@ static void error_json(cli *c, cb_code code, const char *message)
 	json_object_begin(&w);
 	json_member_object(&w, "error");
 	json_member_str(&w, "code", cb_code_name(code));
-	json_member_int(&w, "exit", cb_code_exit_status(code));
+	json_member_int(&w, "exit", exit_status(c, code));
 	json_member_str(&w, "message", message);
 	if (c->hint[0]) json_member_str(&w, "hint", c->hint);
 	conflicts_json(c, &w);
@@ -229,7 +239,7 @@ int cli_main(int argc, char **argv)
 		if (code == CB_OK) code = run_words(&c, rest, &err);
 	}
 	cb_error out_err = {0};
-	cb_code out_code = code == CB_OK || !c.json_used ? out_end(&c, &out_err) : CB_OK;
+	cb_code out_code = code == CB_OK || c.whole || !c.json_used ? out_end(&c, &out_err) : CB_OK;
 	choose_close(&c);
 	pager_end(&c);
 	if (code == CB_OK && out_code != CB_OK) {
@@ -242,5 +252,5 @@ int cli_main(int argc, char **argv)
 	buf_done(&c.conflicts);
 	buf_done(&c.config);
 	free((void *)(uintptr_t)rest.items);
-	return code == CB_OK ? c.status : cb_code_exit_status(code);
+	return code == CB_OK ? c.status : exit_status(&c, code);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const char *const cli_groups[] = {"Boxes", "Files", "History", "To and from the host", "Keeping house", "Help", NULL};
+const char *const cli_groups[] = {"Boxes", "Files", "Programs", "History", "To and from the host", "Keeping house", "Help", NULL};
 
 const cli_option cli_global_options[] = {
 	{CLI_TEXT, "store", 0, "FOLDER", "the store (default: COWBOX_STORE, else cowbox in the data folder of the user)"},
@@ -24,6 +24,7 @@ const cli_option cli_global_options[] = {
 	X(new) X(list) X(use) X(info) X(rename) X(delete) X(fork) \
 	X(ls) X(cat) X(write) X(append) X(edit) X(cp) X(mv) X(rm) X(mkdir) X(touch) X(ln) X(chmod) X(tree) X(stat) X(find) X(grep) \
 	X(tag) X(meta) X(kv) \
+	X(exec) \
 	X(log) X(show) X(diff) X(restore) X(undo) X(redo) X(checkpoint) X(merge) X(blame) \
 	X(import) X(export) X(apply) X(pack) X(unpack) \
 	X(stats) X(quota) X(retention) X(prune) X(gc) X(fsck) X(backup) X(audit) X(doctor) X(config) \

@@ -29,7 +29,7 @@ like($by->{store}{what}, qr/not there yet.*cowbox new/, 'and said');
 ok(!-e "$world/store", 'and not made');
 is($by->{writing}{status}, 'ok', 'journal and locks, tried');
 like($by->{version}{what}, qr/cowbox \d\S* with SQLite 3\.\d+\S*, zstd 1\.\S+, PCRE2 10\.\d+ on Linux/, 'versions');
-for my $name (qw(filesystem space terminal pager git rg user-namespaces namespaces overlayfs landlock seccomp openat2 cgroups)) {
+for my $name (qw(filesystem space terminal pager git rg user-namespaces namespaces overlayfs landlock seccomp openat2 cgroups exec-overlay exec-folder exec-weak)) {
 	my $check = $by->{$name} || {};
 	like($check->{status} || '', qr/\A(ok|warn)\z/, "$name is looked at");
 	ok(($check->{status} || '') eq 'ok' || length $check->{fix} || $name eq 'filesystem', "$name: what to do when it is not there");

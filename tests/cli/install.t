@@ -14,11 +14,12 @@ delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)};
 my $r = shell("make -C '$root' -j2 VARIANT=release install DESTDIR='$world/dest' PREFIX=/opt/cowbox");
 is($r->{status}, 0, 'make install') or diag($r->{err}, $r->{out});
 my $at = "$world/dest/opt/cowbox";
-my @stray = grep { !m{\A\./opt/cowbox/(?:bin|lib|include|share)/} } split /\n/, `cd '$world/dest' && find . -type f`;
+my @stray = grep { !m{\A\./opt/cowbox/(?:bin|lib|libexec|include|share)/} } split /\n/, `cd '$world/dest' && find . -type f`;
 is("@stray", '', 'nothing outside the prefix');
 is((stat "$at/bin/cowbox")[2] & 07777, 0755, 'the program');
 like(`'$at/bin/cowbox' --version`, qr/\Acowbox \d+\.\d+/, 'which runs');
 like(`COWBOX_STORE='$world/s' '$at/bin/cowbox' new demo 2>&1; COWBOX_STORE='$world/s' '$at/bin/cowbox' list`, qr/demo/, 'and works');
+is(`COWBOX_BOX_HELPER= COWBOX_STORE='$world/s' '$at/bin/cowbox' exec demo -- echo ran 2>&1`, "ran\n", 'with its own helper');
 
 my $table = json('help')->{commands};
 for my $page ('cowbox', map { "cowbox-$_->{name}" } @$table) {

@@ -27,8 +27,9 @@ sub words_of {
 
 # Two things share a word: a list, or in a summary how many there are. Beyond these a member has one type.
 my %is_plural = map { $_ => 1 } qw(boxes steps checkpoints files changes forks);
-# A program's version is a text, a file's a number; the sides of a diff are states, those of a copy paths.
-my %has_two = map { $_ => 1 } qw(version from to);
+# A program's version is a text, a file's a number; the sides of a diff are states, those of a copy paths; undo names the change it took back, exec
+# lists what changed.
+my %has_two = map { $_ => 1 } qw(version from to change changed);
 my (%type, %where, %undocumented, @wrong);
 
 sub type_of {
