@@ -12,3 +12,10 @@ static int64_t system_now_ns(void *context)
 }
 
 const clock_source clock_system = {system_now_ns, NULL};
+
+int64_t clock_monotonic_ns(void)
+{
+	struct timespec t;
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}

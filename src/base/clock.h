@@ -16,4 +16,7 @@ static inline int64_t clock_now(const clock_source *c)
 	return c->now_ns(c->context);
 }
 
+/* For how long something takes: never goes back, means nothing by itself. */
+int64_t clock_monotonic_ns(void);
+
 #endif

@@ -366,7 +366,7 @@ static cb_code print_patch(cli *c, cb_box *from, cb_box *to, const gathering *g,
 
 /* ---- JSON ---- */
 
-static const char *kind_name(cb_change_kind kind)
+const char *change_kind_name(cb_change_kind kind)
 {
 	switch (kind) {
 	case CB_ADDED:
@@ -395,7 +395,7 @@ static void row_json(json_writer *w, const row *r)
 	const cb_change *change = &r->change;
 	char mode[8];
 	json_object_begin(w);
-	json_member_str(w, "kind", kind_name(change->kind));
+	json_member_str(w, "kind", change_kind_name(change->kind));
 	json_member_str(w, change->kind == CB_KEYVALUE ? "key" : "path", change->path);
 	if (change->old_path) json_member_str(w, "old_path", change->old_path);
 	if (change->kind == CB_KEYVALUE) {

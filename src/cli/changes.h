@@ -36,4 +36,7 @@ cb_code changes_print_step(cli *c, cb_box *box, uint64_t seq, const changes_opti
 /* Lines around a change: -U of the call, else the configuration. */
 cb_code changes_lines(cli *c, cb_box *box, const cli_call *call, changes_options *out, cb_error *err);
 
+/* "added", "deleted", ...: as every command's JSON has it. */
+const char *change_kind_name(cb_change_kind kind);
+
 #endif

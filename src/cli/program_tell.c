@@ -4,31 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cli/changes.h"
+
 enum { STATUS_TIMEOUT = 124 };
 
 static const char *tier_word(cb_tier tier)
 {
 	static const char *const words[] = {"auto", "overlay", "folder", "weak"};
 	return words[tier];
-}
-
-static const char *change_word(const cb_change *change)
-{
-	switch (change->kind) {
-	case CB_ADDED:
-		return "added";
-	case CB_DELETED:
-		return "deleted";
-	case CB_MODIFIED:
-		return "modified";
-	case CB_ATTRS:
-		return "attributes";
-	case CB_RENAMED:
-		return "renamed";
-	case CB_KEYVALUE:
-		return "key";
-	}
-	return "";
 }
 
 static cb_code change_json(void *context, const cb_change *change, cb_error *err)
@@ -38,7 +21,7 @@ static cb_code change_json(void *context, const cb_change *change, cb_error *err
 	json_object_begin(w);
 	json_member_str(w, "path", change->path);
 	if (change->old_path) json_member_str(w, "old_path", change->old_path);
-	json_member_str(w, "change", change_word(change));
+	json_member_str(w, "change", change_kind_name(change->kind));
 	if (change->has_new) json_member_uint(w, "size", change->new_info.size);
 	json_object_end(w);
 	return CB_OK;

@@ -44,7 +44,7 @@ static void timer_set(cb_exec *e, int64_t at_ns)
 
 static cb_code clock_locked(cb_exec *e, cb_error *err)
 {
-	int64_t now = exec_now_ns();
+	int64_t now = clock_monotonic_ns();
 	if (!e->running || e->deadline_ns == 0 || now < e->deadline_ns) return CB_OK;
 	if (!e->timed_out) {
 		e->timed_out = true;
@@ -154,7 +154,7 @@ static cb_code run_on(cb_exec *e, const cb_exec_options *options, const buf *bod
 	if (epoll_ctl(e->epoll, EPOLL_CTL_ADD, link_fd(work_link(e->w)), &event) != 0)
 		return cb_err_errno(err, errno, "watching the helper");
 	(void)pthread_mutex_lock(&e->lock);
-	if (options->timeout_ns > 0) timer_set(e, exec_now_ns() + options->timeout_ns);
+	if (options->timeout_ns > 0) timer_set(e, clock_monotonic_ns() + options->timeout_ns);
 	(void)pthread_mutex_unlock(&e->lock);
 	return CB_OK;
 }

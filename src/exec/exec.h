@@ -11,6 +11,7 @@
 
 #include <cowbox/exec.h>
 
+#include "base/clock.h"
 #include "sandbox/plan.h"
 #include "work/work.h"
 
@@ -141,7 +142,6 @@ cb_code exec_clock(cb_exec *e, cb_error *err);
 
 /* Fills e->result from how it ended, and makes the step's result. */
 cb_code result_fill(cb_exec *e, cb_error *err);
-int64_t exec_now_ns(void); /* monotonic */
 
 /* ---- changes.c ---- */
 

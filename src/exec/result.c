@@ -9,13 +9,6 @@
 
 #include "base/json.h"
 
-int64_t exec_now_ns(void)
-{
-	struct timespec ts;
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 static void say(cb_exec *e, cb_exec_end end, const char *reason)
 {
 	e->result.end = end;

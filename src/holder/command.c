@@ -22,16 +22,11 @@
 
 #include "holder/weak.h"
 
+#include "base/clock.h"
+
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 enum { STACK_BYTES = 64 << 10 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- in the parent ---- */
 
@@ -175,7 +170,7 @@ pid_t command_spawn(const command *c)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
 	command_report *r = c->frame->report;
-	r->started_ns = now_ns();
+	r->started_ns = clock_monotonic_ns();
 	pid_t pid = clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)(uintptr_t)c);
 	if (pid < 0) {
 		r->end = WIRE_END_NOT_RUN;
@@ -183,6 +178,6 @@ pid_t command_spawn(const command *c)
 		(void)snprintf(r->reason, sizeof(r->reason), "cannot make a process");
 	}
 	if (!r->end) return pid;
-	r->ended_ns = now_ns();
+	r->ended_ns = clock_monotonic_ns();
 	return -1;
 }

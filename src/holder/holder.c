@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "holder/enter.h"
 #include "holder/group.h"
 
@@ -37,13 +38,6 @@ typedef struct holder {
 	bool ended;       /* the caller is gone or said BYE */
 	uint8_t buffer[WIRE_PACKET_BYTES + 8];
 } holder;
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static cb_code answer(wire_type type, span body, cb_error *err)
 {
@@ -250,7 +244,7 @@ static cb_code on_run(holder *h, const wire_packet *p, cb_error *err)
 	if (!counted) CB_TRY(watch_begin(&h->slot, &h->plan.limits, err));
 	h->running = h->used = true;
 	h->killed[0] = 0;
-	h->started_ns = now_ns();
+	h->started_ns = clock_monotonic_ns();
 	return CB_OK;
 }
 
@@ -309,7 +303,7 @@ static cb_code on_init_gone(holder *h, cb_error *err)
 	wire_exited m = {.end = h->killed[0] ? WIRE_END_DISK : WIRE_END_STATUS,
 	                 .status = SIGKILL,
 	                 .started_ns = h->started_ns,
-	                 .ended_ns = now_ns(),
+	                 .ended_ns = clock_monotonic_ns(),
 	                 .reason = h->killed[0] ? h->killed : "the sandbox was killed from outside"};
 	bool ran = h->running;
 	CB_TRY(end_sandbox(h, err));
@@ -410,9 +404,9 @@ static cb_code loop(holder *h, cb_error *err)
 			if (fds[2].revents) CB_TRY(on_init(h, err));
 			if (fds[0].revents) CB_TRY(on_caller(h, err));
 		}
-		if (h->running && now_ns() >= next_look_ns) {
+		if (h->running && clock_monotonic_ns() >= next_look_ns) {
 			CB_TRY(watch(h, err));
-			next_look_ns = now_ns() + (int64_t)LIMIT_WATCH_MS * 1000000;
+			next_look_ns = clock_monotonic_ns() + (int64_t)LIMIT_WATCH_MS * 1000000;
 		}
 	}
 	return CB_OK;

@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "holder/weak.h"
 
@@ -34,13 +35,6 @@ enum {
 	WATCH_PAUSE_MAX_NS = 200000000,
 	WATCH_SHARE = 20, /* of the time at most one in so many parts is spent on looking */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static int64_t timeval_ns(struct timeval t)
 {
@@ -110,7 +104,7 @@ cb_code reaper_reap(reaper *r, const command_report *report, wire_exited *out, c
 		.end = report->end ? report->end : WIRE_END_STATUS,
 		.status = report->end ? report->status : status,
 		.started_ns = report->started_ns,
-		.ended_ns = report->ended_ns ? report->ended_ns : now_ns(),
+		.ended_ns = report->ended_ns ? report->ended_ns : clock_monotonic_ns(),
 		.user_ns = timeval_ns(used.ru_utime) - report->own_user_ns,
 		.system_ns = timeval_ns(used.ru_stime) - report->own_system_ns,
 		.peak_bytes = (uint64_t)used.ru_maxrss << 10,
@@ -238,7 +232,7 @@ static void reap(const command_frame *f, pid_t program)
 	while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
 		if (pid != program) continue;
 		command_report *r = f->report;
-		r->ended_ns = now_ns();
+		r->ended_ns = clock_monotonic_ns();
 		r->status = status;
 		r->end = WIRE_END_STATUS;
 		leave(f);
@@ -248,7 +242,7 @@ static void reap(const command_frame *f, pid_t program)
 _Noreturn static void end_by(const command_frame *f, wire_end end, const char *what, uint64_t bound)
 {
 	command_report *r = f->report;
-	r->ended_ns = now_ns();
+	r->ended_ns = clock_monotonic_ns();
 	r->end = end;
 	r->status = SIGKILL;
 	(void)snprintf(r->reason, sizeof(r->reason), "%s: more than %.4g MiB", what, (double)bound / (1 << 20));
@@ -274,7 +268,7 @@ _Noreturn static void watch_and_wait(const command_frame *f, pid_t program)
 	sigfillset(&all);
 	bool watched = (f->limits.memory_bytes != 0 || f->limits.disk_bytes != 0) && !(f->walls_down & WALL_LIMITS);
 	int proc = watched ? open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	int64_t pause_ns = WATCH_PAUSE_NS, next = now_ns() + pause_ns;
+	int64_t pause_ns = WATCH_PAUSE_NS, next = clock_monotonic_ns() + pause_ns;
 	for (;;) {
 		struct timespec timeout = {.tv_nsec = pause_ns};
 		siginfo_t info;
@@ -282,10 +276,10 @@ _Noreturn static void watch_and_wait(const command_frame *f, pid_t program)
 		if (signal == SIGCHLD) reap(f, program);
 		if (signal == ORPHANED && f->weak) leave(f);
 		if (signal == WISH) grant(f, program, info.si_value.sival_int);
-		int64_t now = watched ? now_ns() : 0;
+		int64_t now = watched ? clock_monotonic_ns() : 0;
 		if (!watched || now < next) continue;
 		bounds_check(f, proc);
-		int64_t took = now_ns() - now;
+		int64_t took = clock_monotonic_ns() - now;
 		pause_ns = took * WATCH_SHARE > WATCH_PAUSE_NS ? took * WATCH_SHARE : WATCH_PAUSE_NS;
 		if (pause_ns > WATCH_PAUSE_MAX_NS) pause_ns = WATCH_PAUSE_MAX_NS;
 		next = now + pause_ns;

@@ -16,6 +16,7 @@
 #include <sys/vfs.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "holder/command.h"
 #include "host/host.h"
 
@@ -28,13 +29,6 @@ enum {
 #define FLOOR_DISK_BYTES ((uint64_t)1 << 30)
 /* A machine that is at its floor already is not the command's doing until it took this much. */
 #define FLOOR_SLACK_BYTES ((uint64_t)32 << 20)
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* The start of a small file; "" when it is gone. */
 static size_t text_read(int dir, const char *name, char *to, size_t size)
@@ -319,11 +313,11 @@ cb_code watch_disk(const slot *s, const plan_limits *limits, char reason[128], c
 	reason[0] = 0;
 	look_at_machine(s, reason);
 	if (reason[0] || (!limits->disk_bytes && !limits->files)) return CB_OK;
-	int64_t start = now_ns();
+	int64_t start = clock_monotonic_ns();
 	if (start < began.next_walk_ns) return CB_OK;
 	disk_look now;
 	CB_TRY(look_at_changes(s, &now, err));
-	int64_t end = now_ns();
+	int64_t end = clock_monotonic_ns();
 	began.next_walk_ns = end + (end - start) * (WALK_SHARE - 1);
 	if (limits->disk_bytes && now.bytes > began.base.bytes && now.bytes - began.base.bytes > limits->disk_bytes)
 		(void)snprintf(reason, 128, "disk: more than %.4g MiB", (double)limits->disk_bytes / (1 << 20));
