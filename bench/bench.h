@@ -407,14 +407,17 @@ static inline void bench_write(cb_box *b, const char *path, const void *bytes, s
 	CB(cb_write_file(b, path, bytes, size, NULL, &bench_err));
 }
 
-static inline void bench_begin(cb_box *b)
+static inline cb_box *bench_begin(cb_box *b)
 {
-	CB(cb_box_begin(b, NULL, &bench_err));
+	cb_box *t = NULL;
+	CB(cb_txn_begin(b, NULL, &t, &bench_err));
+	return t;
 }
 
-static inline void bench_commit(cb_box *b)
+static inline void bench_commit(cb_box *t)
 {
-	CB(cb_box_commit(b, NULL, NULL, &bench_err));
+	CB(cb_txn_commit(t, NULL, NULL, &bench_err));
+	cb_box_close(t);
 }
 
 /* A box of n small files, 100 to a folder: /work/dFOLDER/fNUMBER. */
@@ -430,13 +433,13 @@ static inline void bench_fill(cb_box *b, uint64_t files, size_t bytes)
 {
 	char path[BENCH_PATH];
 	for (uint64_t i = 0; i < files;) {
-		bench_begin(b);
+		cb_box *t = bench_begin(b);
 		for (unsigned k = 0; k < 4000 && i < files; k++, i++) {
 			cb_write_options options = {.parents = i % BENCH_PER_FOLDER == 0};
 			bench_file_name(path, i);
-			CB(cb_write_file(b, path, bench_bytes(i), bytes, &options, &bench_err));
+			CB(cb_write_file(t, path, bench_bytes(i), bytes, &options, &bench_err));
 		}
-		bench_commit(b);
+		bench_commit(t);
 	}
 }
 

@@ -38,9 +38,14 @@ static void our_read(void *context, uint64_t i)
 static void our_read_in_txn(void *context, uint64_t i)
 {
 	const contender *c = context;
-	if (i % c->ops == 0) bench_begin(box);
-	our_read(NULL, i);
-	if (i % c->ops == c->ops - 1) cb_box_abort(box);
+	static cb_box *t;
+	char path[BENCH_PATH];
+	size_t n = 0;
+	if (i % c->ops == 0) t = bench_begin(box);
+	name_of(path, "/work/k/f", i * 7 % KNOWN);
+	CB(cb_read_at(t, path, 0, to, BENCH_KB, &n, &bench_err));
+	NEED(n == BENCH_KB);
+	if (i % c->ops == c->ops - 1) cb_box_close(t);
 }
 
 static void our_create(void *context, uint64_t i)
@@ -78,12 +83,12 @@ static void our_batch(void *context, uint64_t i)
 {
 	(void)context;
 	char path[BENCH_PATH];
-	bench_begin(box);
+	cb_box *t = bench_begin(box);
 	for (uint64_t k = 0; k < BATCH; k++) {
 		name_of(path, "/work/batch/b", i * BATCH + k);
-		bench_write(box, path, bench_bytes(k), BENCH_KB);
+		bench_write(t, path, bench_bytes(k), BENCH_KB);
 	}
-	bench_commit(box);
+	bench_commit(t);
 }
 
 static void our_stat(void *context, uint64_t i)
@@ -451,14 +456,14 @@ static void fill_ours(void)
 	char path[BENCH_PATH];
 	const char *const folders[] = {"/work/k", "/work/new", "/work/list", "/work/batch"};
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) CB(cb_mkdir(box, folders[i], 0755, 0, &bench_err));
-	bench_begin(box);
+	cb_box *t = bench_begin(box);
 	for (uint64_t i = 0; i < KNOWN; i++) {
 		name_of(path, "/work/k/f", i);
-		bench_write(box, path, bench_bytes(i), BENCH_KB);
+		bench_write(t, path, bench_bytes(i), BENCH_KB);
 		name_of(path, "/work/list/f", i);
-		bench_write(box, path, bench_bytes(i), 100);
+		bench_write(t, path, bench_bytes(i), 100);
 	}
-	bench_commit(box);
+	bench_commit(t);
 	bench_write(box, "/work/large", bench_bytes(0), BENCH_MB);
 	cb_write_options append = {.append = true};
 	for (int i = 0; i < TEN_MB; i++) CB(cb_write_file(box, "/work/ten", bench_bytes(0), BENCH_MB, &append, &bench_err));

@@ -27,13 +27,13 @@ static cb_box *start_box(cb_store *s)
 	char path[BENCH_PATH];
 	cb_box *b = NULL;
 	CB(cb_box_create(s, "demo", &b, &bench_err));
-	bench_begin(b);
+	cb_box *t = bench_begin(b);
 	for (uint64_t i = 0; i < FILES; i++) {
 		cb_write_options options = {.parents = true};
 		small_name(path, i);
-		CB(cb_write_file(b, path, bench_bytes(i), STEP_BYTES, &options, &bench_err));
+		CB(cb_write_file(t, path, bench_bytes(i), STEP_BYTES, &options, &bench_err));
 	}
-	bench_commit(b);
+	bench_commit(t);
 	return b;
 }
 

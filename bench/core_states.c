@@ -26,12 +26,12 @@ static uint64_t changed_file(uint64_t from, unsigned k)
 static void change_13(cb_box *b, uint64_t from, uint64_t variant)
 {
 	char path[BENCH_PATH];
-	bench_begin(b);
+	cb_box *t = bench_begin(b);
 	for (unsigned k = 0; k < CHANGES; k++) {
 		bench_file_name(path, changed_file(from, k));
-		bench_write(b, path, bench_bytes(variant + k), SMALL_BYTES);
+		bench_write(t, path, bench_bytes(variant + k), SMALL_BYTES);
 	}
-	bench_commit(b);
+	bench_commit(t);
 }
 
 static void small_step(void *context, uint64_t i)

@@ -190,14 +190,16 @@ static const char config_ini[] = "[app]\nlanguage = en\n";
 static void fill(cb_box *box)
 {
 	title("1. A box is filled: several files as one step, then single steps");
-	call("cb_box_begin(demo); cb_write_file(...) x 3; cb_box_commit(demo)");
-	cb_step_info info = {.kind = "import", .params = "from ~/greeter"};
+	call("cb_txn_begin(demo); cb_write_file(...) x 3; cb_txn_commit()");
+	cb_txn_options options = {.step = {.kind = "import", .params = "from ~/greeter"}};
 	cb_commit_result result = {0};
-	MUST(cb_box_begin(box, &info, &err));
-	write_text(box, "/work/greeter/greet.py", greet_py);
-	write_text(box, "/work/greeter/config.ini", config_ini);
-	write_text(box, "/work/greeter/README", "Greets people.\n");
-	MUST(cb_box_commit(box, NULL, &result, &err));
+	cb_box *txn = NULL;
+	MUST(cb_txn_begin(box, &options, &txn, &err));
+	write_text(txn, "/work/greeter/greet.py", greet_py);
+	write_text(txn, "/work/greeter/config.ini", config_ini);
+	write_text(txn, "/work/greeter/README", "Greets people.\n");
+	MUST(cb_txn_commit(txn, NULL, &result, &err));
+	cb_box_close(txn);
 	told(result.seq == 1, "three files and their folder, one step");
 
 	call("cb_write_file(demo, \"/work/greeter/notes.txt\")  cb_chmod(...)  cb_tag_add(...)");
@@ -217,12 +219,14 @@ static void break_and_undo(cb_store *store, cb_box *box)
 {
 	title("2. A tool call goes wrong; one undo takes all of it back");
 	call("a step of kind \"sh\": cb_remove(config.ini), cb_write_file(README), cb_kv_delete(plan)");
-	cb_step_info info = {.kind = "sh", .params = "./cleanup.sh", .result = "exit 0"};
-	MUST(cb_box_begin(box, &info, &err));
-	MUST(cb_remove(box, "/work/greeter/config.ini", &err));
-	write_text(box, "/work/greeter/README", "oops\n");
-	MUST(cb_kv_delete(box, "plan", &err));
-	MUST(cb_box_commit(box, NULL, NULL, &err));
+	cb_txn_options options = {.step = {.kind = "sh", .params = "./cleanup.sh", .result = "exit 0"}};
+	cb_box *txn = NULL;
+	MUST(cb_txn_begin(box, &options, &txn, &err));
+	MUST(cb_remove(txn, "/work/greeter/config.ini", &err));
+	write_text(txn, "/work/greeter/README", "oops\n");
+	MUST(cb_kv_delete(txn, "plan", &err));
+	MUST(cb_txn_commit(txn, NULL, NULL, &err));
+	cb_box_close(txn);
 
 	call("cb_diff_text(demo@-1, demo)");
 	cb_box *before = open_box(store, "demo@-1", "");
@@ -320,12 +324,15 @@ static void disjoint(cb_box *ann, cb_box *bob)
 {
 	cb_commit_result result = {0};
 	call("ann and bob begin, write different files, commit");
-	MUST(cb_box_begin(ann, NULL, &err));
-	MUST(cb_box_begin(bob, NULL, &err));
-	write_text(ann, "/work/greeter/ann.txt", "ann was here\n");
-	write_text(bob, "/work/greeter/bob.txt", "bob was here\n");
-	MUST(cb_box_commit(ann, NULL, NULL, &err));
-	MUST(cb_box_commit(bob, NULL, &result, &err));
+	cb_box *anns = NULL, *bobs = NULL;
+	MUST(cb_txn_begin(ann, NULL, &anns, &err));
+	MUST(cb_txn_begin(bob, NULL, &bobs, &err));
+	write_text(anns, "/work/greeter/ann.txt", "ann was here\n");
+	write_text(bobs, "/work/greeter/bob.txt", "bob was here\n");
+	MUST(cb_txn_commit(anns, NULL, NULL, &err));
+	MUST(cb_txn_commit(bobs, NULL, &result, &err));
+	cb_box_close(anns);
+	cb_box_close(bobs);
 	told(result.merged && is_there(bob, "/work/greeter/ann.txt"), "both are in: the second commit was merged by file");
 }
 
@@ -333,13 +340,17 @@ static void same_file(cb_store *store, cb_box *ann, cb_box *bob)
 {
 	cb_commit_result result = {0};
 	call("ann and bob begin, write the same file, commit");
-	MUST(cb_box_begin(ann, NULL, &err));
-	MUST(cb_box_begin(bob, NULL, &err));
-	write_text(ann, "/work/greeter/README", "Ann's words.\n");
-	write_text(bob, "/work/greeter/README", "Bob's words.\n");
-	MUST(cb_box_commit(ann, NULL, NULL, &err));
-	told(cb_box_commit(bob, NULL, &result, &err) == CB_CONFLICT, "the second commit is refused:");
+	cb_box *anns = NULL, *bobs = NULL;
+	MUST(cb_txn_begin(ann, NULL, &anns, &err));
+	MUST(cb_txn_begin(bob, NULL, &bobs, &err));
+	write_text(anns, "/work/greeter/README", "Ann's words.\n");
+	write_text(bobs, "/work/greeter/README", "Bob's words.\n");
+	MUST(cb_txn_commit(anns, NULL, NULL, &err));
+	told(cb_txn_commit(bobs, NULL, NULL, &err) == CB_CONFLICT, "the second commit is refused, and stays open:");
 	printf("    %s\n", err.message);
+	MUST(cb_txn_keep(bobs, NULL, &result, &err));
+	cb_box_close(anns);
+	cb_box_close(bobs);
 	told(holds(bob, "/work/greeter/README", "Ann's words.\n"), "the box has what came first");
 	cb_box *kept = open_box(store, result.fork, "");
 	told(holds(kept, "/work/greeter/README", "Bob's words.\n"), "and the other's work is kept as a fork");

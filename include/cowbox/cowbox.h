@@ -54,7 +54,7 @@ typedef struct cb_store_options {
 /* path: a folder (its parent must exist), ":memory:", or NULL for the default: $COWBOX_STORE, else $XDG_DATA_HOME/cowbox, else
  * ~/.local/share/cowbox, whose parents are made. options may be NULL. */
 CB_API cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err);
-/* Flushes and closes. Boxes of the store must be closed before. Accepts NULL. */
+/* Flushes and closes. Boxes that are still open go on working; the store's files are closed with the last of them. Accepts NULL. */
 CB_API void cb_store_close(cb_store *store);
 CB_API cb_code cb_store_sync(cb_store *store, cb_error *err);
 
@@ -125,6 +125,7 @@ typedef struct cb_box_info {
 	uint64_t keep_steps;                                 /* retention: prune keeps this many newest steps; 0: all */
 	int64_t keep_ns;                                     /* retention: prune keeps steps younger than this; 0: all */
 	uint64_t checkpoint_every;                           /* a checkpoint "auto-SEQ" every so many steps; 0: none */
+	bool kept; /* it holds a transaction that lost, and nobody has changed or renamed it since */
 } cb_box_info;
 
 /* out may be NULL. A new box holds /work, /home/agent and /tmp. CB_EXISTS, CB_INVALID (name). */
@@ -134,7 +135,8 @@ CB_API cb_code cb_box_create(cb_store *store, const char *name, cb_box **out, cb
 CB_API cb_code cb_box_draft(cb_store *store, const char *name, cb_box **out, cb_error *err);
 /* address: "demo", or a state ("demo@7", "demo@-1", "demo@name"), which is read-only. CB_NOTFOUND, CB_STALE (pruned). */
 CB_API cb_code cb_box_open(cb_store *store, const char *address, cb_box **out, cb_error *err);
-/* Ends the handle's running step; an open transaction is dropped. Files must be closed before. Accepts NULL. */
+/* Commits what open files have under way (kept as a fork when it conflicts); an open transaction is dropped. Files of the handle that are
+ * still open are CB_BADHANDLE from now on, and are to be closed all the same. Accepts NULL. */
 CB_API void cb_box_close(cb_box *box);
 /* A new box that starts at any state. out may be NULL. */
 CB_API cb_code cb_box_fork(cb_store *store, const char *address, const char *name, cb_box **out, cb_error *err);
@@ -164,26 +166,79 @@ typedef struct cb_step_info {
 	const char *result; /* at commit */
 	int64_t started_ns; /* 0: now */
 	bool record;        /* record a step also when nothing changed (sh, exec, tool calls) */
-	bool no_merge;      /* at commit: a box that moved meanwhile is a conflict even where the changes are disjoint */
 } cb_step_info;
+
+typedef struct cb_txn_options {
+	cb_step_info step;
+	cb_box *over; /* an open older state of the same box to collect over; NULL: the newest */
+} cb_txn_options;
+
+typedef enum cb_prefer {
+	CB_PREFER_NONE,
+	CB_PREFER_OURS,
+	CB_PREFER_THEIRS,
+	/* The same two when a transaction is merged into its box. */
+	CB_PREFER_BOX = CB_PREFER_OURS,
+	CB_PREFER_TXN = CB_PREFER_THEIRS,
+} cb_prefer;
+typedef struct cb_conflict {
+	const char *path;   /* in ours, or in theirs when ours has none; "key 'NAME'" for a key-value */
+	const char *reason; /* "changed on both sides", "deleted here, changed there", ... */
+} cb_conflict;
+typedef cb_code (*cb_conflict_visit)(void *context, const cb_conflict *conflict, cb_error *err);
+typedef struct cb_resolution {
+	const char *path; /* as cb_conflict gave it */
+	cb_prefer prefer;
+} cb_resolution;
+
+/* What becomes of a transaction that lost against what others committed. */
+typedef enum cb_lost {
+	CB_LOST_STAYS, /* it stays open: commit it again with resolutions, keep it, or drop it */
+	CB_LOST_FORK,  /* it is kept as a fork, as cb_txn_keep() does, and is over; if that fails it stays open */
+	CB_LOST_DROP,  /* it is over and nothing of it is left */
+} cb_lost;
+
+typedef struct cb_commit_options {
+	cb_step_info step; /* what is not NULL or 0 replaces what was given at begin */
+	bool no_merge;     /* a box that moved meanwhile is a conflict even where the changes are disjoint */
+	bool sync;         /* flush to disk before returning */
+	cb_lost lost;
+	cb_prefer prefer; /* for every conflict that `resolutions` leaves open */
+	const cb_resolution *resolutions;
+	size_t resolution_count;
+} cb_commit_options;
 
 typedef struct cb_commit_result {
 	uint64_t seq; /* the step; 0 when nothing changed and nothing was to be recorded */
 	uint64_t state;
-	bool merged;                /* others had committed meanwhile; the changes were disjoint */
-	uint64_t conflicts;         /* CB_CONFLICT: how many paths */
-	char conflict_path[256];    /* the first of them */
-	char fork[CB_NAME_MAX + 1]; /* where this transaction's result was kept */
+	bool merged;                /* others had committed meanwhile; the changes were joined */
+	uint64_t conflicts;         /* CB_CONFLICT: how many; cb_txn_conflicts() names them */
+	char fork[CB_NAME_MAX + 1]; /* where the transaction was kept, "" when it was not */
 } cb_commit_result;
 
-/* Collects over the current state; nobody is locked out meanwhile. One transaction per handle. */
-CB_API cb_code cb_box_begin(cb_box *box, const cb_step_info *info, cb_error *err);
-/* CB_CONFLICT: nothing entered the box, the paths are named in *err, and the result is kept as a fork (out->fork). What both sides
- * changed is a conflict also when they changed it alike (but lines of a text, and folders both made, are merged). Merging is snapshot
- * isolation without read sets: two transactions that read what the other wrote may both commit. info may be NULL (as at begin).
- * After any other failure the transaction is still open: commit it again when there is room, or abort it. */
-CB_API cb_code cb_box_commit(cb_box *box, const cb_step_info *info, cb_commit_result *out, cb_error *err);
-CB_API void cb_box_abort(cb_box *box);
+/* A transaction is a handle of its own, *out: an ordinary cb_box on which files, key-values, diff, search and import work as on any
+ * other; nobody is locked out meanwhile, and nobody but this handle sees what it collects. Writes that open files of `box` have under
+ * way are committed first. Calls on history (undo, redo, merge, restore of a whole state, checkpoints, prune, quota) are CB_INVALID
+ * on it. The two handles may be closed in any order; closing an open transaction drops it. options may be NULL. */
+CB_API cb_code cb_txn_begin(cb_box *box, const cb_txn_options *options, cb_box **out, cb_error *err);
+/* One step. What others committed meanwhile is joined where the changes are disjoint; what both sides changed is a conflict, also when
+ * they changed it alike (but lines of a text are merged, and folders made as parents unite). So is what a call relied on and is no
+ * longer so: an expected version, and the absence of a name for exclusive creation, mkdir by name, link, symlink and rename without
+ * replacing. Quotas hold as they are at commit. This is snapshot isolation without read sets: two transactions that each read what the
+ * other wrote may both commit.
+ *
+ * Afterwards the transaction is over: only close it. Whatever failed, it stays open (but see cb_lost), and the same call may be made
+ * again. On a box whose open files have writes under way these are committed, with the same choices; CB_NOTHING when there are none.
+ * options and out may be NULL. */
+CB_API cb_code cb_txn_commit(cb_box *txn, const cb_commit_options *options, cb_commit_result *out, cb_error *err);
+/* The conflicts of the last commit that failed for them. */
+CB_API cb_code cb_txn_conflicts(cb_box *txn, cb_conflict_visit visit, void *context, cb_error *err);
+/* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7". Such a box is
+ * marked (cb_box_info.kept) until it is renamed or changed, and a marked one is removed by gc after an age (30 days; the store's
+ * setting "kept-days"). */
+CB_API cb_code cb_txn_keep(cb_box *txn, const char *name, cb_commit_result *out, cb_error *err);
+/* Ends it; nothing happened. On a box: drops the writes that its open files have under way. */
+CB_API cb_code cb_txn_drop(cb_box *txn, cb_error *err);
 
 /* The newest step that was made through this handle, by whatever call; 0: none yet. Others' steps do not count. */
 CB_API uint64_t cb_box_step(cb_box *box);
@@ -303,8 +358,8 @@ enum {
 /* A handle stays on its file through renames made anywhere, and after unlink until it is closed. Writes are seen at once through the
  * same box handle; they become a step at cb_close, cb_fsync, or when a second has passed since the last write and the box is used again. */
 CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err);
-/* The handle is gone whatever is returned; when its step cannot be committed it is dropped (cb_fsync first to be able to try again).
- * Accepts NULL. */
+/* The handle is gone whatever is returned. When its step cannot be committed it stays with the box: commit it with resolutions, keep or
+ * drop it (cb_txn_commit and its siblings on the box). Accepts NULL. */
 CB_API cb_code cb_close(cb_file *file, cb_error *err);
 CB_API cb_code cb_read(cb_file *file, void *to, size_t size, size_t *out_size, cb_error *err);
 CB_API cb_code cb_write(cb_file *file, const void *bytes, size_t size, cb_error *err); /* all of it or an error */
@@ -416,11 +471,6 @@ typedef struct cb_checkpoint {
 typedef cb_code (*cb_checkpoint_visit)(void *context, const cb_checkpoint *checkpoint, cb_error *err);
 CB_API cb_code cb_checkpoint_list(cb_box *box, cb_checkpoint_visit visit, void *context, cb_error *err);
 
-typedef enum cb_prefer { CB_PREFER_NONE, CB_PREFER_OURS, CB_PREFER_THEIRS } cb_prefer;
-typedef struct cb_conflict {
-	const char *path;   /* in ours, or in theirs when ours has none */
-	const char *reason; /* "changed on both sides", "deleted here, changed there", ... */
-} cb_conflict;
 typedef struct cb_merge_options {
 	cb_prefer prefer; /* for every conflict that `resolve` leaves open */
 	/* Called per conflict; may be NULL. */

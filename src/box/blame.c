@@ -249,8 +249,8 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 cb_code cb_blame(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	cb_code code = b->txn && b->txn->explicit_ ? cb_err_set(err, CB_BUSY, "commit or abort the transaction first")
-	                                           : box_flush(b, false, err);
+	cb_code code = box_refuse_txn(b, "blame", err);
+	if (code == CB_OK) code = box_flush(b, false, err);
 	if (code == CB_OK) code = blame_run(b, path, visit, context, err);
 	return box_leave(b, code);
 }

@@ -72,6 +72,7 @@ typedef struct store_who {
 } store_who;
 
 struct cb_store {
+	_Atomic uint32_t refs; /* the caller's, and one for each handle of a box */
 	store *s;
 	tree_nodes nodes;
 	struct gate *gate;
@@ -82,6 +83,8 @@ struct cb_store {
 	_Atomic(store_who *) who;  /* NULL: "" */
 	_Atomic(store_who *) whos; /* all that were given, freed at the end */
 };
+
+void box_store_unref(cb_store *cs);
 
 /* Whom calls on the store are recorded for. Lent until the store is closed. */
 const char *box_store_who(cb_store *cs);
@@ -112,14 +115,15 @@ typedef struct txn {
 	cb_box *b;
 	state *base;
 	pmap delta;
-	counters now; /* of the box with delta applied */
+	counters now;    /* of the box with delta applied */
+	uint32_t serial; /* of the process: what its contents in memory are numbered by */
 	local_content *locals;
 	size_t local_count, local_capacity;
 	uint64_t local_bytes;  /* in memory, not yet stored */
 	uint64_t owner;        /* keeps early contents from gc */
 	uint64_t epoch;        /* of the store when it began */
 	pid_t pid;             /* of the process that began it: a forked child must not commit it too */
-	bool explicit_;        /* cb_box_begin; otherwise one call, or the running step of open files */
+	bool explicit_;        /* cb_txn_begin; otherwise one call, or the running step of open files */
 	bool in_write;         /* the store's write transaction is open and ends with it, and base is the head */
 	bool inside_write;     /* the same, but the write transaction is another's: it is made and dropped inside it */
 	int64_t now_ns;        /* the time all changes of one call carry */
@@ -127,14 +131,34 @@ typedef struct txn {
 	uint64_t quota_bytes, quota_files, quota_file_bytes;
 	char *kind, *params, *result;
 	int64_t started_ns;
-	bool record, no_merge;
+	bool record;
 	uint64_t target, other_box, other_seq;
+	buf expected; /* what its calls relied on (expect.c) */
+	buf lost;     /* lost_path: what the last commit failed for */
 } txn;
 
+typedef struct lost_path {
+	char *path;
+	const char *reason; /* static */
+} lost_path;
+
 cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err);
-/* An empty one over another state of the box. */
-cb_code txn_rebase(txn *t, state *base, cb_error *err);
+/* One that outlives the call: the writer lock is not held meanwhile. */
+cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err);
 void txn_destroy(txn *t); /* accepts NULL */
+static inline void txn_auto_(txn **t)
+{
+	txn_destroy(*t);
+}
+#define AUTO_TXN ATTR_CLEANUP(txn_auto_)
+/* The bounds of a box, as its row has them. */
+static inline void txn_quotas_set(txn *t, const store_box *row)
+{
+	t->quota_bytes = row->quota_bytes;
+	t->quota_files = row->quota_files;
+	t->quota_file_bytes = row->quota_file_bytes;
+}
+cb_code txn_field_set(char **field, const char *text, cb_error *err);
 /* Kind, parameters, result and flags from the caller; NULL: nothing. */
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err);
 tree_view txn_view(const txn *t);
@@ -153,8 +177,24 @@ void txn_content_forget(txn *t, const record *r);
 local_content *txn_content_local(txn *t, uint64_t content);
 /* Adds t to a box as its next step, inside a write transaction; t->base must be that box's head. *out is the new head. */
 cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error *err);
-/* Commits t as the box's next step. Consumes nothing. b->head becomes the new state. */
-cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error *err);
+/* Inside a write transaction: gives every content that waits in memory its number. */
+cb_code txn_locals_put(txn *t, cb_error *err);
+/* After it: whether they may keep these numbers. */
+void txn_locals_settle(txn *t, bool committed);
+/* The delta with contents numbered but versions open, as one side of a merge. Inside a write transaction. pmap_done() it. */
+cb_code txn_sealed_delta(txn *t, pmap *out, cb_error *err);
+/* Commits t as the box's next step, merged with what others did meanwhile. Consumes nothing: after a failure t is as it was. b->head
+ * becomes the new state. how->lost is the caller's to obey. how may be NULL. (commit.c) */
+cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_result *out, cb_error *err);
+/* Makes t the first step of a new box, marked as kept. name NULL: one is made. */
+cb_code txn_keep(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err);
+void txn_conflicts_forget(txn *t);
+
+/* What a call relied on, to be looked at again at commit (expect.c). r is what was resolved in t. */
+struct resolved;
+cb_code expect_absent(txn *t, const struct resolved *r, cb_error *err);
+cb_code expect_version(txn *t, const struct resolved *r, uint64_t version, cb_error *err);
+void expectations_done(txn *t);
 
 /* Reads a content of the store or of t (may be NULL). */
 cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_t offset, void *to, size_t size, cb_error *err);
@@ -164,16 +204,18 @@ cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_
 struct cb_box {
 	pthread_mutex_t lock;
 	cb_store *cs;
-	store_box row;  /* as last read; its head is not kept up to date, `head` is */
-	bool pinned;    /* one state, read-only */
-	state *head;    /* the newest known, or the pinned one */
-	uint64_t stamp; /* of head, for store_fresh */
-	txn *txn;       /* explicit, or the running step of open files; NULL: none */
+	store_box row;     /* as last read; its head is not kept up to date, `head` is */
+	bool pinned;       /* one state, read-only */
+	state *head;       /* the newest known, or the pinned one */
+	uint64_t stamp;    /* of head, for store_fresh */
+	txn *txn;          /* a transaction's own, or the running step of open files; NULL: none */
+	bool is_txn;       /* cb_txn_begin's: without a txn it is over */
+	bool closed;       /* by the caller; what is left waits for its open files to be closed */
+	unsigned visiting; /* its contents in memory are being read across a visitor: it cannot be changed */
 	char *who;
 	cb_file *open_files; /* a list */
-	bool closing;
-	unsigned changing; /* inside op_begin and op_end */
-	uint64_t last_seq; /* the newest step made through this handle; 0: none */
+	unsigned changing;   /* inside op_begin and op_end */
+	uint64_t last_seq;   /* the newest step made through this handle; 0: none */
 	/* Steps between automatic checkpoints as of a stamp of the catalog. */
 	uint64_t every, every_stamp;
 	bool every_known;
@@ -186,18 +228,20 @@ struct cb_box {
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);
 cb_code box_leave(cb_box *b, cb_code code);
+/* A call on b made that step through a transaction of its own: cb_box_step() tells it. seq 0: none. */
+void box_made(cb_box *b, uint64_t seq);
 /* Between enter and leave: */
 tree_view box_view(const cb_box *b);
 cb_code box_refresh(cb_box *b, cb_error *err);
 /* Commits the running step of open files, if there is one (not an explicit transaction). */
 cb_code box_flush(cb_box *b, bool sync, cb_error *err);
-/* Drops it instead. */
-void box_drop_running(cb_box *b);
 /* What the handle sees now, kept while a visitor runs and perhaps changes the box. Take between enter and leave. */
 typedef struct snapshot {
 	state *base;
 	pmap delta;
 	tree_view v;
+	const txn *t;   /* where contents that are only in memory are found; NULL: none are. Only snapshot_of sets it */
+	cb_box *locked; /* its handle, kept locked and unchanged meanwhile */
 } snapshot;
 void snapshot_take(const cb_box *b, snapshot *out);
 void snapshot_done(snapshot *s);
@@ -207,9 +251,15 @@ void snapshot_done(snapshot *s);
 void files_before_unlink(cb_box *b, uint64_t ino);
 void files_before_refresh(cb_box *b);
 
-/* As cb_box_begin, over an older state of the box, which must be state_id (CB_STALE: another one, or pruned): what a command did
- * that began there is merged onto the head by cb_box_commit. */
-cb_code box_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_error *err);
+/* As cb_txn_begin, over the state after a step of the box, which must be state_id (CB_STALE: another one, or pruned): what a command
+ * did that began there is merged onto the head by cb_txn_commit. */
+cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err);
+/* CB_READONLY on a state's handle, recorded. */
+cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err);
+/* CB_INVALID on a transaction's handle: `what` is not for it. */
+cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err);
+/* The handle is of no use any more and no file of it is open. */
+void box_destroy(cb_box *b);
 
 /* A handle made from rows already read. */
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);
@@ -246,6 +296,17 @@ bool box_is_hidden(const store_box *row);
 bool box_is_base(const store_box *row);
 /* Under the gc lock: drops all steps of a base but the newest. */
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err);
+
+/* ---- boxes that hold what lost (kept.c) ---- */
+
+/* Inside a write transaction: the box holds a transaction that was kept; seq is its newest step. */
+cb_code box_kept_mark(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err);
+/* The mark is gone: somebody takes the box for his own. Inside a write transaction. */
+cb_code box_kept_clear(cb_store *cs, uint64_t box, cb_error *err);
+/* Is it marked, and as it was kept? */
+cb_code box_kept(cb_store *cs, const store_box *row, bool *out, cb_error *err);
+/* For gc: deletes the marked boxes that are older than the store's "kept-days". */
+cb_code box_kept_reap(cb_store *cs, cb_error *err);
 
 /* ---- boxes that are filled before they are seen (draft.c) ---- */
 
@@ -451,9 +512,9 @@ cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const re
 /* Do two files hold the same bytes? Compares references first. */
 cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
                    cb_error *err);
-/* The same where one of them may be of a transaction whose contents are still in memory. */
-cb_code data_equal_in(const cb_store *cs, const txn *t, const tree_view *va, const record *a, const tree_view *vb, const record *b,
-                      bool *out, cb_error *err);
+/* The same where each may be of a transaction whose contents are still in memory. */
+cb_code data_equal_in(const cb_store *cs, const txn *ta, const tree_view *va, const record *a, const txn *tb, const tree_view *vb,
+                      const record *b, bool *out, cb_error *err);
 
 /* Values of attributes, metadata and keys. */
 cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err);
@@ -468,7 +529,13 @@ typedef struct merge_conflicts {
 	uint64_t open;   /* not resolved */
 	char first[256]; /* path of the first open one */
 	buf list;        /* "path: reason; ..." up to the message size */
+	buf whole;       /* uint64_t: inodes that conflict as a whole when both sides changed them, whatever could be merged */
 } merge_conflicts;
+void merge_conflicts_done(merge_conflicts *c);
+/* Asks the caller's options; CB_PREFER_NONE was counted as open. */
+cb_prefer merge_decide(merge_conflicts *c, const char *path, const char *reason);
+/* Is what t relied on still so in the head? What is not becomes a conflict. */
+cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, cb_error *err);
 /* Puts into t (whose base is ours, and whose delta is empty) what leads from base to theirs. CB_OK also with open conflicts: look at
  * conflicts->open before using t. */
 cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,

@@ -260,6 +260,7 @@ static cb_code change_row(cb_store *cs, uint64_t id, const char *name, row_chang
 	if (code == CB_OK) code = change(&row, argument, err);
 	if (code == CB_OK) code = store_box_update(cs->s, &row, err);
 	if (code == CB_OK && row.deleted) code = box_base_delete(cs, row.id, err);
+	if (code == CB_OK) code = box_kept_clear(cs, row.id, err);
 	if (code == CB_OK) code = audit_did(cs, &row, note, err);
 	return end_write(cs, code, err);
 }
@@ -269,6 +270,8 @@ static cb_code change_own_row(cb_box *b, row_change change, const void *argument
 {
 	(void)pthread_mutex_lock(&b->lock);
 	audit_note note = {b->who, action, subject};
+	cb_code code = box_refuse_txn(b, action, err);
+	if (code != CB_OK) return box_leave(b, code);
 	return box_leave(b, change_row(b->cs, b->row.id, NULL, change, argument, &note, err));
 }
 
@@ -360,6 +363,7 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const state *he
 	out->keep_steps = row->keep_steps;
 	out->keep_ns = row->keep_ns;
 	CB_TRY(box_checkpoint_every(cs, row->id, &out->checkpoint_every, err));
+	CB_TRY(box_kept(cs, row, &out->kept, err));
 	out->seq = head->seq;
 	out->state = head->id;
 	store_box origin;

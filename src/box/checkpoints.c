@@ -38,7 +38,8 @@ cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sy
 {
 	CB_TRY(box_name_check(name, true, err));
 	CB_TRY(box_enter(b, err));
-	cb_code code = box_flush(b, false, err);
+	cb_code code = box_refuse_txn(b, "a checkpoint", err);
+	if (code == CB_OK) code = box_flush(b, false, err);
 	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
 	if (code == CB_OK) code = end_write(b->cs, !no_sync, save_in_write(b, name, seq, err), err);
 	return box_leave(b, code);
@@ -55,7 +56,8 @@ static cb_code delete_in_write(const cb_box *b, const char *name, cb_error *err)
 cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 {
 	(void)pthread_mutex_lock(&b->lock);
-	cb_code code = store_write_begin(b->cs->s, err);
+	cb_code code = box_refuse_txn(b, "a checkpoint", err);
+	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
 	if (code == CB_OK) code = end_write(b->cs, false, delete_in_write(b, name, err), err);
 	return box_leave(b, code);
 }
@@ -109,7 +111,8 @@ cb_code cb_box_checkpoint_every_set(cb_box *b, uint64_t steps, cb_error *err)
 {
 	if (steps > UINT32_MAX) return cb_err_set(err, CB_INVALID, "a box has fewer steps than %" PRIu64, steps);
 	(void)pthread_mutex_lock(&b->lock);
-	cb_code code = store_write_begin(b->cs->s, err);
+	cb_code code = box_refuse_txn(b, "a checkpoint", err);
+	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
 	if (code == CB_OK) code = end_write(b->cs, false, every_in_write(b, steps, err), err);
 	return box_leave(b, code);
 }

@@ -382,11 +382,11 @@ static bool same_reference(const tree_view *va, const record *a, const tree_view
 cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
                    cb_error *err)
 {
-	return data_equal_in(cs, NULL, va, a, vb, b, out, err);
+	return data_equal_in(cs, NULL, va, a, NULL, vb, b, out, err);
 }
 
-cb_code data_equal_in(const cb_store *cs, const txn *t, const tree_view *va, const record *a, const tree_view *vb, const record *b,
-                      bool *out, cb_error *err)
+cb_code data_equal_in(const cb_store *cs, const txn *ta, const tree_view *va, const record *a, const txn *tb, const tree_view *vb,
+                      const record *b, bool *out, cb_error *err)
 {
 	*out = false;
 	if (a->size != b->size) return CB_OK;
@@ -400,8 +400,8 @@ cb_code data_equal_in(const cb_store *cs, const txn *t, const tree_view *va, con
 	if (!pa || !pb) return cb_err_nomem(err);
 	for (uint64_t at = 0; at < a->size;) {
 		size_t n = a->size - at < BLOCK ? (size_t)(a->size - at) : BLOCK;
-		CB_TRY(data_read(cs, t, va, a, at, pa, n, err));
-		CB_TRY(data_read(cs, t, vb, b, at, pb, n, err));
+		CB_TRY(data_read(cs, ta, va, a, at, pa, n, err));
+		CB_TRY(data_read(cs, tb, vb, b, at, pb, n, err));
 		if (memcmp(pa, pb, n) != 0) return CB_OK;
 		at += n;
 	}

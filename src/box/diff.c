@@ -30,7 +30,7 @@ enum { DIFF_PATH_BYTES = 1 << 20 };
 
 typedef struct diffing {
 	cb_store *cs;
-	const txn *t; /* whose view b is; NULL: none's */
+	const txn *ta, *tb; /* whose views they are; NULL: none's */
 	const tree_view *a, *b;
 	buf inos; /* uint64_t: number << 1, + 1 when an attribute or tag changed */
 	buf rows; /* change_row */
@@ -266,7 +266,7 @@ static bool attrs_differ(const record *a, const record *b)
 static cb_code data_differ(diffing *d, const record *a, const record *b, bool *out, cb_error *err)
 {
 	bool same = true;
-	if (a->type != CB_DIR) CB_TRY(data_equal_in(d->cs, d->t, d->a, a, d->b, b, &same, err));
+	if (a->type != CB_DIR) CB_TRY(data_equal_in(d->cs, d->ta, d->a, a, d->tb, d->b, b, &same, err));
 	*out = !same;
 	return CB_OK;
 }
@@ -420,12 +420,13 @@ static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, v
 	return visit_rows(rows, n, within, visit, context, err);
 }
 
-static cb_code diff_between(cb_store *cs, const txn *t, const tree_view *a, const tree_view *b, const char *path,
+/* ta, tb: the transactions whose contents in memory the views may refer to. */
+static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, const tree_view *b, const txn *tb, const char *path,
                             cb_change_visit visit, void *context, cb_error *err)
 {
 	AUTO_FREE char *within = path ? path_clean(path) : NULL;
 	if (path && !within) return cb_err_nomem(err);
-	diffing d = {.cs = cs, .t = t, .a = a, .b = b, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
+	diffing d = {.cs = cs, .a = a, .ta = ta, .b = b, .tb = tb, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
 	d.near_a.text = d.near_b.text = BUF_INIT(DIFF_PATH_BYTES);
 	d.near_a.folders = d.near_b.folders = BUF_INIT(SIZE_MAX);
 	cb_code code = diff_run(&d, within, visit, context, err);
@@ -444,34 +445,50 @@ static cb_code diff_between(cb_store *cs, const txn *t, const tree_view *a, cons
 cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context,
                    cb_error *err)
 {
-	return diff_between(cs, NULL, a, b, path, visit, context, err);
+	return diff_between(cs, a, NULL, b, NULL, path, visit, context, err);
+}
+
+cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_change_visit visit, void *context,
+                       cb_error *err)
+{
+	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, visit, context, err);
 }
 
 cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *err)
 {
 	tree_view a = state_view(t->cs, t->base), b = txn_view(t);
-	return diff_between(t->cs, t, &a, &b, NULL, visit, context, err);
+	return diff_between(t->cs, &a, NULL, &b, t, NULL, visit, context, err);
 }
 
 /* ---- public ---- */
 
+/* A transaction may have contents that are only in its memory: its handle stays locked, and refuses changes, until snapshot_done. */
 cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	if (b->txn && b->txn->local_count)
-		return box_leave(b, cb_err_set(err, CB_BUSY, "end the transaction on '%s' before comparing", b->row.name));
 	snapshot_take(b, out);
-	return box_leave(b, CB_OK);
+	if (!b->txn || !b->txn->local_count) return box_leave(b, CB_OK);
+	out->t = b->txn;
+	out->locked = b;
+	b->visiting++;
+	return CB_OK;
+}
+
+cb_code snapshot_pair(cb_box *from, cb_box *to, snapshot *a, snapshot *b, cb_error *err)
+{
+	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
+	/* Both may stay locked: in one order, whoever compares them. */
+	bool from_first = (uintptr_t)from < (uintptr_t)to;
+	CB_TRY(snapshot_of(from_first ? from : to, from_first ? a : b, err));
+	return snapshot_of(from_first ? to : from, from_first ? b : a, err);
 }
 
 cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err)
 {
-	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
-	CB_TRY(snapshot_of(from, &a, err));
-	CB_TRY(snapshot_of(to, &b, err));
-	return diff_views(from->cs, &a.v, &b.v, path, visit, context, err);
+	CB_TRY(snapshot_pair(from, to, &a, &b, err));
+	return diff_snapshots(from->cs, &a, &b, path, visit, context, err);
 }
 
 cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)

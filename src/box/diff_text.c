@@ -11,7 +11,7 @@ enum { TEXT_OUT_MAX = 1 << 30 };
 
 typedef struct printing {
 	cb_store *cs;
-	const tree_view *a, *b;
+	const snapshot *a, *b;
 	unsigned context_lines;
 	buf *out;
 } printing;
@@ -71,18 +71,18 @@ static cb_code print_header(buf *out, const cb_change *c, const char *old_path, 
 	return print_line_name(out, "rename to ", "", c->path, err);
 }
 
-static cb_code load_side(printing *p, const tree_view *v, bool there, uint64_t ino, char **out, size_t *size, bool *binary,
+static cb_code load_side(printing *p, const snapshot *s, bool there, uint64_t ino, char **out, size_t *size, bool *binary,
                          cb_error *err)
 {
 	inode node;
 	*size = 0;
 	if (!there) return CB_OK;
-	CB_TRY(inode_find(v, ino, &node, err));
+	CB_TRY(inode_find(&s->v, ino, &node, err));
 	if (node.rec.size > LIMIT_DIFF_TEXT_BYTES) {
 		*binary = true;
 		return CB_OK;
 	}
-	CB_TRY(data_load(p->cs, NULL, v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err));
+	CB_TRY(data_load(p->cs, s->t, &s->v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err));
 	*binary = *binary || text_is_binary(span_make(*out, *size));
 	return CB_OK;
 }
@@ -177,13 +177,11 @@ static cb_code count_change(void *context, const cb_change *c, cb_error *err)
 
 cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err)
 {
-	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
-	CB_TRY(snapshot_of(from, &a, err));
-	CB_TRY(snapshot_of(to, &b, err));
-	counting k = {{from->cs, &a.v, &b.v, 0, NULL}, visit, context};
-	return diff_views(from->cs, &a.v, &b.v, path, count_change, &k, err);
+	CB_TRY(snapshot_pair(from, to, &a, &b, err));
+	counting k = {{from->cs, &a, &b, 0, NULL}, visit, context};
+	return diff_snapshots(from->cs, &a, &b, path, count_change, &k, err);
 }
 
 /* ---- printing ---- */
@@ -204,14 +202,12 @@ cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *optio
 {
 	static const cb_diff_text_options defaults = {0};
 	if (!options) options = &defaults;
-	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
-	CB_TRY(snapshot_of(from, &a, err));
-	CB_TRY(snapshot_of(to, &b, err));
+	CB_TRY(snapshot_pair(from, to, &a, &b, err));
 	AUTO_BUF buf text = BUF_INIT(TEXT_OUT_MAX);
 	unsigned lines = options->has_context ? options->context_lines : 3;
-	choosing k = {options, {from->cs, &a.v, &b.v, lines, &text}};
-	CB_TRY(diff_views(from->cs, &a.v, &b.v, options->path, print_chosen, &k, err));
+	choosing k = {options, {from->cs, &a, &b, lines, &text}};
+	CB_TRY(diff_snapshots(from->cs, &a, &b, options->path, print_chosen, &k, err));
 	return buf_take(&text, out, out_size, err);
 }

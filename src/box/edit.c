@@ -273,6 +273,7 @@ static cb_code edit_file(op *o, const char *path, const cb_replacement *replacem
 	CB_TRY(path_find(o->b, &v, path, PATH_FOLLOW, GATE_WRITE, &r, err));
 	if (r.node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
 	CB_TRY(resolved_expect_version(&r, options->expected_version, path, err));
+	CB_TRY(expect_version(o->t, &r, options->expected_version, err));
 	if (r.node.rec.size > LIMIT_EDIT_BYTES)
 		return cb_err_set(err, CB_TOOBIG, "'%s' has %llu bytes: files up to %d are edited", path,
 		                  (unsigned long long)r.node.rec.size, LIMIT_EDIT_BYTES);

@@ -82,6 +82,7 @@ static cb_code open_resolved(op *o, const char *path, unsigned flags, uint32_t m
 	if (!r->exists) {
 		if (!(flags & CB_CREATE)) return cb_err_set(err, CB_NOTFOUND, "no such file: '%s'", path);
 		if (r->must_be_dir) return cb_err_set(err, CB_ISDIR, "'%s' ends in '/'", path);
+		if (flags & CB_EXCLUSIVE) CB_TRY(expect_absent(o->t, r, err));
 		return inode_create(o->t, r->parent, resolved_name(r), CB_FILE, mode, &r->node, err);
 	}
 	if ((flags & CB_CREATE) && (flags & CB_EXCLUSIVE)) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
@@ -169,13 +170,6 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 	return CB_OK;
 }
 
-static bool any_writer(const cb_box *b)
-{
-	for (const cb_file *f = b->open_files; f; f = f->next)
-		if (f->flags & CB_WRITE) return true;
-	return false;
-}
-
 cb_code cb_close(cb_file *f, cb_error *err)
 {
 	if (!f) return CB_OK;
@@ -184,11 +178,13 @@ cb_code cb_close(cb_file *f, cb_error *err)
 	cb_file **at = &b->open_files;
 	while (*at != f) at = &(*at)->next;
 	*at = f->next;
-	cb_code code = f->flags & CB_WRITE ? box_flush(b, false, err) : CB_OK;
-	/* Nobody is left who could try again, and a call that failed must not happen later. */
-	if (code != CB_OK && !any_writer(b)) box_drop_running(b);
+	cb_code code = f->flags & CB_WRITE && !b->closed ? box_flush(b, false, err) : CB_OK;
 	file_destroy(f);
-	return box_leave(b, code);
+	bool last = b->closed && !b->open_files;
+	if (last) txn_destroy(TAKE_PTR(b->txn));
+	(void)pthread_mutex_unlock(&b->lock);
+	if (last) box_destroy(b);
+	return code;
 }
 
 /* ---- reading ---- */

@@ -1,9 +1,10 @@
 /*
  * handle.c: box handles: entering and leaving calls, keeping the head current, one changing call as one step.
+ *
+ * A handle is of one of three sorts: on the head of a box, on one state (pinned), or a transaction's own (transact.c). Open files belong to
+ * the handle they were opened through; one that is closed before them stays, of no use, until the last of them is closed.
  */
 #include "box/box.h"
-
-#include <assert.h>
 
 enum { QUIET_NS = 1000000000 }; /* an open file's step ends after a second without writes */
 
@@ -23,29 +24,56 @@ cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_e
 	cb_box *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
 	*b = (cb_box){.cs = cs, .row = *row};
+	(void)atomic_fetch_add(&cs->refs, 1);
 	b->who = mem_strdup(box_store_who(cs));
 	cb_code code = b->who ? handle_init_lock(b, err) : cb_err_nomem(err);
 	if (code != CB_OK) {
 		free(b->who);
 		free(b);
+		box_store_unref(cs);
 		return code;
 	}
 	*out = b;
 	return CB_OK;
 }
 
-void cb_box_close(cb_box *b)
+void box_destroy(cb_box *b)
 {
-	if (!b) return;
-	assert(!b->open_files);
-	b->closing = true;
-	(void)box_flush(b, false, NULL);
-	txn_destroy(b->txn);
-	box_draft_drop(b);
+	cb_store *cs = b->cs;
 	state_unref(b->head);
 	free(b->who);
 	(void)pthread_mutex_destroy(&b->lock);
 	free(b);
+	box_store_unref(cs);
+}
+
+void cb_box_close(cb_box *b)
+{
+	if (!b) return;
+	(void)pthread_mutex_lock(&b->lock);
+	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
+	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_keep(b, b->txn, NULL, NULL, NULL);
+	b->closed = true;
+	bool last = !b->open_files;
+	/* Files that are still open may stand on the transaction's contents. */
+	if (last) txn_destroy(TAKE_PTR(b->txn));
+	box_draft_drop(b);
+	(void)pthread_mutex_unlock(&b->lock);
+	if (last) box_destroy(b);
+}
+
+/* Some handles are open but of no use. */
+static cb_code handle_check(const cb_box *b, cb_error *err)
+{
+	if (b->closed) return cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
+	if (b->is_txn && !b->txn) return cb_err_set(err, CB_INVALID, "this transaction is over: close it and begin another");
+	return CB_OK;
+}
+
+cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err)
+{
+	if (!b->is_txn) return CB_OK;
+	return cb_err_set(err, CB_INVALID, "%s is not for a transaction: commit it, and call this on its box", what);
 }
 
 uint64_t cb_box_step(cb_box *b)
@@ -54,6 +82,13 @@ uint64_t cb_box_step(cb_box *b)
 	uint64_t seq = b->last_seq;
 	(void)pthread_mutex_unlock(&b->lock);
 	return seq;
+}
+
+void box_made(cb_box *b, uint64_t seq)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	if (seq) b->last_seq = seq;
+	(void)pthread_mutex_unlock(&b->lock);
 }
 
 tree_view box_view(const cb_box *b)
@@ -74,6 +109,10 @@ void snapshot_done(snapshot *s)
 	state_unref(s->base);
 	pmap_done(&s->delta);
 	s->base = NULL;
+	if (!s->locked) return;
+	s->locked->visiting--;
+	(void)pthread_mutex_unlock(&s->locked->lock);
+	s->locked = NULL;
 }
 
 /* An old state does not move, but the root that its handle stands on may go: prune and gc give its step another. */
@@ -121,24 +160,26 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 {
 	if (!b->txn || b->txn->explicit_) return CB_OK;
-	txn *t = TAKE_PTR(b->txn);
-	cb_code code = box_refused(b, t->kind, t->params, txn_commit(b, t, sync, NULL, err), err);
-	/* For lack of room or a lock it is tried again with the next call; a conflict is settled (kept as a fork). */
-	bool again = code != CB_OK && code != CB_CONFLICT && code != CB_FORKED && !b->closing;
-	if (again) b->txn = t;
-	else txn_destroy(t);
+	txn *t = b->txn;
+	cb_error why = {0};
+	cb_code code = box_refused(b, t->kind, t->params, txn_commit(b, t, &(cb_commit_options){.sync = sync}, NULL, &why), &why);
+	/* Whatever failed, the step stays: it is tried again with the next call, and the caller may end it with cb_txn_commit and its
+	 * siblings. In a child of fork() it was never this process's. */
+	if (code == CB_OK || code == CB_FORKED) txn_destroy(TAKE_PTR(b->txn));
+	if (code == CB_CONFLICT)
+		return cb_err_set(err, CB_CONFLICT, "what was written through open files of this handle: %s", why.message);
+	if (code != CB_OK && err) *err = why;
 	return code;
-}
-
-void box_drop_running(cb_box *b)
-{
-	if (b->txn && !b->txn->explicit_) txn_destroy(TAKE_PTR(b->txn));
 }
 
 cb_code box_enter(cb_box *b, cb_error *err)
 {
 	(void)pthread_mutex_lock(&b->lock);
-	cb_code code = CB_OK;
+	cb_code code = handle_check(b, err);
+	if (code != CB_OK) {
+		(void)pthread_mutex_unlock(&b->lock);
+		return code;
+	}
 	int64_t now = b->txn && !b->txn->explicit_ ? clock_now(store_clock(b->cs->s)) : 0;
 	if (now && now - b->txn->last_write_ns > QUIET_NS) {
 		code = box_flush(b, false, err);
@@ -158,8 +199,7 @@ cb_code box_leave(cb_box *b, cb_code code)
 	return code;
 }
 
-/* A transaction that outlives the call: the writer lock is not held meanwhile. */
-static cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err)
+cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err)
 {
 	uint64_t epoch = 0;
 	CB_TRY(store_epoch(b->cs->s, &epoch, err));
@@ -171,7 +211,7 @@ static cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *para
 
 /* ---- one changing call ---- */
 
-static cb_code refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err)
+cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err)
 {
 	if (!b->pinned) return CB_OK;
 	cb_error why = {0};
@@ -211,8 +251,9 @@ cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_erro
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};
 	(void)pthread_mutex_lock(&b->lock);
-	cb_code code = refuse_pinned(b, kind, params, err);
-	if (code == CB_OK && b->txn && b->txn->in_write)
+	cb_code code = handle_check(b, err);
+	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
+	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o);
 	else if (code == CB_OK) code = op_begin_own(o, kind, params, err);
@@ -225,10 +266,9 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};
 	CB_TRY(box_enter(b, err));
-	cb_code code = refuse_pinned(b, kind, params, err);
-	if (code == CB_OK && !b->txn) {
-		code = txn_create_unlocked(b, kind, params, &b->txn, err);
-	}
+	cb_code code = box_refuse_pinned(b, kind, params, err);
+	if (code == CB_OK && b->visiting) code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
+	if (code == CB_OK && !b->txn) code = txn_create_unlocked(b, kind, params, &b->txn, err);
 	if (code == CB_OK) {
 		op_join(o);
 		o->t->last_write_ns = o->t->now_ns;
@@ -256,7 +296,7 @@ cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
 	cb_box *b = o->b;
 	if (o->own) {
 		b->txn = NULL;
-		if (code == CB_OK) code = txn_commit(b, o->t, false, out, err);
+		if (code == CB_OK) code = txn_commit(b, o->t, NULL, out, err);
 		txn_destroy(o->t);
 	} else {
 		code = op_end_joined(o, code, err);
@@ -265,74 +305,13 @@ cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
 	return box_leave(b, box_refused(b, o->kind, o->subject, code, err));
 }
 
-/* ---- explicit transactions ---- */
-
-static cb_code begin_over(cb_box *b, state *base, const cb_step_info *info, cb_error *err)
-{
-	cb_code code = refuse_pinned(b, "txn", "", err);
-	if (code == CB_OK && b->txn && b->txn->explicit_)
-		code = cb_err_set(err, CB_BUSY, "a transaction is open on this handle already");
-	if (code == CB_OK) code = box_flush(b, false, err);
-	txn *t = NULL;
-	if (code == CB_OK) code = txn_create_unlocked(b, "txn", "", &t, err);
-	if (code == CB_OK && base) code = txn_rebase(t, base, err);
-	if (code == CB_OK) code = box_refused(b, "txn", "", txn_fields(t, info, err), err);
-	if (code == CB_OK) {
-		t->explicit_ = true;
-		b->txn = TAKE_PTR(t);
-	}
-	txn_destroy(t);
-	return code;
-}
-
-cb_code cb_box_begin(cb_box *b, const cb_step_info *info, cb_error *err)
-{
-	CB_TRY(box_enter(b, err));
-	return box_leave(b, begin_over(b, NULL, info, err));
-}
-
-cb_code box_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_error *err)
-{
-	CB_TRY(box_enter(b, err));
-	AUTO_STATE state *base = b->head->id == state_id ? state_ref(b->head) : NULL;
-	cb_code code = base ? CB_OK : state_load(b->cs, b->row.id, seq, &base, err);
-	if (code == CB_OK && base->id != state_id)
-		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
-	if (code == CB_OK) code = begin_over(b, base, info, err);
-	return box_leave(b, code);
-}
-
-cb_code cb_box_commit(cb_box *b, const cb_step_info *info, cb_commit_result *out, cb_error *err)
-{
-	if (out) *out = (cb_commit_result){0};
-	(void)pthread_mutex_lock(&b->lock);
-	if (!b->txn || !b->txn->explicit_)
-		return box_leave(b, cb_err_set(err, CB_INVALID, "no transaction is open on this handle"));
-	cb_code code = box_refused(b, "txn", "", txn_fields(b->txn, info, err), err);
-	if (code != CB_OK) return box_leave(b, code);
-	txn *t = TAKE_PTR(b->txn);
-	code = box_refused(b, t->kind, t->params, txn_commit(b, t, false, out, err), err);
-	/* What failed for lack of room or a lock can be tried again; a conflict is settled (kept as a fork). */
-	bool again = code != CB_OK && code != CB_CONFLICT;
-	if (again) b->txn = t;
-	else txn_destroy(t);
-	return box_leave(b, code);
-}
-
-void cb_box_abort(cb_box *b)
-{
-	(void)pthread_mutex_lock(&b->lock);
-	if (b->txn && b->txn->explicit_) txn_destroy(TAKE_PTR(b->txn));
-	(void)box_leave(b, CB_OK);
-}
-
 cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, cb_error *err)
 {
 	op o;
 	cb_commit_result result = {0};
 	CB_TRY(op_begin(&o, b, "record", "", err));
-	cb_code code =
-		o.own ? txn_fields(o.t, info, err) : cb_err_set(err, CB_BUSY, "a transaction is open: its commit is the record");
+	cb_code code = box_refuse_txn(b, "a record", err);
+	if (code == CB_OK) code = txn_fields(o.t, info, err);
 	if (code == CB_OK) o.t->record = true;
 	code = op_end(&o, code, &result, err);
 	if (code == CB_OK && out_seq) *out_seq = result.seq;

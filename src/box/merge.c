@@ -36,6 +36,12 @@ cb_prefer merge_decide(merge_conflicts *c, const char *path, const char *reason)
 	return chosen;
 }
 
+void merge_conflicts_done(merge_conflicts *c)
+{
+	buf_done(&c->list);
+	buf_done(&c->whole);
+}
+
 /* *theirs_wins: the caller does what theirs wants. */
 cb_code merge_conflict_at(merge *m, const item *i, const char *reason, bool *theirs_wins, cb_error *err)
 {

@@ -142,7 +142,7 @@ static cb_code merge_into(op *o, state *wanted, merging *g, cb_error *err)
 	if (code == CB_OK && conflicts.open)
 		code = cb_err_set(err, CB_CONFLICT, "%llu conflicts: %.*s", (unsigned long long)conflicts.open,
 		                  (int)conflicts.list.size, (const char *)conflicts.list.bytes);
-	buf_done(&conflicts.list);
+	merge_conflicts_done(&conflicts);
 	o->t->other_box = theirs->box;
 	o->t->other_seq = theirs->seq;
 	if (code == CB_OK) code = merge_point_keep(cs, theirs, b->row.id, b->head->seq + 1, err);
@@ -155,13 +155,13 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
                  cb_error *err)
 {
 	if (into->cs != from->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
+	CB_TRY(box_refuse_txn(into, "merge", err));
+	CB_TRY(box_refuse_txn(from, "merge", err));
 	if (into == from || (into->row.id == from->row.id && !from->pinned))
 		return cb_err_set(err, CB_INVALID, "a box cannot be merged into itself");
 	AUTO_STATE state *theirs = NULL;
 	CB_TRY(box_enter(from, err));
-	cb_code code = from->txn ? box_flush(from, false, err) : CB_OK;
-	if (code == CB_OK && from->txn)
-		code = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", from->row.name);
+	cb_code code = box_flush(from, false, err);
 	if (code == CB_OK) theirs = state_ref(from->head);
 	CB_TRY(box_leave(from, code));
 	op o;

@@ -56,9 +56,7 @@ typedef struct slot {
 
 /* ---- merge.c ---- */
 
-/* Asks the caller's options; CB_PREFER_NONE was counted as open. */
-cb_prefer merge_decide(merge_conflicts *c, const char *path, const char *reason);
-/* The same for an inode. *theirs_wins: the caller does what theirs wants. */
+/* merge_decide for an inode. *theirs_wins: the caller does what theirs wants. */
 cb_code merge_conflict_at(merge *m, const item *i, const char *reason, bool *theirs_wins, cb_error *err);
 int merge_place_compare(const void *a, const void *b);
 /* free() its places. */

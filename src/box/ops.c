@@ -92,6 +92,7 @@ static cb_code write_file(op *o, const char *path, const void *bytes, size_t siz
 	resolved r;
 	CB_TRY(path_resolve(o->b, &v, path, PATH_FOLLOW | PATH_FILE, GATE_CREATE, &r, err));
 	CB_TRY(resolved_expect_version(&r, options->expected_version, path, err));
+	CB_TRY(expect_version(o->t, &r, options->expected_version, err));
 	CB_TRY(file_for_write(o, path, options->mode ? options->mode : 0644, &r, err));
 	inode_changed(o->t, &r.node, true);
 	if (options->append) CB_TRY(data_write(o->t, &r.node, r.node.rec.size, bytes, size, err));
@@ -143,6 +144,7 @@ static cb_code do_mkdir(op *o, const char *path, uint32_t mode, unsigned flags, 
 	if (r.exists && (flags & CB_PARENTS) && r.node.rec.type == CB_DIR) return CB_OK;
 	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
 	CB_TRY(name_fits(&r, path, err));
+	if (!(flags & CB_PARENTS)) CB_TRY(expect_absent(o->t, &r, err));
 	inode made;
 	return inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, mode, &made, err);
 }
@@ -218,6 +220,7 @@ static cb_code do_link(op *o, const char *from, const char *to, cb_error *err)
 	if (r.must_be_dir) return cb_err_set(err, CB_NOTFOUND, "'%s' ends in '/'", to);
 	if (f.node.rec.type == CB_DIR) return cb_err_set(err, CB_NOPERM, "'%s' is a folder and cannot have a second link", from);
 	if (f.node.rec.links >= LIMIT_LINKS) return cb_err_set(err, CB_MLINK, "'%s' has %d links already", from, LIMIT_LINKS);
+	CB_TRY(expect_absent(o->t, &r, err));
 	return inode_link(o->t, &f.node, r.parent, resolved_name(&r), err);
 }
 
@@ -240,6 +243,7 @@ static cb_code do_symlink(op *o, const char *target, const char *path, cb_error 
 	if (r.exists) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
 	CB_TRY(name_fits(&r, path, err));
 	if (r.must_be_dir) return cb_err_set(err, CB_NOTFOUND, "'%s' ends in '/'", path);
+	CB_TRY(expect_absent(o->t, &r, err));
 	CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_SYMLINK, 0777, &r.node, err));
 	CB_TRY(data_replace(o->t, &r.node, target, size, err));
 	return inode_save(o->t, &r.node, err);
@@ -356,6 +360,7 @@ static cb_code rename_resolved(op *o, const tree_view *v, const resolved *f, con
 {
 	CB_TRY(rename_check(v, f, r, flags, err));
 	if (flags & CB_EXCHANGE) return rename_exchange(o, f, r, err);
+	if (flags & CB_NOREPLACE) CB_TRY(expect_absent(o->t, r, err));
 	if (r->exists) {
 		if (f->node.rec.ino == r->node.rec.ino) return CB_OK; /* two links of one file: POSIX says nothing happens */
 		CB_TRY(rename_check_target(v, f, r, err));

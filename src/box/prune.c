@@ -185,8 +185,9 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 {
 	uint64_t pruned = 0;
 	CB_TRY(box_enter(b, err));
-	cb_code code = CB_OK;
-	if (b->pinned) code = box_refused(b, "prune", "", cb_err_set(err, CB_READONLY, "prune the box, not one state of it"), err);
+	cb_code code = box_refuse_txn(b, "prune", err);
+	if (code == CB_OK && b->pinned)
+		code = box_refused(b, "prune", "", cb_err_set(err, CB_READONLY, "prune the box, not one state of it"), err);
 	if (code == CB_OK) code = box_flush(b, false, err);
 	/* Rows must not vanish while a gc marks from them. */
 	if (code == CB_OK) code = store_gc_lock(b->cs->s, err);

@@ -41,8 +41,13 @@ enum {
 	KIND_EXTENT = 'X',
 };
 
-/* A content number that is only known inside one transaction: an index into its list. */
+/* A content number that is only known inside one transaction: bits 32-62 are the transaction's serial number, so that two of them never
+ * give the same number to different bytes (differences compare numbers), the lower ones an index into its list. */
 #define CONTENT_LOCAL ((uint64_t)1 << 63)
+static inline size_t content_local_index(uint64_t content)
+{
+	return (size_t)(uint32_t)content;
+}
 
 typedef enum data_form {
 	DATA_NONE = 0,    /* empty, or one hole of the file's size */

@@ -267,8 +267,7 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	AUTO_STATE state *wanted = NULL;
 	CB_TRY(box_enter(source, err));
 	cb_code flushed = box_flush(source, false, err);
-	if (flushed == CB_OK && source->txn)
-		flushed = cb_err_set(err, CB_BUSY, "commit or abort the transaction on '%s' first", source->row.name);
+	if (flushed == CB_OK) flushed = box_refuse_txn(source, "restoring from it", err);
 	if (flushed == CB_OK) wanted = state_ref(source->head);
 	uint64_t source_box = source->row.id, source_seq = source->head->seq;
 	CB_TRY(box_leave(source, flushed));
@@ -279,7 +278,7 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	o.t->other_seq = source_seq;
 	bool whole = !path || strcmp(path, "/") == 0;
 	AUTO_STATE state *settled = NULL;
-	cb_code code = o.own ? CB_OK : cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
+	cb_code code = whole ? box_refuse_txn(b, "restoring a whole state", err) : CB_OK;
 	if (code == CB_OK) code = state_settle(b->cs, wanted, &settled, err);
 	tree_view v = settled ? state_view(b->cs, settled) : (tree_view){0};
 	if (code == CB_OK && whole) code = restore_whole(&o, &v, source_box, source_seq, err);

@@ -65,7 +65,6 @@ cb_code cb_store_open(const char *path, const cb_store_options *options, cb_stor
 	                    .read_only = options->read_only,
 	                    .durability = options->full ? STORE_FULL : STORE_FAST,
 	                    .cache_bytes = options->cache_bytes};
-	*cs = (cb_store){0};
 	cb_code code = box_store_open(cs, &so, err);
 	if (code != CB_OK) free(cs);
 	else *out = cs;
@@ -74,6 +73,7 @@ cb_code cb_store_open(const char *path, const cb_store_options *options, cb_stor
 
 cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err)
 {
+	*cs = (cb_store){.refs = 1};
 	CB_TRY(store_open(options, &cs->s, err));
 	cs->nodes = (tree_nodes){nodes_get, nodes_put, cs->s};
 	(void)pthread_mutex_init(&cs->known_lock, NULL);
@@ -83,6 +83,13 @@ cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err
 void cb_store_close(cb_store *cs)
 {
 	if (!cs) return;
+	if (atomic_load(&cs->refs) > 1) (void)store_sync(cs->s, NULL); /* boxes are open still: the last of them closes it */
+	box_store_unref(cs);
+}
+
+void box_store_unref(cb_store *cs)
+{
+	if (atomic_fetch_sub(&cs->refs, 1) != 1) return;
 	state_forget_all(cs);
 	(void)pthread_mutex_destroy(&cs->known_lock);
 	store_close(cs->s);

@@ -1,16 +1,14 @@
 /*
- * txn.c: changes collected over a base state, and their commit as one step.
+ * txn.c: changes collected over a base state, and how they become a step of a box. commit.c decides when that happens.
  *
- * Life: create (base = the head as known), put/delete into the delta, commit. At commit, under the writer lock: if the head is still the
- * base, the delta becomes a step; if it moved, the delta is merged onto it (merge.c), or kept as a fork when it cannot be.
+ * Life: create (base = the head as known), put/delete into the delta, append.
  *
  * Sealing turns a delta into a step: contents get their numbers, changed records the new state's id as version, keys that ended as
  * they began are dropped. The delta itself is left alone, so a failed or aborted commit can be tried again.
  */
-#include "box/audit.h"
+#include "box/box.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 enum {
 	KEYFRAME_WEIGHT =
@@ -24,18 +22,19 @@ enum {
 
 /* ---- life ---- */
 
-static cb_code txn_load_counters(txn *t, cb_error *err)
+static cb_code state_counters(cb_store *cs, const state *s, counters *out, cb_error *err)
 {
-	tree_view v = state_view(t->cs, t->base);
+	tree_view v = state_view(cs, s);
 	key k = key_counters();
 	tree_value value;
+	*out = (counters){0};
 	cb_code code = tree_get(&v, key_span(&k), &value, err);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return code;
-	return counters_decode(span_make(value.bytes, value.size), &t->now, err);
+	return counters_decode(span_make(value.bytes, value.size), out, err);
 }
 
-static cb_code copy_field(char **field, const char *text, cb_error *err)
+cb_code txn_field_set(char **field, const char *text, cb_error *err)
 {
 	if (text && strlen(text) > LIMIT_STEP_FIELD_BYTES)
 		return cb_err_set(err, CB_LIMIT, "a step keeps at most %d bytes of parameters or result", LIMIT_STEP_FIELD_BYTES);
@@ -49,44 +48,30 @@ static cb_code copy_field(char **field, const char *text, cb_error *err)
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)
 {
 	if (!info) return CB_OK;
-	if (info->kind) CB_TRY(copy_field(&t->kind, info->kind, err));
-	if (info->params) CB_TRY(copy_field(&t->params, info->params, err));
-	if (info->result) CB_TRY(copy_field(&t->result, info->result, err));
+	if (info->kind) CB_TRY(txn_field_set(&t->kind, info->kind, err));
+	if (info->params) CB_TRY(txn_field_set(&t->params, info->params, err));
+	if (info->result) CB_TRY(txn_field_set(&t->result, info->result, err));
 	if (info->started_ns) t->started_ns = info->started_ns;
 	t->record = t->record || info->record;
-	t->no_merge = t->no_merge || info->no_merge;
 	return CB_OK;
 }
 
-static void auto_txn_destroy(txn **t)
-{
-	txn_destroy(*t);
-}
+static _Atomic uint32_t serials;
 
 cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err)
 {
-	ATTR_CLEANUP(auto_txn_destroy) txn *t = mem_alloc(sizeof(*t));
+	AUTO_TXN txn *t = mem_alloc(sizeof(*t));
 	if (!t) return cb_err_nomem(err);
-	*t = (txn){.cs = b->cs, .b = b, .base = state_ref(b->head)};
+	*t = (txn){.cs = b->cs, .b = b, .base = state_ref(b->head), .expected = BUF_INIT(SIZE_MAX), .lost = BUF_INIT(SIZE_MAX)};
 	t->now_ns = t->started_ns = clock_now(store_clock(b->cs->s));
-	t->quota_bytes = b->row.quota_bytes;
-	t->quota_files = b->row.quota_files;
-	t->quota_file_bytes = b->row.quota_file_bytes;
-	CB_TRY(copy_field(&t->kind, kind, err));
-	CB_TRY(copy_field(&t->params, params, err));
-	CB_TRY(copy_field(&t->result, "", err));
-	CB_TRY(txn_load_counters(t, err));
+	t->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) & INT32_MAX;
+	txn_quotas_set(t, &b->row);
+	CB_TRY(txn_field_set(&t->kind, kind, err));
+	CB_TRY(txn_field_set(&t->params, params, err));
+	CB_TRY(txn_field_set(&t->result, "", err));
+	CB_TRY(state_counters(t->cs, t->base, &t->now, err));
 	*out = TAKE_PTR(t);
 	return CB_OK;
-}
-
-cb_code txn_rebase(txn *t, state *base, cb_error *err)
-{
-	assert(pmap_count(&t->delta) == 0);
-	state_unref(t->base);
-	t->base = state_ref(base);
-	t->now = (counters){0};
-	return txn_load_counters(t, err);
 }
 
 void txn_destroy(txn *t)
@@ -97,6 +82,9 @@ void txn_destroy(txn *t)
 	for (size_t i = 0; i < t->local_count; i++) buf_done(&t->locals[i].bytes);
 	free(t->locals);
 	pmap_done(&t->delta);
+	expectations_done(t);
+	txn_conflicts_forget(t);
+	buf_done(&t->lost);
 	state_unref(t->base);
 	free(t->kind);
 	free(t->params);
@@ -156,7 +144,7 @@ static cb_code local_add(txn *t, span bytes, uint64_t *out, cb_error *err)
 	local_content *l = &t->locals[t->local_count];
 	*l = (local_content){.bytes = BUF_INIT(LIMIT_CONTENT_BYTES)};
 	CB_TRY(buf_append(&l->bytes, bytes.bytes, bytes.size, err));
-	*out = CONTENT_LOCAL | t->local_count++;
+	*out = CONTENT_LOCAL | (uint64_t)t->serial << 32 | t->local_count++;
 	t->local_bytes += bytes.size;
 	return CB_OK;
 }
@@ -171,12 +159,12 @@ cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err)
 local_content *txn_content_local(txn *t, uint64_t content)
 {
 	if (!(content & CONTENT_LOCAL)) return NULL;
-	local_content *l = &t->locals[content & ~CONTENT_LOCAL];
+	local_content *l = &t->locals[content_local_index(content)];
 	return l->stored ? NULL : l;
 }
 
-/* Inside a write transaction: gives every waiting content its number. locals_settle takes the numbers back when that aborts. */
-static cb_code locals_put(txn *t, cb_error *err)
+/* Inside a write transaction: gives every waiting content its number. txn_locals_settle takes the numbers back when that aborts. */
+cb_code txn_locals_put(txn *t, cb_error *err)
 {
 	for (size_t i = 0; i < t->local_count; i++) {
 		local_content *l = &t->locals[i];
@@ -187,7 +175,7 @@ static cb_code locals_put(txn *t, cb_error *err)
 }
 
 /* bytes in memory mean that the number was taken in a transaction not yet known to be committed. */
-static void locals_settle(txn *t, bool committed)
+void txn_locals_settle(txn *t, bool committed)
 {
 	for (size_t i = 0; i < t->local_count; i++) {
 		local_content *l = &t->locals[i];
@@ -220,18 +208,19 @@ cb_code txn_relieve(txn *t, cb_error *err)
 	store *s = t->cs->s;
 	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
 	CB_TRY(store_write_begin(s, err));
-	cb_code code = locals_put(t, err);
+	cb_code code = txn_locals_put(t, err);
 	if (code == CB_OK) code = store_write_commit(s, false, err);
 	else store_write_abort(s);
-	locals_settle(t, code == CB_OK);
+	txn_locals_settle(t, code == CB_OK);
 	return code;
 }
 
 cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_t offset, void *to, size_t size, cb_error *err)
 {
 	if (!(content & CONTENT_LOCAL)) return store_content_read(cs->s, content, offset, to, size, err);
-	uint64_t index = content & ~CONTENT_LOCAL;
-	if (!t || index >= t->local_count) return cb_err_set(err, CB_CORRUPT, "a record refers to an unknown content");
+	size_t index = content_local_index(content);
+	if (!t || index >= t->local_count || (content >> 32 & INT32_MAX) != t->serial)
+		return cb_err_set(err, CB_CORRUPT, "a record refers to an unknown content");
 	const local_content *l = &t->locals[index];
 	if (!l->bytes.bytes) return store_content_read(cs->s, l->stored, offset, to, size, err);
 	if (offset > l->bytes.size || size > l->bytes.size - offset)
@@ -255,7 +244,7 @@ typedef struct seal {
 static uint64_t seal_content(const txn *t, uint64_t content)
 {
 	if (!(content & CONTENT_LOCAL)) return content;
-	return t->locals[content & ~CONTENT_LOCAL].stored;
+	return t->locals[content_local_index(content)].stored;
 }
 
 static void seal_record(const seal *s, record *r)
@@ -320,6 +309,34 @@ static cb_code seal_keep(seal *s, span key_bytes, span old_value, span new_value
 	return pmap_put(&s->delta, key_bytes, new_value, err);
 }
 
+/* The file's record in the value of a D or I key; false: there is none. */
+static cb_code record_of(span key_bytes, span value, record *out, bool *found, cb_error *err)
+{
+	*found = value.bytes && (key_bytes.bytes[0] == KIND_INODE || (key_bytes.bytes[0] == KIND_ENTRY && !entry_is_link(value)));
+	if (!*found) return CB_OK;
+	return key_bytes.bytes[0] == KIND_INODE ? record_decode(value, out, err) : entry_record(value, out, err);
+}
+
+/* The bound may have been lowered while the transaction was open. A file that does not grow, and one that was only moved (its old key is
+ * another), passes: whoever lowers a quota does not forbid to touch what is there. */
+static cb_code seal_file_quota(const seal *s, span key_bytes, span before, span after, cb_error *err)
+{
+	record was, is;
+	bool had = false, has = false;
+	CB_TRY(record_of(key_bytes, after, &is, &has, err));
+	if (!has || is.type != CB_FILE || is.size <= s->t->quota_file_bytes) return CB_OK;
+	CB_TRY(record_of(key_bytes, before, &was, &had, err));
+	if (had && was.ino == is.ino && is.size <= was.size) return CB_OK;
+	if (!had) {
+		inode old;
+		tree_view base = state_view(s->t->cs, s->t->base);
+		cb_code code = inode_find(&base, is.ino, &old, err);
+		if (code == CB_OK && is.size <= old.rec.size) return CB_OK;
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+	}
+	return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)s->t->quota_file_bytes);
+}
+
 static cb_code seal_key(seal *s, const tree_view *base, span key_bytes, span value, bool tombstone, cb_error *err)
 {
 	tree_value old_value, new_value;
@@ -330,6 +347,7 @@ static cb_code seal_key(seal *s, const tree_view *base, span key_bytes, span val
 	CB_TRY(seal_value(s, key_bytes, value, &new_value, err));
 	span after = span_make(new_value.bytes, new_value.size);
 	if (before.bytes && span_equal(before, after)) return CB_OK;
+	if (s->t->quota_file_bytes) CB_TRY(seal_file_quota(s, key_bytes, before, after, err));
 	return seal_keep(s, key_bytes, before, after, err);
 }
 
@@ -479,13 +497,28 @@ static cb_code protect_borrowed(txn *t, const seal *s, cb_error *err)
 	return CB_OK;
 }
 
+/* The bounds as they are now: they may have been lowered since t began, and others may have filled the box. What does not add to what the
+ * box holds always passes. */
+static cb_code quota_holds(const txn *t, cb_error *err)
+{
+	counters before = {0};
+	if (!t->quota_files && !t->quota_bytes) return CB_OK;
+	CB_TRY(state_counters(t->cs, t->base, &before, err));
+	if (t->quota_files && t->now.files > t->quota_files && t->now.files > before.files)
+		return cb_err_set(err, CB_QUOTA, "the box may hold %llu files", (unsigned long long)t->quota_files);
+	if (t->quota_bytes && t->now.bytes > t->quota_bytes && t->now.bytes > before.bytes)
+		return cb_err_set(err, CB_QUOTA, "the box may hold %llu bytes", (unsigned long long)t->quota_bytes);
+	return CB_OK;
+}
+
 static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, state **out, cb_error *err)
 {
 	uint64_t id = 0;
-	CB_TRY(locals_put(t, err));
+	CB_TRY(txn_locals_put(t, err));
 	CB_TRY(store_take(t->cs->s, STORE_NEXT_STATE, 1, &id, err));
 	CB_TRY(seal_run(s, t, id, err));
 	if (s->count == 0 && !t->record) return CB_OK;
+	if (s->count) CB_TRY(quota_holds(t, err));
 	if (!t->in_write) CB_TRY(protect_borrowed(t, s, err));
 	return append_sealed(t, box, who, s, id, out, err);
 }
@@ -503,145 +536,12 @@ cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error 
 	return code;
 }
 
-/* ---- commit ---- */
-
-/* The delta with contents numbered but versions open, as the other side of a merge. */
-static cb_code delta_for_merge(txn *t, pmap *out, cb_error *err)
+cb_code txn_sealed_delta(txn *t, pmap *out, cb_error *err)
 {
-	CB_TRY(locals_put(t, err));
+	CB_TRY(txn_locals_put(t, err));
 	seal s;
 	cb_code code = seal_run(&s, t, 0, err);
 	if (code == CB_OK) *out = pmap_ref(&s.delta);
 	seal_done(&s);
-	return code;
-}
-
-static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *conflicts, cb_error *err)
-{
-	pmap delta = PMAP_EMPTY;
-	cb_code code = delta_for_merge(t, &delta, err);
-	if (code == CB_OK) {
-		tree_view base = state_view(b->cs, t->base);
-		tree_view ours = state_view(b->cs, b->head);
-		tree_view theirs = {&b->cs->nodes, t->base->root, &t->base->overlay, &delta};
-		code = merge_states(merged, &base, &ours, &theirs, conflicts, err);
-	}
-	pmap_done(&delta);
-	return code;
-}
-
-static cb_code conflict_message(const merge_conflicts *c, cb_commit_result *out, cb_error *err)
-{
-	if (out) {
-		out->conflicts = c->open;
-		memcpy(out->conflict_path, c->first, sizeof(out->conflict_path));
-	}
-	return cb_err_set(err, CB_CONFLICT, "conflict in %.*s", (int)c->list.size, (const char *)c->list.bytes);
-}
-
-/* Under the writer lock, with b->head current. */
-static cb_code commit_current(cb_box *b, txn *t, state **out_head, cb_commit_result *out, cb_error *err)
-{
-	if (t->base->id == b->head->id) {
-		if (t->base != b->head) { /* records were added; nothing changed */
-			state_unref(t->base);
-			t->base = state_ref(b->head);
-		}
-		return txn_append(t, b->row.id, b->who, out_head, err);
-	}
-	if (t->no_merge)
-		return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
-		                  (unsigned long long)b->head->seq);
-	ATTR_CLEANUP(auto_txn_destroy) txn *merged = NULL;
-	CB_TRY(txn_create(b, t->kind, t->params, &merged, err));
-	CB_TRY(copy_field(&merged->result, t->result, err));
-	merged->started_ns = t->started_ns;
-	merged->inside_write = true;
-	merged->record = t->record;
-	merged->epoch = t->epoch;
-	merged->quota_bytes = t->quota_bytes;
-	merge_conflicts conflicts = {.strict = true, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
-	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);
-	if (code == CB_OK && conflicts.open) code = conflict_message(&conflicts, out, err);
-	buf_done(&conflicts.list);
-	if (code != CB_OK) return code;
-	if (out) out->merged = true;
-	return txn_append(merged, b->row.id, b->who, out_head, err);
-}
-
-/* The base may have been pruned, or its root dropped, while the transaction was open: it is looked up again under the writer lock. */
-static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_head, cb_error *err)
-{
-	AUTO_STATE state *origin = NULL;
-	store_box row = {0};
-	CB_TRY(state_load(b->cs, t->base->box, t->base->seq, &origin, err));
-	CB_TRY(box_insert(b->cs, name, origin, &row, err));
-	char from[CB_NAME_MAX + 32];
-	(void)snprintf(from, sizeof(from), "%s@%llu", b->row.name, (unsigned long long)origin->seq);
-	CB_TRY(audit_did(b->cs, &row, &(audit_note){b->who, "fork", from}, err));
-	state_unref(t->base);
-	t->base = TAKE_PTR(origin);
-	return txn_append(t, row.id, b->who, out_head, err);
-}
-
-/* Keeps what could not be merged: a fork of the base with the delta as its first step. */
-static cb_code keep_as_fork(cb_box *b, txn *t, char *name, cb_error *err)
-{
-	store *s = b->cs->s;
-	CB_TRY(store_write_begin(s, err));
-	uint64_t number = 0;
-	state *head = NULL;
-	cb_code code = store_take(s, STORE_NEXT_STATE, 1, &number, err);
-	if (code == CB_OK) {
-		(void)snprintf(name, CB_NAME_MAX + 1, "%.40s-conflict-%llu", b->row.name, (unsigned long long)number);
-		code = fork_of_base(b, t, name, &head, err);
-	}
-	if (code == CB_OK) code = store_write_commit(s, false, err);
-	else store_write_abort(s);
-	state_unref(head);
-	return code;
-}
-
-static cb_code commit_conflict(cb_box *b, txn *t, cb_commit_result *out, cb_error *err)
-{
-	char name[CB_NAME_MAX + 1] = "";
-	cb_error first = err ? *err : (cb_error){0};
-	cb_error second = {0};
-	if (keep_as_fork(b, t, name, &second) != CB_OK)
-		return cb_err_set(err, CB_CONFLICT, "%s; the result could not be kept as a fork (%s)", first.message,
-		                  second.message);
-	if (out) memcpy(out->fork, name, sizeof(out->fork));
-	return cb_err_set(err, CB_CONFLICT, "%s; the result is kept as box '%s'", first.message, name);
-}
-
-cb_code txn_commit(cb_box *b, txn *t, bool sync, cb_commit_result *out, cb_error *err)
-{
-	store *s = b->cs->s;
-	state *head = NULL;
-	uint64_t stamp = 0;
-	bool was_in_write = t->in_write;
-	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
-	if (!was_in_write) CB_TRY(store_write_begin(s, err));
-	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
-	if (code == CB_OK) code = commit_current(b, t, &head, out, err);
-	bool changed = code == CB_OK && head; /* otherwise there is nothing to commit, and nobody's picture grows old */
-	if (changed) stamp = store_stamp_after(s, b->row.id);
-	if (changed) code = store_write_commit(s, sync, err);
-	else store_write_abort(s);
-	t->in_write = false;
-	locals_settle(t, changed && code == CB_OK);
-	if (code == CB_OK && head) {
-		state_unref(b->head);
-		b->head = state_ref(head);
-		state_remember(b->cs, head);
-		b->stamp = stamp;
-		b->last_seq = head->seq;
-		if (out) {
-			out->seq = head->seq;
-			out->state = head->id;
-		}
-	}
-	state_unref(head);
-	if (code == CB_CONFLICT && !was_in_write && !box_is_hidden(&b->row)) code = commit_conflict(b, t, out, err);
 	return code;
 }

@@ -171,7 +171,7 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 static cb_code undo_chosen(op *o, bool redo, uint64_t seq, cb_error *err)
 {
 	cb_box *b = o->b;
-	if (!o->own) return cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
+	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
 	choosing c = {b->cs, b->row.id, BUF_INIT(1 << 26)};
 	cb_code code = seq ? CB_OK : choose(&c, b->head->seq, redo, &seq, err);
 	buf_done(&c.cancelled);

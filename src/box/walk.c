@@ -449,6 +449,7 @@ static cb_code copy_resolved(op *o, const snapshot *before, const resolved *f, c
 		CB_TRY(inode_unlink(o->t, r->parent, resolved_name(r), err));
 	}
 	if (!r->exists && r->must_be_dir && f->node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "the target ends in '/'");
+	if (flags & CB_NOREPLACE || f->node.rec.type == CB_DIR) CB_TRY(expect_absent(o->t, r, err));
 	return tree_copy(o->t, &before->v, &f->node, r->parent, resolved_name(r), err);
 }
 

@@ -86,10 +86,10 @@ static cb_code host_file_copy(copy *k, cb_box *box, const source *s, cb_error *e
 }
 
 /* The library copies within a box without touching contents; joining folders, and other boxes and states, go file by file. */
-static cb_code box_copy(cb_box *box, const source *s, cb_error *err)
+static cb_code box_copy(const copy *k, cb_box *box, const source *s, cb_error *err)
 {
 	cb_stat_info there, self;
-	if (s->box != box) return cli_copy_tree(s->box, s->path, box, s->to, err);
+	if (s->box != k->box) return cli_copy_tree(s->box, s->path, box, s->to, err);
 	if (!s->folder) return cb_copy(box, s->path, s->to, CB_NOFOLLOW, err);
 	cb_code code = cb_stat(box, s->to, 0, &there, err);
 	if (code == CB_NOTFOUND) return cb_copy(box, s->path, s->to, CB_NOFOLLOW, err);
@@ -116,7 +116,7 @@ static cb_code copy_work(void *context, cb_box *box, cb_error *err)
 	for (size_t i = 0; i < k->count; i++) {
 		const source *s = &k->sources[i];
 		CB_TRY(place_prepare(k, box, s->to, err));
-		CB_TRY(s->box ? box_copy(box, s, err) : host_file_copy(k, box, s, err));
+		CB_TRY(s->box ? box_copy(k, box, s, err) : host_file_copy(k, box, s, err));
 	}
 	return CB_OK;
 }

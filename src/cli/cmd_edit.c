@@ -166,14 +166,21 @@ static cb_code apply_each(const edit_list *k, cb_box *box, const char *path, uin
 	return CB_OK;
 }
 
-static cb_code apply(const edit_list *k, cb_box *box, const char *path, uint64_t *out, cb_error *err)
+static cb_code apply(const edit_list *k, cb_box *box, const char *path, uint64_t *out, uint64_t *out_seq, cb_error *err)
 {
-	if (k->count == 1) return apply_each(k, box, path, out, err);
-	cb_step_info step = {.kind = "edit", .params = path};
-	CB_TRY(cb_box_begin(box, &step, err));
-	cb_code code = apply_each(k, box, path, out, err);
-	if (code == CB_OK) return cb_box_commit(box, NULL, NULL, err);
-	cb_box_abort(box);
+	if (k->count == 1) {
+		CB_TRY(apply_each(k, box, path, out, err));
+		*out_seq = cb_box_step(box);
+		return CB_OK;
+	}
+	cb_txn_options options = {.step = {.kind = "edit", .params = path}};
+	cb_commit_result result = {0};
+	cb_box *txn = NULL;
+	CB_TRY(cb_txn_begin(box, &options, &txn, err));
+	cb_code code = apply_each(k, txn, path, out, err);
+	if (code == CB_OK) code = cb_txn_commit(txn, NULL, &result, err);
+	cb_box_close(txn);
+	*out_seq = result.seq;
 	return code;
 }
 
@@ -200,16 +207,16 @@ static cb_code run_edit(cli *c, const cli_call *call, cb_error *err)
 	edit_list k = {.c = c};
 	cb_box *box = NULL;
 	const char *path = NULL;
-	uint64_t replaced = 0;
+	uint64_t replaced = 0, seq = 0;
 	bool words = cli_given(call, "old") || cli_given(call, "old-file") || cli_given(call, "new") || cli_given(call, "new-file");
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "PATH"), CLI_PATH, &box, &path, err));
 	CB_TRY(words ? from_words(&k, call, err) : from_json(&k, err));
 	if (cli_flag(call, "all")) k.options.all = true;
 	if (cli_given(call, "expect")) k.options.expect = cli_number(call, "expect", 0);
 	if (cli_given(call, "expected-version")) k.options.expected_version = cli_number(call, "expected-version", 0);
-	cb_code code = apply(&k, box, path, &replaced, err);
+	cb_code code = apply(&k, box, path, &replaced, &seq, err);
 	if (code == CB_CONFLICT) cli_hint(c, "--all replaces every one, --expect N exactly N");
-	return code == CB_OK ? report(c, box, cb_box_step(box), path, replaced, err) : code;
+	return code == CB_OK ? report(c, box, seq, path, replaced, err) : code;
 }
 
 static const cli_operand operands[] = {

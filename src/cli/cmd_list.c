@@ -6,6 +6,7 @@
 typedef struct listing {
 	cli *c;
 	const char *chosen;
+	bool kept; /* those that hold what lost, apart from the others */
 	uint64_t count;
 } listing;
 
@@ -25,6 +26,8 @@ static cb_code row(void *context, const cb_box_info *info, cb_error *err)
 	cli *c = k->c;
 	bool chosen = k->chosen && strcmp(k->chosen, info->name) == 0;
 	char size[CLI_FORMAT_MAX], when[CLI_FORMAT_MAX];
+	if (info->kept != k->kept) return CB_OK;
+	if (k->kept && !k->count && !cli_is_json(c)) cli_print(c, "kept from conflicts (gc removes them when they are old):\n");
 	k->count++;
 	if (cli_is_json(c)) {
 		row_json(c, info, chosen);
@@ -42,7 +45,7 @@ static cb_code run_list(cli *c, const cli_call *call, cb_error *err)
 {
 	(void)call;
 	cb_store *store = NULL;
-	listing k = {c, NULL, 0};
+	listing k = {.c = c};
 	CB_TRY(cli_store(c, &store, err));
 	cb_error none;
 	if (cli_chosen(c, &k.chosen, &none) != CB_OK) {
@@ -54,11 +57,17 @@ static cb_code run_list(cli *c, const cli_call *call, cb_error *err)
 		json_member_array(cli_json(c), "boxes");
 	}
 	CB_TRY(cb_box_list(store, row, &k, err));
+	if (k.count == 0 && !cli_is_json(c)) cli_note(c, "no boxes yet: 'cowbox new NAME' makes one");
+	if (cli_is_json(c)) {
+		json_array_end(cli_json(c));
+		json_member_array(cli_json(c), "kept");
+	}
+	k.kept = true;
+	k.count = 0;
+	CB_TRY(cb_box_list(store, row, &k, err));
 	if (cli_is_json(c)) {
 		json_array_end(cli_json(c));
 		json_object_end(cli_json(c));
-	} else if (k.count == 0) {
-		cli_note(c, "no boxes yet: 'cowbox new NAME' makes one");
 	}
 	return CB_OK;
 }
@@ -67,8 +76,12 @@ const cli_command cmd_list = {
 	.name = "list",
 	.group = "Boxes",
 	.summary = "list the boxes",
-	.text = "The box that commands without an address mean is marked with '*'.",
+	.text = "The box that commands without an address mean is marked with '*'. Boxes that hold what lost against another "
+		"change are listed "
+		"apart: gc removes them after 30 days, unless they were changed, renamed, forked or given a checkpoint since.",
 	.examples = (const char *const[]){"cowbox list", NULL},
-	.json = "boxes     for each: name, chosen, steps, files, bytes, created, and of forks origin, origin_step",
+	.json = "boxes     for each: name, chosen, steps, files, bytes, created, and of forks origin, origin_step\nkept      the "
+		"same for boxes that hold what lost "
+		"against another change",
 	.run = run_list,
 };

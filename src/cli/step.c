@@ -81,20 +81,15 @@ cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, v
 	*out_seq = 0;
 	if (step->single) return run_single(box, work, context, out_seq, err);
 	CB_TRY(params_of(step, &params, err));
-	cb_step_info info = {.kind = step->kind, .params = params};
-	CB_TRY(cb_box_begin(box, &info, err));
-	cb_code code = work(context, box, err);
-	if (code != CB_OK) {
-		cb_box_abort(box);
-		return code;
-	}
-	code = cb_box_commit(box, NULL, &result, err);
-	if (code == CB_CONFLICT && result.fork[0]) {
+	cb_txn_options options = {.step = {.kind = step->kind, .params = params}};
+	cb_box *txn = NULL;
+	CB_TRY(cb_txn_begin(box, &options, &txn, err));
+	cb_code code = work(context, txn, err);
+	if (code == CB_OK) code = cb_txn_commit(txn, &(cb_commit_options){.lost = CB_LOST_FORK}, &result, err);
+	if (code == CB_CONFLICT && result.fork[0])
 		cli_hint(c, "nothing was changed; the result is kept in the box '%s'", result.fork);
-		return code;
-	}
-	if (code != CB_OK && code != CB_CONFLICT) cb_box_abort(box);
-	*out_seq = result.seq;
+	cb_box_close(txn);
+	if (code == CB_OK) *out_seq = result.seq;
 	return code;
 }
 

@@ -100,7 +100,7 @@ static cb_code check_box_folder(applying *a, cb_error *err)
 static cb_code set_up(applying *a, cb_box *b, cb_error *err)
 {
 	bool own = false;
-	if (b->txn && b->txn->explicit_) return cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
+	CB_TRY(box_refuse_txn(b, "apply", err));
 	CB_TRY(choose_folder(a, b, &own, err));
 	CB_TRY(host_root_open(a->host_path, &a->root, err));
 	CB_TRY(open_state(a, b, err));

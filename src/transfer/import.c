@@ -173,12 +173,7 @@ static cb_code commit(importing *im, cb_commit_result *out, cb_error *err)
 	               "%" PRIu64 " files, %" PRIu64 " folders, %" PRIu64 " links, %" PRIu64 " bytes; %" PRIu64
 	               " unchanged, %" PRIu64 " removed, %" PRIu64 " left out",
 	               c->files, c->folders, c->symlinks, c->bytes, c->unchanged, c->removed, c->left_out);
-	cb_step_info info = {.result = result};
-	cb_code code = cb_box_commit(im->b, &info, out, err);
-	if (code != CB_OK) {
-		cb_box_abort(im->b);
-		return code;
-	}
+	CB_TRY(cb_txn_commit(im->b, &(cb_commit_options){.step = {.result = result}, .lost = CB_LOST_FORK}, out, err));
 	im->count.seq = out->seq;
 	/* After a merge a file's version does not say that it is what was imported. */
 	if (!out->merged) cache_writer_commit(TAKE_PTR(im->remember), out->state ? out->state : im->b->head->id);
@@ -187,16 +182,17 @@ static cb_code commit(importing *im, cb_commit_result *out, cb_error *err)
 
 static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
 {
-	cb_step_info info = {.kind = "import", .params = im->host_path};
-	CB_TRY(cb_box_begin(im->b, &info, err));
+	cb_txn_options options = {.step = {.kind = "import", .params = im->host_path}};
+	cb_box *box = im->b;
+	cb_commit_result result;
+	CB_TRY(cb_txn_begin(box, &options, &im->b, err));
 	uint64_t before = im->b->head->seq;
 	cb_code code = import_in_txn(im, true, err);
-	if (code != CB_OK) {
-		cb_box_abort(im->b);
-		return code;
-	}
-	cb_commit_result result;
-	CB_TRY(commit(im, &result, err));
+	if (code == CB_OK) code = commit(im, &result, err);
+	cb_box_close(im->b);
+	im->b = box;
+	if (code != CB_OK) return code;
+	box_made(box, result.seq);
 	*merged = result.merged;
 	if (!im->linked || result.merged) return CB_OK;
 	return import_base_set(im->b, result.seq ? result.seq : before, (const import_only *)(const void *)im->only.bytes,
@@ -211,8 +207,7 @@ static cb_code import_round(cb_box *b, const char *host_path, const char *to, co
 	im.host_path = host_path;
 	im.to = to;
 	im.linked = linked;
-	bool joined = b->txn && b->txn->explicit_;
-	if (code == CB_OK) code = joined ? import_in_txn(&im, false, err) : import_as_step(&im, merged, err);
+	if (code == CB_OK) code = b->is_txn ? import_in_txn(&im, false, err) : import_as_step(&im, merged, err);
 	if (code == CB_OK && out) *out = im.count;
 	importing_done(&im);
 	return code;
@@ -222,9 +217,9 @@ static cb_code import_round(cb_box *b, const char *host_path, const char *to, co
 static cb_code import_locked(cb_box *b, const char *host_path, const char *to, const cb_import_options *options,
                              cb_transfer_count *out, cb_error *err)
 {
-	bool linked = options->link, joined = b->txn && b->txn->explicit_;
-	if (!linked && !joined) CB_TRY(import_is_own(b, host_path, to, &linked, err));
-	if (linked && joined) return cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
+	bool linked = options->link;
+	if (linked) CB_TRY(box_refuse_txn(b, "linking a folder", err));
+	if (!linked && !b->is_txn) CB_TRY(import_is_own(b, host_path, to, &linked, err));
 	bool merged = true;
 	for (int i = 0; i < ROUNDS && merged; i++) {
 		merged = false;

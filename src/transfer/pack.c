@@ -399,8 +399,8 @@ cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info 
 {
 	packing p = {.cs = b->cs, .out = {.fd = -1}, .steps = BUF_INIT(SIZE_MAX), .history = !options || !options->no_history};
 	CB_TRY(box_enter(b, err));
-	cb_code code = b->txn && b->txn->explicit_ ? cb_err_set(err, CB_BUSY, "commit or abort the transaction first")
-	                                           : box_flush(b, false, err);
+	cb_code code = box_refuse_txn(b, "a pack", err);
+	if (code == CB_OK) code = box_flush(b, false, err);
 	if (code == CB_OK) {
 		p.row = b->row;
 		p.watch = options ? &options->watch : NULL;

@@ -11,7 +11,7 @@ static cb_code publish_in_write(cb_box *b, cb_error *err)
 static cb_code publish_locked(cb_box *b, cb_error *err)
 {
 	if (!b->draft_owner) return cb_err_set(err, CB_INVALID, "box '%s' is no draft", b->row.name);
-	if (b->txn) return cb_err_set(err, CB_BUSY, "commit or abort the transaction first");
+	CB_TRY(box_refuse_txn(b, "publishing", err));
 	CB_TRY(store_write_begin(b->cs->s, err));
 	cb_code code = publish_in_write(b, err);
 	if (code == CB_OK) code = store_write_commit(b->cs->s, false, err);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "box/box.h"
 #include "transfer/tar.h"
 
 enum { CHUNK_BYTES = 1 << 20, SMALL_FILE_BYTES = 64 << 10, DRAIN_BYTES = 1 << 20 };
@@ -402,15 +403,18 @@ static cb_code import_stream(importing *i, int fd, cb_error *err)
 	CB_TRY(set_target(i, err));
 	if (o->exclude_count) CB_TRY(ignore_create(o->exclude, o->exclude_count, &i->exclude, err));
 	CB_TRY(tar_stream_init(&i->reader.stream, fd, err));
-	cb_step_info info = {.kind = "import", .params = i->to_size ? i->to : "/"};
-	CB_TRY(cb_box_begin(i->b, &info, err));
+	cb_txn_options options = {.step = {.kind = "import", .params = i->to_size ? i->to : "/"}};
+	cb_box *box = i->b;
+	cb_commit_result result = {0};
+	if (!box->is_txn) CB_TRY(cb_txn_begin(box, &options, &i->b, err));
 	cb_code code = i->to_size ? cb_mkdir(i->b, i->to, 0755, CB_PARENTS, err) : CB_OK;
 	if (code == CB_OK) code = import_members(i, err);
-	cb_commit_result result = {0};
-	if (code == CB_OK) code = cb_box_commit(i->b, NULL, &result, err);
+	if (box->is_txn) return code;
+	if (code == CB_OK) code = cb_txn_commit(i->b, &(cb_commit_options){.lost = CB_LOST_FORK}, &result, err);
+	cb_box_close(i->b);
+	i->b = box;
+	if (code == CB_OK) box_made(box, result.seq);
 	i->count.seq = result.seq;
-	/* After a conflict the transaction is over already; abort then does nothing. */
-	if (code != CB_OK) cb_box_abort(i->b);
 	return code;
 }
 

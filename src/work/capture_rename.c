@@ -173,7 +173,7 @@ static cb_code try_pair(capturing *c, side_row *old, side_row *new, cb_error *er
 	bool same = false;
 	CB_TRY(inode_at(&c->base, g->parent, old->name, &x, NULL, err));
 	CB_TRY(inode_at(&v, a->parent, new->name, &y, NULL, err));
-	CB_TRY(data_equal_in(c->t->cs, c->t, &c->base, &x.rec, &v, &y.rec, &same, err));
+	CB_TRY(data_equal_in(c->t->cs, NULL, &c->base, &x.rec, c->t, &v, &y.rec, &same, err));
 	if (!same) return CB_OK;
 	old->taken = new->taken = g->is_taken = true;
 	return move_over(c, g, a, err);

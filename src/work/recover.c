@@ -96,11 +96,12 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 	cb_step_info info = info_of(s);
 	CB_TRY(run_result(NULL, s->run, true, NULL, &result, err));
 	info.result = result;
-	CB_TRY(box_begin_at(w->b, s->base.seq, s->base.state, &info, err));
-	cb_code code = capture(w->link, w->b, options, &r, err);
+	cb_box *change = NULL;
+	CB_TRY(box_txn_begin_at(w->b, s->base.seq, s->base.state, &info, &change, err));
+	cb_code code = capture(w->link, change, options, &r, err);
 	work_stage("recover-commit");
-	if (code == CB_OK) code = cb_box_commit(w->b, &info, &r.commit, err);
-	cb_box_abort(w->b);
+	if (code == CB_OK) code = cb_txn_commit(change, &(cb_commit_options){.step = info, .lost = CB_LOST_FORK}, &r.commit, err);
+	cb_box_close(change);
 	return code == CB_CONFLICT && *r.commit.fork ? CB_OK : code;
 }
 

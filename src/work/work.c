@@ -504,7 +504,7 @@ typedef struct ending {
 	counting changes;
 } ending;
 
-static cb_code end_commit(work *w, const ending *e, work_result *out, cb_error *err)
+static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result *out, cb_error *err)
 {
 	AUTO_FREE char *result = NULL;
 	cb_step_info info = e->info ? *e->info : (cb_step_info){0};
@@ -512,17 +512,19 @@ static cb_code end_commit(work *w, const ending *e, work_result *out, cb_error *
 	info.result = result;
 	info.record = true;
 	work_stage("commit");
-	return cb_box_commit(w->b, &info, &out->commit, err);
+	cb_code code = cb_txn_commit(change, &(cb_commit_options){.step = info, .lost = CB_LOST_FORK}, &out->commit, err);
+	if (code == CB_OK) box_made(w->b, out->commit.seq);
+	return code;
 }
 
-static cb_code end_in_txn(work *w, ending *e, work_result *out, cb_error *err)
+static cb_code end_in_txn(work *w, cb_box *change, ending *e, work_result *out, cb_error *err)
 {
 	work_stage("scan");
-	CB_TRY(capture(w->link, w->b, &e->capture, out, err));
+	CB_TRY(capture(w->link, change, &e->capture, out, err));
 	if (out->sandbox_ended) w->entered = false;
-	CB_TRY(diff_txn(w->b->txn, count_change, &e->changes, err));
+	CB_TRY(diff_txn(change->txn, count_change, &e->changes, err));
 	out->changed = e->changes.count;
-	return e->how == WORK_COMMIT ? end_commit(w, e, out, err) : CB_OK;
+	return e->how == WORK_COMMIT ? end_commit(w, change, e, out, err) : CB_OK;
 }
 
 /* The captured changes in a transaction over the state the command began from. */
@@ -530,9 +532,10 @@ static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 {
 	const stamp_place *base = &w->slot.stamp.base;
 	cb_step_info info = {.kind = w->kind, .params = w->params, .started_ns = w->started_ns};
-	CB_TRY(box_begin_at(w->b, base->seq, base->state, &info, err));
-	cb_code code = end_in_txn(w, e, out, err);
-	cb_box_abort(w->b); /* what was not committed */
+	cb_box *change = NULL;
+	CB_TRY(box_txn_begin_at(w->b, base->seq, base->state, &info, &change, err));
+	cb_code code = end_in_txn(w, change, e, out, err);
+	cb_box_close(change); /* with it goes what was not committed */
 	return code;
 }
 

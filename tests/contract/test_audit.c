@@ -149,7 +149,8 @@ static void fail_in_many_ways(cb_store *s, cb_box *b)
 	cb_file *f = NULL;
 	CHECK_CODE(cb_mkdir(old, "/work/d", 0755, 0, &err), CB_READONLY);
 	CHECK_CODE(cb_open(old, "/work/d", CB_WRITE | CB_CREATE, 0644, &f, &err), CB_READONLY);
-	CHECK_CODE(cb_box_begin(old, NULL, &err), CB_READONLY);
+	cb_box *none = NULL;
+	CHECK_CODE(cb_txn_begin(old, NULL, &none, &err), CB_READONLY);
 	CHECK_CODE(cb_prune(old, NULL, NULL, &err), CB_READONLY);
 	cb_box_close(old);
 	CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_RESERVED);
@@ -191,13 +192,14 @@ TEST_BOTH(refused_inside_transactions_and_through_open_files)
 	cb_box *b = new_box(s, "demo"), *other = must_open(s, "demo");
 	cb_file *f = NULL;
 	CHECK_OK(cb_box_quota_set(b, 10, 0, 0, &err));
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/a", "123");
-	CHECK_CODE(cb_write_file(b, "/work/b", "12345678", 8, NULL, &err), CB_QUOTA);
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/a", "123");
+	CHECK_CODE(cb_write_file(t, "/work/b", "12345678", 8, NULL, &err), CB_QUOTA);
 	CHECK_U64(entries(s, &(cb_audit_options){.refused = true}), 1);
 	must_write(other, "/work/a", "4");
 	cb_commit_result r;
-	CHECK_CODE(cb_box_commit(b, NULL, &r, &err), CB_CONFLICT);
+	CHECK_CODE(cb_txn_commit(t, &(cb_commit_options){.lost = CB_LOST_FORK}, &r, &err), CB_CONFLICT);
+	cb_box_close(t);
 	CHECK_OK(cb_open(b, "/work/f", CB_WRITE | CB_CREATE, 0644, &f, &err));
 	CHECK_CODE(cb_write(f, "0123456789", 10, &err), CB_QUOTA);
 	CHECK_OK(cb_write(f, "012", 3, &err));
@@ -234,9 +236,9 @@ TEST_BOTH(what_the_gate_refuses_is_recorded_once)
 	CHECK_CODE(cb_read_file(b, "/work/secret", &out, NULL, &err), CB_DENIED);
 	CHECK_CODE(cb_write_file(b, "/work/secret", "x", 1, NULL, &err), CB_DENIED);
 	CHECK_CODE(cb_kv_get(b, "secret", &out, NULL, &err), CB_DENIED);
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	CHECK_CODE(cb_copy(b, "/work/secret", "/work/x", 0, &err), CB_DENIED);
-	cb_box_abort(b);
+	cb_box *t = must_begin(b);
+	CHECK_CODE(cb_copy(t, "/work/secret", "/work/x", 0, &err), CB_DENIED);
+	cb_box_close(t);
 	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "demo  copy /work/x DENIED x1 @0\n"
 	                                                          "demo  read secret DENIED x1 @0\n"
 	                                                          "demo  write /work/secret DENIED x1 @0\n"
@@ -534,10 +536,10 @@ TEST_BOTH(checkpoints_every_so_many_steps)
 	cb_box *f = must_fork(s, "demo", "try");
 	must_write(f, "/work/f", "1");
 	CHECK_OK(cb_merge(b, f, NULL, NULL, NULL, &err)); /* 6 */
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/x", "1");
-	must_write(b, "/work/y", "1");
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/x", "1");
+	must_write(t, "/work/y", "1");
+	(void)must_commit(t);
 	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "sh"}, NULL, &err));
 	CHECK_OK(cb_restore(b, f, NULL, NULL, &err)); /* 9 */
 	CHECK_STR(checkpoints(b)->bytes, "auto-6@1 auto-3@3 auto-9@9 ");

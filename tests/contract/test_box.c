@@ -146,37 +146,41 @@ TEST_BOTH(transactions)
 	cb_store *s = test_store_open(memory);
 	cb_box *b = new_box(s, "demo"), *other = must_open(s, "demo");
 	cb_commit_result result;
-	CHECK_OK(cb_box_begin(b, &(cb_step_info){.kind = "edit", .params = "p"}, &err));
-	must_write(b, "/work/a", "1");
-	must_write(b, "/work/b", "2");
-	CHECK_CODE(cb_mkdir(b, "/work/a", 0755, 0, &err), CB_EXISTS);
+	cb_box *t = NULL;
+	CHECK_OK(cb_txn_begin(b, &(cb_txn_options){.step = {.kind = "edit", .params = "p"}}, &t, &err));
+	must_write(t, "/work/a", "1");
+	must_write(t, "/work/b", "2");
+	CHECK_CODE(cb_mkdir(t, "/work/a", 0755, 0, &err), CB_EXISTS);
 	CHECK(!exists(other, "/work/a"));
 	must_write(other, "/work/c", "3");
-	CHECK_OK(cb_box_commit(b, NULL, &result, &err));
+	result = must_commit(t);
 	CHECK(result.merged);
 	CHECK_U64(result.seq, 2);
 	CHECK_STR(must_read(other, "/work/a"), "1");
 	CHECK_STR(must_read(b, "/work/c"), "3");
-	/* a conflict keeps the loser's result as a fork */
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/a", "mine");
+	/* a conflict keeps the loser's result as a fork, if that is wanted */
+	t = must_begin(b);
+	must_write(t, "/work/a", "mine");
 	must_write(other, "/work/a", "yours");
-	CHECK_CODE(cb_box_commit(b, NULL, &result, &err), CB_CONFLICT);
-	CHECK(result.conflicts == 1 && strcmp(result.conflict_path, "/work/a") == 0);
+	CHECK_CODE(cb_txn_commit(t, &(cb_commit_options){.lost = CB_LOST_FORK}, &result, &err), CB_CONFLICT);
+	CHECK_U64(result.conflicts, 1);
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_INVALID);
+	cb_box_close(t);
 	CHECK_STR(must_read(b, "/work/a"), "yours");
 	cb_box *kept = must_open(s, result.fork);
 	CHECK_STR(must_read(kept, "/work/a"), "mine");
 	cb_box_close(kept);
 	/* the same change on both sides is a conflict too: a counter must not lose a count */
 	CHECK_OK(cb_kv_set(b, "count", "4", 1, &err));
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	CHECK_OK(cb_kv_set(b, "count", "5", 1, &err));
+	t = must_begin(b);
+	CHECK_OK(cb_kv_set(t, "count", "5", 1, &err));
 	CHECK_OK(cb_kv_set(other, "count", "5", 1, &err));
-	CHECK_CODE(cb_box_commit(b, NULL, &result, &err), CB_CONFLICT);
-	/* abort leaves nothing */
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/zzz", "1");
-	cb_box_abort(b);
+	CHECK_CODE(cb_txn_commit(t, NULL, &result, &err), CB_CONFLICT);
+	cb_box_close(t);
+	/* one that is closed leaves nothing */
+	t = must_begin(b);
+	must_write(t, "/work/zzz", "1");
+	cb_box_close(t);
 	CHECK(!exists(b, "/work/zzz"));
 	test_store_sound(s);
 	cb_box_close(other);

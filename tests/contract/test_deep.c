@@ -26,7 +26,8 @@ static char *chain_path(const char *top, unsigned levels)
 static void make_deep(cb_box *b, unsigned levels)
 {
 	cb_error err;
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	CHECK_OK(cb_mkdir(b, "/deep", 0755, 0, &err));
 	must_write(b, "/deep/inmost", "one\ntwo\n");
 	for (unsigned made = 0; made < levels; made += CHAIN) {
@@ -35,7 +36,8 @@ static void make_deep(cb_box *b, unsigned levels)
 		CHECK_OK(cb_rename(b, "/next", "/deep", 0, &err));
 	}
 	must_write(b, "/deep/top", "top\n");
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(b);
+	b = box;
 }
 
 static cb_code count_walk(void *context, const char *path, const cb_stat_info *info, cb_error *err)
@@ -59,7 +61,8 @@ static cb_code count_change(void *context, const cb_change *c, cb_error *err)
 static void check_bottom(cb_box *b, const char *top, const char *name)
 {
 	cb_error err;
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	CHECK_OK(cb_rename(b, top, "/peel", 0, &err));
 	for (;;) {
 		if (exists(b, "/peel/inmost") || exists(b, "/peel/new")) break;
@@ -70,7 +73,8 @@ static void check_bottom(cb_box *b, const char *top, const char *name)
 	char path[32];
 	(void)snprintf(path, sizeof(path), "/peel/%s", name);
 	CHECK(exists(b, path));
-	cb_box_abort(b);
+	cb_box_close(b);
+	b = box;
 }
 
 static void ends(cb_store *s, cb_box *b)
@@ -129,7 +133,8 @@ TEST_LIMIT(copied_removed_restored, 120)
 static void make_wrapped(cb_box *b, unsigned levels)
 {
 	cb_error err;
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	CHECK_OK(cb_mkdir(b, "/deep", 0755, 0, &err));
 	must_write(b, "/deep/inmost", "one\ntwo\n");
 	for (unsigned i = 0; i < levels; i++) {
@@ -137,7 +142,8 @@ static void make_wrapped(cb_box *b, unsigned levels)
 		CHECK_OK(cb_rename(b, "/deep", "/next/d", 0, &err));
 		CHECK_OK(cb_rename(b, "/next", "/deep", 0, &err));
 	}
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(b);
+	b = box;
 }
 
 static cb_prefer take_theirs(void *context, const cb_conflict *c)
@@ -153,7 +159,8 @@ static void add_at_bottom(cb_box *b)
 	cb_error err;
 	char part[16] = "/deep", last[16];
 	unsigned parts = 0;
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	for (;; parts++) {
 		char inmost[32];
 		(void)snprintf(inmost, sizeof(inmost), "%s/inmost", part);
@@ -171,7 +178,8 @@ static void add_at_bottom(cb_box *b)
 		else (void)snprintf(last, sizeof(last), "/deep");
 		CHECK_OK(cb_rename(b, part, chain_path(last, CHAIN), 0, &err));
 	}
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(b);
+	b = box;
 }
 
 static void merged(void (*make)(cb_box *b, unsigned levels))

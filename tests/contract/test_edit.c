@@ -132,12 +132,14 @@ TEST_BOTH(inside_transactions_and_beside_others)
 	must_write(b, "/work/a", "one");
 	must_write(b, "/work/b", "two");
 	cb_box *other = must_open(s, "demo");
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	CHECK_OK(edit("/work/a", "one", "1", NULL, NULL));
 	CHECK_CODE(edit("/work/a", "one", "2", NULL, NULL), CB_NOTFOUND);
 	cb_replacement r = {"two", 3, "2", 1};
 	CHECK_OK(cb_edit(other, "/work/b", &r, 1, NULL, NULL, &err));
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(b);
+	b = box;
 	CHECK_STR(must_read(b, "/work/a"), "1");
 	CHECK_STR(must_read(b, "/work/b"), "2");
 	cb_box_close(other);

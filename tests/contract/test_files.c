@@ -387,12 +387,14 @@ TEST_BOTH(key_values)
 	size_t big = 3 * LIMIT_CONTENT_BYTES + 17, size = 0;
 	char *bytes = pattern(big, 5), *got = NULL;
 	CHECK_OK(cb_kv_set(b, "big", bytes, big, &err));
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	CHECK_OK(cb_kv_set(b, "big2", bytes, big, &err));
 	CHECK_OK(cb_kv_get(b, "big2", &got, &size, &err));
 	(void)test_keep(got);
 	CHECK(size == big && memcmp(got, bytes, big) == 0);
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(b);
+	b = box;
 	CHECK_OK(cb_kv_get(b, "big2", &got, &size, &err));
 	(void)test_keep(got);
 	CHECK(size == big && memcmp(got, bytes, big) == 0);

@@ -187,10 +187,11 @@ TEST_BOTH(base_conflict_leaves_nothing)
 	cb_error err = {0};
 	cb_store *s = test_store_open(memory);
 	cb_box *b = new_box(s, "demo"), *one = open_base(b, BOX_BASE_EMPTY), *two = open_base(b, BOX_BASE_EMPTY);
-	CHECK_OK(cb_box_begin(one, NULL, &err));
-	must_write(one, "/work/a", "one");
+	cb_box *t = must_begin(one);
+	must_write(t, "/work/a", "one");
 	must_write(two, "/work/a", "two");
-	CHECK_CODE(cb_box_commit(one, NULL, NULL, &err), CB_CONFLICT);
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_CONFLICT);
+	cb_box_close(t);
 	CHECK_STR(must_read(one, "/work/a"), "two");
 	CHECK_U64(boxes(s), 1);
 	cb_box_close(one);

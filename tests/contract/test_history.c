@@ -534,19 +534,19 @@ TEST(a_forked_process_goes_on)
 {
 	begin(false);
 	must_write(b, "/work/a", "parent");
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/open", "x");
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/open", "x");
 	pid_t pid = fork();
 	if (pid == 0) {
 		cb_box *mine = must_open(s, "demo");
 		CHECK_STR(must_read(mine, "/work/a"), "parent");
 		must_write(mine, "/work/child", "child");
-		CHECK_CODE(cb_box_commit(b, NULL, NULL, &err), CB_FORKED);
+		CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_FORKED);
 		_exit(0);
 	}
 	int status = 0;
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(t);
 	CHECK_STR(must_read(b, "/work/child"), "child");
 	CHECK(exists(b, "/work/open"));
 	end();

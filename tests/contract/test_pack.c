@@ -197,9 +197,9 @@ TEST(names_that_are_taken_or_bad)
 	CHECK_CODE(pack_give(s, &p, "demo", NULL, &err), CB_EXISTS);
 	CHECK_CODE(pack_give(s, &p, "-bad", NULL, &err), CB_INVALID);
 	CHECK_OK(pack_give(s, &p, "fine", NULL, &err));
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	CHECK_CODE(cb_pack(b, -1, NULL, NULL, &err), CB_BUSY);
-	cb_box_abort(b);
+	cb_box *t = must_begin(b);
+	CHECK_CODE(cb_pack(t, -1, NULL, NULL, &err), CB_INVALID);
+	cb_box_close(t);
 	CHECK_CODE(cb_pack(b, -1, NULL, NULL, &err), CB_IO);
 	test_store_sound(s);
 	cb_box_close(b);

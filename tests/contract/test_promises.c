@@ -101,13 +101,13 @@ TEST_BOTH(a_failing_call_leaves_the_transaction_as_it_was)
 	begin(memory);
 	must_write(b, "/work/d/x", "x");
 	CHECK_OK(cb_box_quota_set(b, 0, 8, 0, &err));
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/one", "1");                                    /* seven files */
-	CHECK_CODE(cb_copy(b, "/work/d", "/work/copy", 0, &err), CB_QUOTA); /* half of it fits */
-	CHECK(!exists(b, "/work/copy") && exists(b, "/work/one"));
-	CHECK_CODE(cb_write_file(b, "/work/p/q/r", "x", 1, &(cb_write_options){.parents = true}, &err), CB_QUOTA);
-	CHECK(!exists(b, "/work/p"));
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/one", "1");                                    /* seven files */
+	CHECK_CODE(cb_copy(t, "/work/d", "/work/copy", 0, &err), CB_QUOTA); /* half of it fits */
+	CHECK(!exists(t, "/work/copy") && exists(t, "/work/one"));
+	CHECK_CODE(cb_write_file(t, "/work/p/q/r", "x", 1, &(cb_write_options){.parents = true}, &err), CB_QUOTA);
+	CHECK(!exists(t, "/work/p"));
+	(void)must_commit(t);
 	CHECK_U64(must_seq(b), 2);
 	CHECK_STR(must_diff(must_open(s, "demo@1"), b), "A /work/one\n");
 	end();
@@ -117,14 +117,14 @@ TEST_BOTH(a_transaction_is_seen_through_its_handle_only)
 {
 	begin(memory);
 	cb_box *other = must_open(s, "demo");
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/a", "a");
-	CHECK_U64(must_version(b, "/work/a"), 0);
-	CHECK(exists(b, "/work/a") && !exists(other, "/work/a"));
+	cb_box *t = must_begin(b), *none = NULL;
+	must_write(t, "/work/a", "a");
+	CHECK_U64(must_version(t, "/work/a"), 0);
+	CHECK(exists(t, "/work/a") && !exists(other, "/work/a") && !exists(b, "/work/a"));
 	must_write(other, "/work/b", "b"); /* nobody is locked out */
-	CHECK(!exists(b, "/work/b"));
-	CHECK_CODE(cb_box_begin(b, NULL, &err), CB_BUSY);
-	cb_box_abort(b);
+	CHECK(!exists(t, "/work/b") && exists(b, "/work/b"));
+	CHECK_CODE(cb_txn_begin(t, NULL, &none, &err), CB_INVALID);
+	cb_box_close(t);
 	CHECK(!exists(b, "/work/a") && exists(b, "/work/b"));
 	CHECK_U64(must_seq(b), 1);
 	cb_box_close(other);
@@ -138,15 +138,15 @@ TEST_BOTH(write_skew_is_possible_and_can_be_refused)
 	must_write(b, "/work/x", "on");
 	must_write(b, "/work/y", "on");
 	for (int strict = 0; strict < 2; strict++) {
-		cb_step_info info = {.no_merge = strict};
-		CHECK_OK(cb_box_begin(b, &info, &err));
-		CHECK_OK(cb_box_begin(other, &info, &err));
-		if (strcmp(must_read(b, "/work/x"), "on") == 0) must_write(b, "/work/y", "off");
-		if (strcmp(must_read(other, "/work/y"), "on") == 0) must_write(other, "/work/x", "off");
-		CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+		cb_box *one = must_begin(b), *two = must_begin(other);
+		if (strcmp(must_read(one, "/work/x"), "on") == 0) must_write(one, "/work/y", "off");
+		if (strcmp(must_read(two, "/work/y"), "on") == 0) must_write(two, "/work/x", "off");
+		(void)must_commit(one);
 		cb_commit_result result;
-		CHECK_CODE(cb_box_commit(other, NULL, &result, &err), strict ? CB_CONFLICT : CB_OK);
+		cb_commit_options how = {.no_merge = strict, .lost = CB_LOST_FORK};
+		CHECK_CODE(cb_txn_commit(two, &how, &result, &err), strict ? CB_CONFLICT : CB_OK);
 		CHECK(strict ? result.fork[0] != 0 : result.merged);
+		cb_box_close(two);
 		CHECK_STR(must_read(b, "/work/x"), strict ? "on" : "off");
 		CHECK_STR(must_read(b, "/work/y"), "off");
 		must_write(b, "/work/x", "on");
@@ -288,10 +288,10 @@ TEST_BOTH(every_visitor_can_end_its_walk)
 {
 	begin(memory);
 	CHECK_OK(cb_box_create(s, "another", NULL, &err));
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/a", "one\ntwo\n");
-	must_write(b, "/work/b", "b");
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/a", "one\ntwo\n");
+	must_write(t, "/work/b", "b");
+	(void)must_commit(t);
 	for (int i = 0; i < 2; i++) {
 		const char *name = i ? "two" : "one";
 		CHECK_OK(cb_xattr_set(b, "/work/a", name, "v", 1, 0, &err));
@@ -386,13 +386,10 @@ TEST_BOTH(what_changes_nothing_is_no_step)
 	CHECK_OK(cb_restore(b, must_open(s, "demo@2"), NULL, &seq, &err));
 	CHECK_U64(seq, 0);
 	CHECK_U64(must_seq(b), 2);
-	cb_commit_result result;
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	CHECK_OK(cb_box_commit(b, NULL, &result, &err));
-	CHECK_U64(result.seq, 0);
-	CHECK_OK(cb_box_begin(b, &(cb_step_info){.kind = "sh", .record = true}, &err));
-	CHECK_OK(cb_box_commit(b, NULL, &result, &err));
-	CHECK_U64(result.seq, 3);
+	cb_box *t = NULL;
+	CHECK_U64(must_commit(must_begin(b)).seq, 0);
+	CHECK_OK(cb_txn_begin(b, &(cb_txn_options){.step = {.kind = "sh", .record = true}}, &t, &err));
+	CHECK_U64(must_commit(t).seq, 3);
 	end();
 }
 
@@ -404,7 +401,8 @@ TEST_BOTH(an_open_state_stays_where_it_is)
 	must_write(b, "/work/a", "2");
 	CHECK_STR(must_read(old, "/work/a"), "1");
 	CHECK_STR(must_read(last, "/work/a"), "1");
-	CHECK_CODE(cb_box_begin(old, NULL, &err), CB_READONLY);
+	cb_box *none = NULL;
+	CHECK_CODE(cb_txn_begin(old, NULL, &none, &err), CB_READONLY);
 	CHECK_CODE(cb_kv_set(old, "k", "v", 1, &err), CB_READONLY);
 	CHECK_CODE(cb_undo(old, 0, NULL, &err), CB_READONLY);
 	CHECK_CODE(cb_open(old, "/work/a", CB_WRITE, 0, &(cb_file *){0}, &err), CB_READONLY);
@@ -423,12 +421,16 @@ TEST_BOTH(a_running_step_that_conflicts_is_kept)
 	CHECK_OK(cb_write(file, "mine", 4, &err));
 	must_write(other, "/work/a", "theirs");
 	CHECK_CODE(cb_close(file, &err), CB_CONFLICT);
+	/* It stays with the handle until somebody decides. */
+	CHECK_STR(must_read(b, "/work/a"), "mine");
+	CHECK_CODE(cb_kv_set(b, "k", "v", 1, &err), CB_CONFLICT);
+	cb_commit_result result;
+	CHECK_OK(cb_txn_keep(b, NULL, &result, &err));
 	CHECK_STR(must_read(b, "/work/a"), "theirs");
-	char *name = strstr(err.message, "'demo-conflict-");
-	CHECK(name != NULL);
-	cb_box *kept = must_open(s, text_of("%.*s", (int)strcspn(name + 1, "'"), name + 1));
+	cb_box *kept = must_open(s, result.fork);
 	CHECK_STR(must_read(kept, "/work/a"), "mine");
 	cb_box_close(kept);
+	CHECK_CODE(cb_txn_drop(b, &err), CB_NOTHING);
 	cb_box_close(other);
 	end();
 }
@@ -576,7 +578,7 @@ TEST(a_step_survives_kill)
 		cb_file *file = NULL;
 		if (cb_open(box, "/work/open", CB_WRITE | CB_CREATE, 0644, &file, NULL) != CB_OK) _exit(1);
 		if (cb_write(file, "x", 1, NULL) != CB_OK) _exit(1);
-		if (cb_box_begin(must_open(mine, "demo"), NULL, NULL) != CB_OK) _exit(1);
+		must_write(must_begin(must_open(mine, "demo")), "/work/open", "y");
 		(void)raise(SIGKILL);
 	}
 	int status = 0;

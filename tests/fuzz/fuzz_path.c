@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text[size] = 0;
 	size_t first = strlen(text);
 	const char *path = first < size ? text + first + 1 : "/work/l";
-	must(cb_box_begin(b, NULL, NULL));
+	cb_box *box = b;
+	must(cb_txn_begin(box, NULL, &b, NULL));
 	(void)cb_symlink(b, text, "/work/l", NULL);
 	tree_view v = box_view(b);
 	resolved r;
@@ -49,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)cb_mkdir(b, path, 0755, CB_PARENTS, NULL);
 	(void)cb_rename(b, "/work/a", path, 0, NULL);
 	(void)cb_remove(b, path, NULL);
-	cb_box_abort(b);
+	cb_box_close(b);
+	b = box;
 	return 0;
 }

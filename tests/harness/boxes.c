@@ -87,6 +87,23 @@ cb_box *must_fork(cb_store *s, const char *address, const char *name)
 	return b;
 }
 
+cb_box *must_begin(cb_box *b)
+{
+	cb_error err = {0};
+	cb_box *txn = NULL;
+	CHECK_OK(cb_txn_begin(b, NULL, &txn, &err));
+	return txn;
+}
+
+cb_commit_result must_commit(cb_box *txn)
+{
+	cb_error err = {0};
+	cb_commit_result result = {0};
+	CHECK_OK(cb_txn_commit(txn, NULL, &result, &err));
+	cb_box_close(txn);
+	return result;
+}
+
 uint64_t must_version(cb_box *b, const char *path)
 {
 	cb_error err = {0};

@@ -25,6 +25,9 @@ cb_box *must_fork(cb_store *s, const char *address, const char *name);
 uint64_t must_version(cb_box *b, const char *path);
 uint64_t must_seq(cb_box *b);
 bool exists(cb_box *b, const char *path);
+/* A transaction; and its commit, after which it is closed. */
+cb_box *must_begin(cb_box *b);
+cb_commit_result must_commit(cb_box *txn);
 /* "A /work/x\nM /work/y\n" of a difference. */
 char *must_diff(cb_box *from, cb_box *to);
 /* Every path with type, mode, size and content hash: two states are equal when these texts are. Times and versions are left out. */

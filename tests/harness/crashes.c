@@ -153,18 +153,19 @@ static cb_code pair_fill(crash_actor *a, cb_box *b, unsigned pair, crash_model *
 	return CB_OK;
 }
 
-static cb_code commit_or_abort(cb_box *b, cb_code code, cb_commit_result *result, cb_error *err)
+static cb_code commit_or_drop(cb_box *t, cb_code code, cb_commit_result *result, cb_error *err)
 {
-	if (code == CB_OK) code = cb_box_commit(b, NULL, result, err);
-	if (code != CB_OK) cb_box_abort(b); /* a commit that failed could be tried again; after a conflict there is nothing left */
+	if (code == CB_OK) code = cb_txn_commit(t, NULL, result, err);
+	cb_box_close(t); /* a commit that failed could be tried again; here it is not */
 	return code;
 }
 
 cb_code crash_write_pair(crash_actor *a, unsigned pair, crash_event *out, cb_error *err)
 {
 	crash_model next = a->now;
-	CB_TRY(cb_box_begin(a->b, NULL, err));
-	CB_TRY(commit_or_abort(a->b, pair_fill(a, a->b, pair, &next, err), NULL, err));
+	cb_box *t = NULL;
+	CB_TRY(cb_txn_begin(a->b, NULL, &t, err));
+	CB_TRY(commit_or_drop(t, pair_fill(a, t, pair, &next, err), NULL, err));
 	return acknowledge(a, &next, out, err);
 }
 
@@ -188,6 +189,7 @@ cb_code crash_write_handle(crash_actor *a, bool sync, crash_event *out, cb_error
 	if (code == CB_OK && sync) code = cb_fsync(f, err);
 	cb_code closed = cb_close(f, code == CB_OK ? err : NULL);
 	if (code == CB_OK) code = closed;
+	if (code != CB_OK) (void)cb_txn_drop(a->b, NULL); /* it would wait to be tried again */
 	if (code != CB_OK) return code;
 	CB_TRY(acknowledge(a, &next, out, err));
 	out->synced = sync;
@@ -207,10 +209,11 @@ cb_code crash_remove_pair(crash_actor *a, crash_event *out, cb_error *err)
 	unsigned pair = (unsigned)test_rand_below(&a->rng, CRASH_PAIRS);
 	crash_model next = a->now;
 	if (!next.sum[2 * pair]) return nothing(out);
-	CB_TRY(cb_box_begin(a->b, NULL, err));
-	cb_code code = cb_unlink(a->b, slot_paths[2 * pair], err);
-	if (code == CB_OK) code = cb_unlink(a->b, slot_paths[2 * pair + 1], err);
-	CB_TRY(commit_or_abort(a->b, code, NULL, err));
+	cb_box *t = NULL;
+	CB_TRY(cb_txn_begin(a->b, NULL, &t, err));
+	cb_code code = cb_unlink(t, slot_paths[2 * pair], err);
+	if (code == CB_OK) code = cb_unlink(t, slot_paths[2 * pair + 1], err);
+	CB_TRY(commit_or_drop(t, code, NULL, err));
 	next.sum[2 * pair] = next.sum[2 * pair + 1] = 0;
 	return acknowledge(a, &next, out, err);
 }
@@ -289,9 +292,10 @@ cb_code crash_fork_write(crash_actor *a, crash_event *out, cb_error *err)
 	crash_model next = a->fork_now;
 	cb_box *b = NULL;
 	CB_TRY(cb_box_open(a->s, a->fork, &b, err));
-	cb_code code = cb_box_begin(b, NULL, err);
+	cb_box *t = NULL;
+	cb_code code = cb_txn_begin(b, NULL, &t, err);
 	if (code == CB_OK)
-		code = commit_or_abort(b, pair_fill(a, b, (unsigned)test_rand_below(&a->rng, CRASH_PAIRS), &next, err), NULL, err);
+		code = commit_or_drop(t, pair_fill(a, t, (unsigned)test_rand_below(&a->rng, CRASH_PAIRS), &next, err), NULL, err);
 	if (code == CB_OK) a->fork_now = next;
 	if (code == CB_OK) code = event_of_head(b, a->fork, &next, out, err);
 	cb_box_close(b);
@@ -373,12 +377,10 @@ cb_code crash_act_shared(crash_actor *a, crash_event *out, cb_error *err)
 	unsigned pair = (unsigned)test_rand_below(&a->rng, CRASH_PAIRS);
 	crash_model model = {0};
 	cb_commit_result result = {0};
-	CB_TRY(cb_box_begin(a->b, NULL, err));
-	cb_code code = commit_or_abort(a->b, pair_fill(a, a->b, pair, &model, err), &result, err);
-	if (code == CB_CONFLICT) { /* another actor was faster; what was kept is not needed */
-		cb_code gone = cb_box_delete(a->s, result.fork, err);
-		return gone == CB_OK ? nothing(out) : gone;
-	}
+	cb_box *t = NULL;
+	CB_TRY(cb_txn_begin(a->b, NULL, &t, err));
+	cb_code code = commit_or_drop(t, pair_fill(a, t, pair, &model, err), &result, err);
+	if (code == CB_CONFLICT) return nothing(out); /* another actor was faster */
 	if (code != CB_OK) return code;
 	*out = event_make(CRASH_STEP, a->box, result.seq);
 	out->state = result.state;

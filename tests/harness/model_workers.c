@@ -90,20 +90,20 @@ static void do_count(worker *w)
 	cb_error err = {0};
 	for (int tries = 0; tries < 1000; tries++) {
 		char *now = NULL, next[32];
-		CHECK_OK(cb_box_begin(w->shared, NULL, &err));
-		CHECK_OK(cb_kv_get(w->shared, "count", &now, NULL, &err));
+		cb_box *t = must_begin(w->shared);
+		CHECK_OK(cb_kv_get(t, "count", &now, NULL, &err));
 		int n = snprintf(next, sizeof(next), "%lu", strtoul(now, NULL, 10) + 1);
 		cb_free(now);
-		CHECK_OK(cb_kv_set(w->shared, "count", next, (size_t)n, &err));
+		CHECK_OK(cb_kv_set(t, "count", next, (size_t)n, &err));
 		cb_commit_result r;
-		cb_code code = cb_box_commit(w->shared, NULL, &r, &err);
+		cb_code code = cb_txn_commit(t, NULL, &r, &err);
+		cb_box_close(t);
 		if (code == CB_OK) {
 			note_step(w, r.seq, "count");
 			w->l->counted++;
 			return;
 		}
 		CHECK_MSG(code == CB_CONFLICT, "commit: %s (%s)", cb_code_name(code), err.message);
-		CHECK_OK(cb_box_delete(w->s, r.fork, &err));
 		(void)sched_yield();
 	}
 	test_fail(__FILE__, __LINE__, "a counter could not be advanced in 1000 tries");
@@ -115,19 +115,18 @@ static void do_transaction(worker *w)
 	cb_error err = {0};
 	char path[64], text[32];
 	uint32_t next[MODEL_FILES];
-	CHECK_OK(cb_box_begin(w->shared, NULL, &err));
+	cb_box *t = must_begin(w->shared);
 	for (unsigned i = 0; i < MODEL_FILES; i++) {
 		next[i] = w->l->files[i] + 1;
 		(void)snprintf(path, sizeof(path), "/work/w%u/f%u", w->number, i);
 		int n = snprintf(text, sizeof(text), "%u\n", next[i]);
-		CHECK_OK(cb_write_file(w->shared, path, text, (size_t)n, NULL, &err));
+		CHECK_OK(cb_write_file(t, path, text, (size_t)n, NULL, &err));
 	}
 	if (below(w, 4) == 0) {
-		cb_box_abort(w->shared);
+		cb_box_close(t);
 		return;
 	}
-	cb_commit_result r;
-	CHECK_OK(cb_box_commit(w->shared, NULL, &r, &err));
+	cb_commit_result r = must_commit(t);
 	memcpy(w->l->files, next, sizeof(next));
 	note_step(w, r.seq, "transaction");
 }

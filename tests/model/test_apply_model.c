@@ -236,7 +236,8 @@ static void many_changes(unsigned round)
 {
 	char path[64], text[64];
 	cb_write_options o = {.parents = true};
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	for (unsigned i = 0; i < 120; i++) {
 		(void)snprintf(path, sizeof(path), "/work/many/%u/f%u", i % 7, i);
 		(void)snprintf(text, sizeof(text), "round %u of file %u", round, i);
@@ -248,7 +249,8 @@ static void many_changes(unsigned round)
 		if (what == 1 && exists(b, "/work/many/0")) (void)cb_symlink(b, text, path, NULL);
 		if (what == 2) (void)cb_mkdir(b, path, 0755, CB_PARENTS, NULL);
 	}
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(b);
+	b = box;
 }
 
 static void apply_in_child(void)

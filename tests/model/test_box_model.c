@@ -463,8 +463,47 @@ static void do_record(world *w)
 	CHECK_U64(seq, m->head);
 }
 
-/* While the transaction is open another handle may change the box: then it is merged or kept as a fork. */
-static void end_beside_other(world *w, model_box *m, model_state *mine, cb_box *other)
+static cb_code count_conflict(void *context, const cb_conflict *conflict, cb_error *err)
+{
+	(void)err;
+	CHECK(conflict->path[0] && conflict->reason[0]);
+	++*(uint64_t *)context;
+	return CB_OK;
+}
+
+/* A transaction that lost is still there, as it was; then it is kept as a fork, or goes in where its own side wins. */
+static void end_lost(world *w, model_box *m, cb_box *t, const model_state *mine, const cb_commit_result *r)
+{
+	cb_error err = {0};
+	uint64_t conflicts = 0;
+	CHECK_OK(cb_txn_conflicts(t, count_conflict, &conflicts, &err));
+	CHECK(r->conflicts > 0 && conflicts == r->conflicts);
+	model_state *actual = model_read(t);
+	CHECK_MODEL(mine, actual, "a transaction that lost");
+	model_free(actual);
+	if (chance(w, 50)) {
+		cb_commit_result again;
+		cb_code code = cb_txn_commit(t, &(cb_commit_options){.prefer = CB_PREFER_TXN}, &again, &err);
+		model_note(&w->trace, "  commit with resolutions: %s", cb_code_name(code));
+		CHECK_MSG(code == CB_OK || code == CB_QUOTA, "commit: %s (%s)", cb_code_name(code), err.message);
+		if (code == CB_OK && again.seq) (void)add_step(w, m, model_read(m->b), true);
+		return;
+	}
+	cb_commit_result kept;
+	CHECK_OK(cb_txn_keep(t, NULL, &kept, &err));
+	cb_box *fork = must_open(w->s, kept.fork);
+	cb_box_info info;
+	CHECK_OK(cb_box_info_get(fork, &info, &err));
+	CHECK(info.kept);
+	actual = model_read(fork);
+	CHECK_MODEL(mine, actual, "a transaction kept as a fork");
+	model_free(actual);
+	cb_box_close(fork);
+	CHECK_OK(cb_box_delete(w->s, kept.fork, &err));
+}
+
+/* While the transaction is open another handle may change the box: then it is merged, or loses. */
+static void end_beside_other(world *w, model_box *m, cb_box *t, model_state *mine, cb_box *other)
 {
 	cb_error err = {0};
 	cb_commit_result r;
@@ -476,36 +515,28 @@ static void end_beside_other(world *w, model_box *m, model_state *mine, cb_box *
 		c.next = NULL;
 	}
 	model_free(c.next);
-	cb_code code = cb_box_commit(m->b, NULL, &r, &err);
+	cb_code code = cb_txn_commit(t, NULL, &r, &err);
 	model_note(&w->trace, "  commit beside another: %s", cb_code_name(code));
 	if (code == CB_OK && r.seq) {
 		(void)add_step(w, m, model_read(m->b), true);
 	} else if (code == CB_CONFLICT) {
-		CHECK(r.conflicts > 0 && r.conflict_path[0] && r.fork[0]);
-		cb_box *kept = must_open(w->s, r.fork);
-		model_state *actual = model_read(kept);
-		CHECK_MODEL(mine, actual, "a transaction kept as a fork");
-		model_free(actual);
-		cb_box_close(kept);
-		CHECK_OK(cb_box_delete(w->s, r.fork, &err));
+		end_lost(w, m, t, mine, &r);
 	} else {
 		CHECK_MSG(code == CB_OK || code == CB_QUOTA, "commit: %s (%s)", cb_code_name(code), err.message);
-		if (code == CB_QUOTA) cb_box_abort(m->b);
 	}
 	model_free(mine);
 }
 
-static void end_transaction(world *w, model_box *m, model_state *mine)
+static void end_transaction(world *w, model_box *m, cb_box *t, model_state *mine)
 {
 	cb_error err = {0};
 	cb_commit_result r;
 	if (chance(w, 25)) {
-		model_note(&w->trace, "  abort");
-		cb_box_abort(m->b);
+		model_note(&w->trace, "  dropped");
 		model_free(mine);
 		return;
 	}
-	CHECK_OK(cb_box_commit(m->b, NULL, &r, &err));
+	CHECK_OK(cb_txn_commit(t, NULL, &r, &err));
 	model_note(&w->trace, "  commit: %" PRIu64, r.seq);
 	if (r.seq) (void)add_step(w, m, mine, true);
 	else CHECK_MODEL(head_of(m), mine, "a transaction that changed nothing");
@@ -514,14 +545,13 @@ static void end_transaction(world *w, model_box *m, model_state *mine)
 
 static void do_transaction(world *w)
 {
-	cb_error err = {0};
 	model_box *m = any_box(w);
 	model_note(&w->trace, "%s transaction", m->name);
-	CHECK_OK(cb_box_begin(m->b, NULL, &err));
+	cb_box *t = must_begin(m->b);
 	model_state *now = model_copy(head_of(m));
 	for (uint64_t i = 1 + below(w, 6); i > 0; i--) {
 		change c;
-		one_change(w, m->b, now, &c);
+		one_change(w, t, now, &c);
 		check_change(w, m, &c, now);
 		if (c.code == CB_OK) {
 			model_free(now);
@@ -530,16 +560,17 @@ static void do_transaction(world *w)
 			model_free(c.next);
 		}
 	}
-	model_state *actual = model_read(m->b);
+	model_state *actual = model_read(t);
 	CHECK_MODEL(now, actual, "inside a transaction");
 	model_free(actual);
 	if (chance(w, 25)) {
 		cb_box *other = must_open(w->s, m->name);
-		end_beside_other(w, m, now, other);
+		end_beside_other(w, m, t, now, other);
 		cb_box_close(other);
 	} else {
-		end_transaction(w, m, now);
+		end_transaction(w, m, t, now);
 	}
+	cb_box_close(t);
 	check_head(w, m);
 }
 

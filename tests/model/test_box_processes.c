@@ -91,17 +91,17 @@ TEST(open_transaction_stays_the_parents)
 	cb_store *s = test_store_open(false);
 	cb_box *b = NULL;
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	CHECK_OK(cb_box_begin(b, NULL, &err));
-	must_write(b, "/work/a", "parent");
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/a", "parent");
 	pid_t pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		cb_commit_result r;
-		CHECK(cb_box_commit(b, NULL, &r, &err) != CB_OK);
+		CHECK_CODE(cb_txn_commit(t, NULL, &r, &err), CB_FORKED);
 		_exit(0);
 	}
 	await_all(&pid, 1);
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(t);
 	CHECK_U64(must_seq(b), 1);
 	cb_box_close(b);
 	test_store_sound(s);

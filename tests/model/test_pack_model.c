@@ -148,13 +148,15 @@ static void change_one(player *p)
 static void many_files(player *p)
 {
 	cb_write_options parents = {.parents = true};
-	(void)cb_box_begin(p->b, &(cb_step_info){.kind = "import", .params = "many"}, NULL);
+	cb_box *t = NULL;
+	if (cb_txn_begin(p->b, &(cb_txn_options){.step = {.kind = "import", .params = "many"}}, &t, NULL) != CB_OK) return;
 	for (unsigned i = 0; i < 2500; i++) {
 		char path[64];
 		(void)snprintf(path, sizeof(path), "/work/many%u/%u/%u", (unsigned)below(p, 3), i % 50, i);
-		(void)cb_write_file(p->b, path, path, i % 60, &parents, NULL);
+		(void)cb_write_file(t, path, path, i % 60, &parents, NULL);
 	}
-	(void)cb_box_commit(p->b, NULL, NULL, NULL);
+	(void)cb_txn_commit(t, NULL, NULL, NULL);
+	cb_box_close(t);
 }
 
 static void go_back(player *p)

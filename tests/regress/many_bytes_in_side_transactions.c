@@ -26,13 +26,13 @@ TEST_BOTH(many_bytes_in_side_transactions)
 	/* merged by lines at commit */
 	cb_box *other = must_open(s, "demo");
 	cb_commit_result result;
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *t = must_begin(b);
 	text[0] = 'L';
-	CHECK_OK(cb_write_file(b, "/work/text", text, size, NULL, &err));
+	CHECK_OK(cb_write_file(t, "/work/text", text, size, NULL, &err));
 	text[0] = 'l';
 	text[size - 2] = 'X';
 	CHECK_OK(cb_write_file(other, "/work/text", text, size, NULL, &err));
-	CHECK_OK(cb_box_commit(b, NULL, &result, &err));
+	result = must_commit(t);
 	CHECK(result.merged);
 	CHECK_OK(cb_read_at(b, "/work/text", 0, &byte, 1, &n, &err));
 	CHECK(byte == 'L');

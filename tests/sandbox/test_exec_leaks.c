@@ -61,14 +61,15 @@ static void run_fork(cb_store *store, unsigned number)
 
 static void fill(cb_box *b, unsigned files)
 {
-	cb_error err;
-	CHECK_OK(cb_box_begin(b, NULL, &err));
+	cb_box *box = b;
+	b = must_begin(box);
 	for (unsigned i = 0; i < files; i++) {
 		char path[64];
 		(void)snprintf(path, sizeof(path), "/work/f%u", i);
 		must_write(b, path, "text\n");
 	}
-	CHECK_OK(cb_box_commit(b, NULL, NULL, &err));
+	(void)must_commit(b);
+	b = box;
 }
 
 static void leaves_nothing(unsigned files, unsigned forks)

@@ -1,0 +1,213 @@
+/*
+ * commit.c: how a transaction ends: as a step of its box, merged with what others did meanwhile, kept as a fork, or not at all.
+ *
+ * Under the writer lock: if the head is still the base, the delta becomes a step; if it moved, what the calls relied on is looked at
+ * again (expect.c) and the delta is merged onto the head (merge.c). Whatever fails leaves the transaction as it was, so that it can be
+ * committed again with resolutions, kept, or dropped: the delta is never touched here, and contents that got numbers in a write
+ * transaction that did not commit lose them again.
+ */
+#include "box/audit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- conflicts ---- */
+
+void txn_conflicts_forget(txn *t)
+{
+	lost_path *all = (lost_path *)(void *)t->lost.bytes;
+	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++) free(all[i].path);
+	t->lost.size = 0;
+}
+
+typedef struct answering {
+	txn *t;
+	const cb_commit_options *how;
+	bool no_memory; /* a conflict could not be noted */
+} answering;
+
+static bool is_listed(const txn *t, const char *path)
+{
+	const lost_path *all = (const lost_path *)(const void *)t->lost.bytes;
+	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++)
+		if (strcmp(all[i].path, path) == 0) return true;
+	return false;
+}
+
+/* What the caller said about the path; what is left open is noted. */
+static cb_prefer answer(void *context, const cb_conflict *conflict)
+{
+	answering *a = context;
+	const cb_commit_options *how = a->how;
+	for (size_t i = 0; i < how->resolution_count; i++)
+		if (strcmp(how->resolutions[i].path, conflict->path) == 0) return how->resolutions[i].prefer;
+	if (how->prefer != CB_PREFER_NONE || is_listed(a->t, conflict->path)) return how->prefer;
+	lost_path lost = {mem_strdup(conflict->path), conflict->reason};
+	if (lost.path && buf_append(&a->t->lost, &lost, sizeof(lost), NULL) == CB_OK) return CB_PREFER_NONE;
+	free(lost.path);
+	a->no_memory = true;
+	return CB_PREFER_NONE;
+}
+
+/* One line that names as many as it can hold. */
+static cb_code conflict_error(const txn *t, cb_commit_result *out, cb_error *err)
+{
+	const lost_path *all = (const lost_path *)(const void *)t->lost.bytes;
+	size_t count = t->lost.size / sizeof(*all);
+	AUTO_BUF buf names = BUF_INIT(CB_ERROR_MESSAGE_MAX - 64);
+	for (size_t i = 0; i < count; i++)
+		if (buf_printf(&names, NULL, "%s%s (%s)", i ? ", " : "", all[i].path, all[i].reason) != CB_OK) break;
+	if (out) out->conflicts = count;
+	return cb_err_set(err, CB_CONFLICT, "conflict in %.*s", (int)names.size, (const char *)names.bytes);
+}
+
+/* ---- onto the head ---- */
+
+static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *conflicts, cb_error *err)
+{
+	tree_view base = state_view(b->cs, t->base);
+	tree_view ours = state_view(b->cs, b->head);
+	CB_TRY(expectations_check(t, &ours, conflicts, err));
+	pmap delta = PMAP_EMPTY;
+	cb_code code = txn_sealed_delta(t, &delta, err);
+	if (code == CB_OK) {
+		tree_view theirs = {&b->cs->nodes, t->base->root, &t->base->overlay, &delta};
+		code = merge_states(merged, &base, &ours, &theirs, conflicts, err);
+	}
+	pmap_done(&delta);
+	return code;
+}
+
+/* A transaction over the head that will hold what t changed. Bounds are looked at when it is whole: on the way there a merge may hold more
+ * than at its end. */
+static cb_code merged_create(cb_box *b, const txn *t, txn **out, cb_error *err)
+{
+	AUTO_TXN txn *m = NULL;
+	CB_TRY(txn_create(b, t->kind, t->params, &m, err));
+	CB_TRY(txn_field_set(&m->result, t->result, err));
+	m->started_ns = t->started_ns;
+	m->inside_write = true;
+	m->record = t->record;
+	m->epoch = t->epoch;
+	m->quota_bytes = m->quota_files = m->quota_file_bytes = 0;
+	*out = TAKE_PTR(m);
+	return CB_OK;
+}
+
+static cb_code commit_merged(cb_box *b, txn *t, const cb_commit_options *how, state **out_head, cb_commit_result *out,
+                             cb_error *err)
+{
+	AUTO_TXN txn *merged = NULL;
+	CB_TRY(merged_create(b, t, &merged, err));
+	answering a = {t, how, false};
+	cb_merge_options options = {.resolve = answer, .context = &a};
+	merge_conflicts conflicts = {
+		.strict = true, .options = &options, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX), .whole = BUF_INIT(SIZE_MAX)};
+	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);
+	if (code == CB_OK && a.no_memory) code = cb_err_nomem(err);
+	if (code == CB_OK && conflicts.open) code = conflict_error(t, out, err);
+	merge_conflicts_done(&conflicts);
+	if (code != CB_OK) return code;
+	txn_quotas_set(merged, &b->row);
+	CB_TRY(txn_append(merged, b->row.id, b->who, out_head, err));
+	if (out) out->merged = true;
+	return CB_OK;
+}
+
+/* Under the writer lock, with b->head and b->row current. */
+static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, state **out_head, cb_commit_result *out,
+                              cb_error *err)
+{
+	txn_conflicts_forget(t);
+	if (t->base->id == b->head->id) {
+		if (t->base != b->head) { /* records were added; nothing changed */
+			state_unref(t->base);
+			t->base = state_ref(b->head);
+		}
+		txn_quotas_set(t, &b->row);
+		return txn_append(t, b->row.id, b->who, out_head, err);
+	}
+	if (!how->no_merge) return commit_merged(b, t, how, out_head, out, err);
+	return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
+	                  (unsigned long long)b->head->seq);
+}
+
+/* ---- as a fork ---- */
+
+static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_head, cb_error *err)
+{
+	AUTO_STATE state *origin = NULL;
+	store_box row = {0};
+	/* Its root may have been dropped while the transaction was open. */
+	CB_TRY(state_settle(b->cs, t->base, &origin, err));
+	CB_TRY(box_insert(b->cs, name, origin, &row, err));
+	char from[CB_NAME_MAX + 32];
+	(void)snprintf(from, sizeof(from), "%s@%llu", b->row.name, (unsigned long long)origin->seq);
+	CB_TRY(audit_did(b->cs, &row, &(audit_note){b->who, "fork", from}, err));
+	state_unref(t->base);
+	t->base = TAKE_PTR(origin);
+	bool recorded = t->record;
+	txn_quotas_set(t, &row);
+	t->record = true; /* a fork whose first step is the transaction, also when it has nothing to say */
+	cb_code code = txn_append(t, row.id, b->who, out_head, err);
+	t->record = recorded;
+	return code == CB_OK ? box_kept_mark(b->cs, row.id, (*out_head)->seq, err) : code;
+}
+
+cb_code txn_keep(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err)
+{
+	store *s = b->cs->s;
+	char made[CB_NAME_MAX + 1];
+	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	CB_TRY(store_write_begin(s, err));
+	uint64_t number = 0;
+	AUTO_STATE state *head = NULL;
+	cb_code code = name ? CB_OK : store_take(s, STORE_NEXT_STATE, 1, &number, err);
+	if (!name) (void)snprintf(made, sizeof(made), "%.40s-conflict-%llu", b->row.name, (unsigned long long)number);
+	if (!name) name = made;
+	if (code == CB_OK) code = fork_of_base(b, t, name, &head, err);
+	if (code == CB_OK) code = store_write_commit(s, false, err);
+	else store_write_abort(s);
+	txn_locals_settle(t, code == CB_OK);
+	if (code != CB_OK) return code;
+	if (out) {
+		memset(out->fork, 0, sizeof(out->fork));
+		memcpy(out->fork, name, strlen(name));
+		out->seq = head->seq;
+		out->state = head->id;
+	}
+	return CB_OK;
+}
+
+/* ---- the end ---- */
+
+cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_result *out, cb_error *err)
+{
+	static const cb_commit_options defaults = {0};
+	if (!how) how = &defaults;
+	store *s = b->cs->s;
+	AUTO_STATE state *head = NULL;
+	uint64_t stamp = 0;
+	bool was_in_write = t->in_write;
+	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	if (!was_in_write) CB_TRY(store_write_begin(s, err));
+	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
+	if (code == CB_OK) code = commit_current(b, t, how, &head, out, err);
+	bool changed = code == CB_OK && head; /* otherwise there is nothing to commit, and nobody's picture grows old */
+	if (changed) stamp = store_stamp_after(s, b->row.id);
+	if (changed) code = store_write_commit(s, how->sync, err);
+	else store_write_abort(s);
+	t->in_write = false;
+	txn_locals_settle(t, changed && code == CB_OK);
+	if (code != CB_OK || !head) return code;
+	state_unref(b->head);
+	b->head = state_ref(head);
+	state_remember(b->cs, head);
+	b->stamp = stamp;
+	b->last_seq = head->seq;
+	if (out) {
+		out->seq = head->seq;
+		out->state = head->id;
+	}
+	return CB_OK;
+}

@@ -1,0 +1,118 @@
+/*
+ * expect.c: what the calls of a transaction relied on.
+ *
+ * A call that was told to expect a version, or that succeeds only because a name is free (exclusive creation, mkdir, link, symlink,
+ * rename without replacing), relied on something that others may change before the transaction commits, and that the merge of the two
+ * results may not show: the file may merge by lines, the two folders unite, the lock file may be gone again at the end. So it is kept as
+ * an expectation and looked at once more at commit, against the head.
+ *
+ * A name is kept with its folder's inode, which stays right when the folder is moved, and with its path, for folders that the transaction
+ * made itself: there the head may have a folder of its own at the same path.
+ */
+#include "box/box.h"
+
+#include <stdlib.h>
+
+typedef struct expectation {
+	uint64_t ino;     /* a version is expected; 0: a name must be free */
+	uint64_t version; /* of ino */
+	uint64_t parent;
+	char *path;     /* clean, without links */
+	size_t name_at; /* where the last component begins in path */
+} expectation;
+
+void expectations_done(txn *t)
+{
+	expectation *all = (expectation *)(void *)t->expected.bytes;
+	for (size_t i = 0; i < t->expected.size / sizeof(*all); i++) free(all[i].path);
+	buf_done(&t->expected);
+}
+
+static cb_code expectation_add(txn *t, const tree_view *v, const resolved *r, expectation e, cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	CB_TRY(inode_path(v, r->parent, &path, err));
+	if (path.size != 1) CB_TRY(buf_append_byte(&path, '/', err));
+	e.name_at = path.size;
+	CB_TRY(buf_append(&path, r->name, r->name_size, err));
+	CB_TRY(buf_take(&path, &e.path, NULL, err));
+	cb_code code = buf_append(&t->expected, &e, sizeof(e), err);
+	if (code != CB_OK) free(e.path);
+	return code;
+}
+
+/* Under the writer lock nothing can change before the commit. The root has no place of its own, and nobody can replace it. */
+static bool is_certain(const txn *t, const resolved *r)
+{
+	return t->in_write || t->inside_write || r->parent == 0;
+}
+
+cb_code expect_absent(txn *t, const resolved *r, cb_error *err)
+{
+	if (is_certain(t, r)) return CB_OK;
+	tree_view base = state_view(t->cs, t->base), now = txn_view(t);
+	inode there;
+	/* What the transaction itself took away was there: whether others changed it is for the merge to say. */
+	cb_code code = inode_at(&base, r->parent, resolved_name(r), &there, NULL, err);
+	if (code != CB_NOTFOUND) return code;
+	return expectation_add(t, &now, r, (expectation){.parent = r->parent}, err);
+}
+
+cb_code expect_version(txn *t, const resolved *r, uint64_t version, cb_error *err)
+{
+	if (version == CB_VERSION_ANY || is_certain(t, r)) return CB_OK;
+	if (version == CB_VERSION_ABSENT) return expect_absent(t, r, err);
+	tree_view now = txn_view(t);
+	expectation e = {.ino = r->node.rec.ino, .version = version, .parent = r->parent};
+	return expectation_add(t, &now, r, e, err);
+}
+
+/* By path, without following links: what the transaction made must not meet what others made. */
+static cb_code path_is_free(const tree_view *head, const char *path, bool *out, cb_error *err)
+{
+	uint64_t at = INO_ROOT;
+	*out = false;
+	for (const char *p = path; *p == '/' && p[1];) {
+		size_t size = strcspn(++p, "/");
+		inode node;
+		cb_code code = inode_at(head, at, span_make(p, size), &node, NULL, err);
+		*out = code == CB_NOTFOUND;
+		if (code == CB_NOTFOUND) return CB_OK;
+		if (code != CB_OK) return code;
+		at = node.rec.ino;
+		p += size;
+	}
+	return CB_OK;
+}
+
+static cb_code holds(const txn *t, const tree_view *head, const expectation *e, bool *out, cb_error *err)
+{
+	inode node;
+	cb_code code;
+	if (e->ino) {
+		code = inode_find(head, e->ino, &node, err);
+		*out = code == CB_OK && node.rec.version == e->version;
+		return code == CB_NOTFOUND ? CB_OK : code;
+	}
+	tree_view base = state_view(t->cs, t->base);
+	code = inode_find(&base, e->parent, &node, err);
+	if (code == CB_NOTFOUND) return path_is_free(head, e->path, out, err);
+	if (code != CB_OK) return code;
+	code = inode_at(head, e->parent, span_str(e->path + e->name_at), &node, NULL, err);
+	*out = code == CB_NOTFOUND;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, cb_error *err)
+{
+	const expectation *all = (const expectation *)(const void *)t->expected.bytes;
+	for (size_t i = 0; i < t->expected.size / sizeof(*all); i++) {
+		const expectation *e = &all[i];
+		bool good = false;
+		CB_TRY(holds(t, head, e, &good, err));
+		if (good) continue;
+		(void)merge_decide(conflicts, e->path, e->ino ? "another version than was expected" : "made on both sides");
+		if (e->ino) CB_TRY(buf_append(&conflicts->whole, &e->ino, sizeof(e->ino), err));
+	}
+	return CB_OK;
+}

@@ -1,0 +1,171 @@
+/*
+ * transact.c: transactions as handles of their own.
+ *
+ * cb_txn_begin makes a cb_box that stands on a state of the box and carries a transaction over it; every call on files, key-values, diff,
+ * search and transfer works on it as on any other handle, because all of them read through box_view and change through op_begin. It shares
+ * nothing with the handle it came from but the store: neither waits for the other's lock, and they are closed in any order.
+ *
+ * A transaction ends by a commit that succeeds, by being kept as a fork, or by being dropped. Whatever fails leaves it open. Writes
+ * through open files collect in a transaction of the handle they were opened through, its running step, which has the same ends.
+ */
+#include "box/box.h"
+
+static cb_code begin_checked(const cb_txn_options *options, cb_box *over, cb_box *b, cb_error *err)
+{
+	(void)options;
+	if (b->is_txn) return cb_err_set(err, CB_INVALID, "a transaction cannot hold another: begin it on the box");
+	if (!over) return CB_OK;
+	if (over->cs != b->cs || over->row.id != b->row.id)
+		return cb_err_set(err, CB_CROSSBOX, "a transaction begins over a state of its own box");
+	if (!over->pinned) return cb_err_set(err, CB_INVALID, "begin over a state, for instance '%s@7'", b->row.name);
+	return CB_OK;
+}
+
+/* The new handle. base: what it collects over. */
+static cb_code txn_handle(cb_box *b, state *base, uint64_t stamp, const cb_step_info *info, cb_box **out, cb_error *err)
+{
+	cb_box *t = NULL;
+	CB_TRY(box_handle_create(b->cs, &b->row, &t, err));
+	t->is_txn = true;
+	t->head = state_ref(base);
+	t->stamp = stamp;
+	cb_code code = cb_box_who_set(t, b->who, err);
+	if (code == CB_OK) code = txn_create_unlocked(t, "txn", "", &t->txn, err);
+	if (code == CB_OK) code = txn_fields(t->txn, info, err);
+	if (code == CB_OK) {
+		t->txn->explicit_ = true;
+		*out = t;
+	} else {
+		cb_box_close(t);
+	}
+	return code;
+}
+
+/* base NULL: the head. */
+static cb_code begin_over(cb_box *b, state *base, const cb_step_info *info, cb_box **out, cb_error *err)
+{
+	CB_TRY(box_refuse_pinned(b, "txn", "", err));
+	CB_TRY(box_flush(b, false, err));
+	CB_TRY(box_refresh(b, err));
+	/* Over an older state the handle does not know the head; a stamp that never matches makes it look. */
+	return box_refused(b, "txn", "", txn_handle(b, base ? base : b->head, base ? 0 : b->stamp, info, out, err), err);
+}
+
+cb_code cb_txn_begin(cb_box *b, const cb_txn_options *options, cb_box **out, cb_error *err)
+{
+	static const cb_txn_options defaults = {0};
+	if (!b || !out) return cb_err_set(err, CB_INVALID, "a transaction needs a box and a place for its handle");
+	if (!options) options = &defaults;
+	AUTO_STATE state *base = NULL;
+	CB_TRY(begin_checked(options, options->over, b, err));
+	if (options->over) {
+		CB_TRY(box_enter(options->over, err));
+		base = state_ref(options->over->head);
+		(void)box_leave(options->over, CB_OK);
+	}
+	CB_TRY(box_enter(b, err));
+	return box_leave(b, begin_over(b, base, &options->step, out, err));
+}
+
+cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	AUTO_STATE state *base = b->head->id == state_id ? state_ref(b->head) : NULL;
+	cb_code code = base ? CB_OK : state_load(b->cs, b->row.id, seq, &base, err);
+	if (code == CB_OK && base->id != state_id)
+		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
+	if (code == CB_OK) code = begin_over(b, base, info, out, err);
+	return box_leave(b, code);
+}
+
+/* ---- its ends ---- */
+
+/* Locks; the transaction, or the running step, to be ended. Not a call under way on the same thread: its transaction is not the
+ * caller's to end. */
+static cb_code end_begin(cb_box *b, cb_error *err)
+{
+	if (!b) return cb_err_set(err, CB_INVALID, "no transaction was given");
+	(void)pthread_mutex_lock(&b->lock);
+	cb_code code = CB_OK;
+	if (b->closed) code = cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
+	else if (b->is_txn && !b->txn) code = cb_err_set(err, CB_INVALID, "this transaction is over: close it");
+	else if (!b->txn) code = cb_err_set(err, CB_NOTHING, "no writes are under way on this handle");
+	else if (b->visiting || b->changing)
+		code = cb_err_set(err, CB_BUSY, "a visitor cannot end the transaction it is called from");
+	if (code != CB_OK) (void)pthread_mutex_unlock(&b->lock);
+	return code;
+}
+
+/* Lost: as the caller chose. *over: the transaction has ended all the same. */
+static cb_code commit_lost(cb_box *b, const cb_commit_options *how, cb_commit_result *out, bool *over, cb_error *err)
+{
+	cb_error why = err ? *err : (cb_error){0}, second = {0};
+	*over = how->lost == CB_LOST_DROP;
+	if (how->lost != CB_LOST_FORK) return CB_CONFLICT;
+	cb_commit_result kept = {0};
+	if (txn_keep(b, b->txn, NULL, &kept, &second) != CB_OK)
+		return cb_err_set(err, CB_CONFLICT, "%s; it could not be kept as a fork and is still open (%s)", why.message,
+		                  second.message);
+	*over = true;
+	if (out) memcpy(out->fork, kept.fork, sizeof(out->fork));
+	return cb_err_set(err, CB_CONFLICT, "%s; the result is kept as box '%s'", why.message, kept.fork);
+}
+
+static cb_code commit_locked(cb_box *b, const cb_commit_options *how, cb_commit_result *out, bool *over, cb_error *err)
+{
+	txn *t = b->txn;
+	cb_error why = {0};
+	cb_code code = txn_fields(t, &how->step, &why);
+	if (code == CB_OK) code = txn_commit(b, t, how, out, &why);
+	code = box_refused(b, t->kind, t->params, code, &why);
+	*over = code == CB_OK || code == CB_FORKED;
+	if (code != CB_OK && err) *err = why;
+	return code == CB_CONFLICT ? commit_lost(b, how, out, over, err ? err : &why) : code;
+}
+
+cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_result *out, cb_error *err)
+{
+	static const cb_commit_options defaults = {0};
+	cb_commit_result result = {0};
+	bool over = false;
+	if (!options) options = &defaults;
+	if (options->resolution_count && !options->resolutions) return cb_err_set(err, CB_INVALID, "no resolutions were given");
+	CB_TRY(end_begin(b, err));
+	cb_code code = commit_locked(b, options, &result, &over, err);
+	if (over) txn_destroy(TAKE_PTR(b->txn));
+	if (out && (code == CB_OK || code == CB_CONFLICT)) *out = result;
+	return box_leave(b, code);
+}
+
+cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error *err)
+{
+	cb_commit_result result = {0};
+	if (name) CB_TRY(box_name_check(name, false, err));
+	CB_TRY(end_begin(b, err));
+	cb_code code = box_refused(b, "fork", name ? name : "", txn_keep(b, b->txn, name, &result, err), err);
+	if (code == CB_OK) txn_destroy(TAKE_PTR(b->txn));
+	if (code == CB_OK && out) *out = result;
+	return box_leave(b, code);
+}
+
+cb_code cb_txn_drop(cb_box *b, cb_error *err)
+{
+	CB_TRY(end_begin(b, err));
+	txn_destroy(TAKE_PTR(b->txn));
+	return box_leave(b, CB_OK);
+}
+
+cb_code cb_txn_conflicts(cb_box *b, cb_conflict_visit visit, void *context, cb_error *err)
+{
+	if (!visit) return cb_err_set(err, CB_INVALID, "no visitor was given");
+	CB_TRY(end_begin(b, err));
+	const lost_path *all = (const lost_path *)(const void *)b->txn->lost.bytes;
+	cb_code code = CB_OK;
+	b->visiting++;
+	for (size_t i = 0; code == CB_OK && i < b->txn->lost.size / sizeof(*all); i++) {
+		cb_conflict conflict = {all[i].path, all[i].reason};
+		code = visit(context, &conflict, err);
+	}
+	b->visiting--;
+	return box_leave(b, code == CB_INTERRUPTED ? CB_OK : code);
+}
