@@ -125,7 +125,7 @@ typedef struct cb_box_info {
 	uint64_t keep_steps;                                 /* retention: prune keeps this many newest steps; 0: all */
 	int64_t keep_ns;                                     /* retention: prune keeps steps younger than this; 0: all */
 	uint64_t checkpoint_every;                           /* a checkpoint "auto-SEQ" every so many steps; 0: none */
-	bool kept; /* it holds a transaction that lost, and nobody has changed or renamed it since */
+	bool lost; /* it holds a transaction that lost, and nobody has changed or renamed it since */
 } cb_box_info;
 
 /* out may be NULL. A new box holds /work, /home/agent and /tmp. CB_EXISTS, CB_INVALID (name). */
@@ -234,8 +234,8 @@ CB_API cb_code cb_txn_commit(cb_box *txn, const cb_commit_options *options, cb_c
 /* The conflicts of the last commit that failed for them. */
 CB_API cb_code cb_txn_conflicts(cb_box *txn, cb_conflict_visit visit, void *context, cb_error *err);
 /* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7". Such a box is
- * marked (cb_box_info.kept) until it is renamed or changed, and a marked one is removed by gc after an age (30 days; the store's
- * setting "kept-days"). */
+ * marked (cb_box_info.lost) until it is renamed or changed, and a marked one is removed by gc after an age (30 days; the store's
+ * setting "lost-days"). */
 CB_API cb_code cb_txn_keep(cb_box *txn, const char *name, cb_commit_result *out, cb_error *err);
 /* Ends it; nothing happened. On a box: drops the writes that its open files have under way. */
 CB_API cb_code cb_txn_drop(cb_box *txn, cb_error *err);

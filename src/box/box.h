@@ -187,7 +187,7 @@ cb_code txn_sealed_delta(txn *t, pmap *out, cb_error *err);
  * becomes the new state. how->lost is the caller's to obey. how may be NULL. (commit.c) */
 cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_result *out, cb_error *err);
 /* Makes t the first step of a new box, marked as kept. name NULL: one is made. */
-cb_code txn_keep(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err);
+cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err);
 void txn_conflicts_forget(txn *t);
 
 /* What a call relied on, to be looked at again at commit (expect.c). r is what was resolved in t. */
@@ -297,16 +297,16 @@ bool box_is_base(const store_box *row);
 /* Under the gc lock: drops all steps of a base but the newest. */
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err);
 
-/* ---- boxes that hold what lost (kept.c) ---- */
+/* ---- boxes that hold what lost (lost.c) ---- */
 
 /* Inside a write transaction: the box holds a transaction that was kept; seq is its newest step. */
-cb_code box_kept_mark(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err);
+cb_code box_lost_mark(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err);
 /* The mark is gone: somebody takes the box for his own. Inside a write transaction. */
-cb_code box_kept_clear(cb_store *cs, uint64_t box, cb_error *err);
+cb_code box_lost_clear(cb_store *cs, uint64_t box, cb_error *err);
 /* Is it marked, and as it was kept? */
-cb_code box_kept(cb_store *cs, const store_box *row, bool *out, cb_error *err);
-/* For gc: deletes the marked boxes that are older than the store's "kept-days". */
-cb_code box_kept_reap(cb_store *cs, cb_error *err);
+cb_code box_lost(cb_store *cs, const store_box *row, bool *out, cb_error *err);
+/* For gc: deletes the marked boxes that are older than the store's "lost-days". */
+cb_code box_lost_reap(cb_store *cs, cb_error *err);
 
 /* ---- boxes that are filled before they are seen (draft.c) ---- */
 

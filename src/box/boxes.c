@@ -260,7 +260,7 @@ static cb_code change_row(cb_store *cs, uint64_t id, const char *name, row_chang
 	if (code == CB_OK) code = change(&row, argument, err);
 	if (code == CB_OK) code = store_box_update(cs->s, &row, err);
 	if (code == CB_OK && row.deleted) code = box_base_delete(cs, row.id, err);
-	if (code == CB_OK) code = box_kept_clear(cs, row.id, err);
+	if (code == CB_OK) code = box_lost_clear(cs, row.id, err);
 	if (code == CB_OK) code = audit_did(cs, &row, note, err);
 	return end_write(cs, code, err);
 }
@@ -363,7 +363,7 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const state *he
 	out->keep_steps = row->keep_steps;
 	out->keep_ns = row->keep_ns;
 	CB_TRY(box_checkpoint_every(cs, row->id, &out->checkpoint_every, err));
-	CB_TRY(box_kept(cs, row, &out->kept, err));
+	CB_TRY(box_lost(cs, row, &out->lost, err));
 	out->seq = head->seq;
 	out->state = head->id;
 	store_box origin;

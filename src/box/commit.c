@@ -151,10 +151,10 @@ static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_hea
 	t->record = true; /* a fork whose first step is the transaction, also when it has nothing to say */
 	cb_code code = txn_append(t, row.id, b->who, out_head, err);
 	t->record = recorded;
-	return code == CB_OK ? box_kept_mark(b->cs, row.id, (*out_head)->seq, err) : code;
+	return code == CB_OK ? box_lost_mark(b->cs, row.id, (*out_head)->seq, err) : code;
 }
 
-cb_code txn_keep(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err)
+cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err)
 {
 	store *s = b->cs->s;
 	char made[CB_NAME_MAX + 1];

@@ -341,7 +341,7 @@ static cb_code reap_drafts(cb_store *cs, cb_error *err)
 static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_error *err)
 {
 	CB_TRY(reap_drafts(cs, err));
-	CB_TRY(box_kept_reap(cs, err));
+	CB_TRY(box_lost_reap(cs, err));
 	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
 	CB_TRY(prune_hidden(cs, err));
 	CB_TRY(thin_all(cs, err));

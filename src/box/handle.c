@@ -52,7 +52,7 @@ void cb_box_close(cb_box *b)
 	if (!b) return;
 	(void)pthread_mutex_lock(&b->lock);
 	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
-	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_keep(b, b->txn, NULL, NULL, NULL);
+	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_fork(b, b->txn, NULL, NULL, NULL);
 	b->closed = true;
 	bool last = !b->open_files;
 	/* Files that are still open may stand on the transaction's contents. */

@@ -103,7 +103,7 @@ static cb_code commit_lost(cb_box *b, const cb_commit_options *how, cb_commit_re
 	*over = how->lost == CB_LOST_DROP;
 	if (how->lost != CB_LOST_FORK) return CB_CONFLICT;
 	cb_commit_result kept = {0};
-	if (txn_keep(b, b->txn, NULL, &kept, &second) != CB_OK)
+	if (txn_fork(b, b->txn, NULL, &kept, &second) != CB_OK)
 		return cb_err_set(err, CB_CONFLICT, "%s; it could not be kept as a fork and is still open (%s)", why.message,
 		                  second.message);
 	*over = true;
@@ -142,7 +142,7 @@ cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error
 	cb_commit_result result = {0};
 	if (name) CB_TRY(box_name_check(name, false, err));
 	CB_TRY(end_begin(b, err));
-	cb_code code = box_refused(b, "fork", name ? name : "", txn_keep(b, b->txn, name, &result, err), err);
+	cb_code code = box_refused(b, "fork", name ? name : "", txn_fork(b, b->txn, name, &result, err), err);
 	if (code == CB_OK) txn_destroy(TAKE_PTR(b->txn));
 	if (code == CB_OK && out) *out = result;
 	return box_leave(b, code);

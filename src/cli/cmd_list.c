@@ -6,7 +6,7 @@
 typedef struct listing {
 	cli *c;
 	const char *chosen;
-	bool kept; /* those that hold what lost, apart from the others */
+	bool lost; /* those that hold what lost, apart from the others */
 	uint64_t count;
 } listing;
 
@@ -26,8 +26,8 @@ static cb_code row(void *context, const cb_box_info *info, cb_error *err)
 	cli *c = k->c;
 	bool chosen = k->chosen && strcmp(k->chosen, info->name) == 0;
 	char size[CLI_FORMAT_MAX], when[CLI_FORMAT_MAX];
-	if (info->kept != k->kept) return CB_OK;
-	if (k->kept && !k->count && !cli_is_json(c)) cli_print(c, "kept from conflicts (gc removes them when they are old):\n");
+	if (info->lost != k->lost) return CB_OK;
+	if (k->lost && !k->count && !cli_is_json(c)) cli_print(c, "kept from conflicts (gc removes them when they are old):\n");
 	k->count++;
 	if (cli_is_json(c)) {
 		row_json(c, info, chosen);
@@ -60,9 +60,9 @@ static cb_code run_list(cli *c, const cli_call *call, cb_error *err)
 	if (k.count == 0 && !cli_is_json(c)) cli_note(c, "no boxes yet: 'cowbox new NAME' makes one");
 	if (cli_is_json(c)) {
 		json_array_end(cli_json(c));
-		json_member_array(cli_json(c), "kept");
+		json_member_array(cli_json(c), "lost");
 	}
-	k.kept = true;
+	k.lost = true;
 	k.count = 0;
 	CB_TRY(cb_box_list(store, row, &k, err));
 	if (cli_is_json(c)) {
@@ -80,7 +80,7 @@ const cli_command cmd_list = {
 		"change are listed "
 		"apart: gc removes them after 30 days, unless they were changed, renamed, forked or given a checkpoint since.",
 	.examples = (const char *const[]){"cowbox list", NULL},
-	.json = "boxes     for each: name, chosen, steps, files, bytes, created, and of forks origin, origin_step\nkept      the "
+	.json = "boxes     for each: name, chosen, steps, files, bytes, created, and of forks origin, origin_step\nlost      the "
 		"same for boxes that hold what lost "
 		"against another change",
 	.run = run_list,

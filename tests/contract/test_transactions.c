@@ -393,10 +393,10 @@ TEST_BOTH(a_kept_one_has_a_name_and_a_mark)
 	cb_box *kept = must_open(s, "later");
 	cb_box_info info;
 	CHECK_OK(cb_box_info_get(kept, &info, &err));
-	CHECK(info.kept && info.origin_seq == 0 && strcmp(info.origin, "demo") == 0);
+	CHECK(info.lost && info.origin_seq == 0 && strcmp(info.origin, "demo") == 0);
 	must_write(kept, "/work/b", "more"); /* somebody goes on with it */
 	CHECK_OK(cb_box_info_get(kept, &info, &err));
-	CHECK(!info.kept);
+	CHECK(!info.lost);
 	cb_box_close(kept);
 	t = must_begin(b);
 	must_write(t, "/work/a", "mine");
@@ -405,7 +405,7 @@ TEST_BOTH(a_kept_one_has_a_name_and_a_mark)
 	CHECK_OK(cb_box_rename(s, r.fork, "mine", &err)); /* or calls it his own */
 	kept = must_open(s, "mine");
 	CHECK_OK(cb_box_info_get(kept, &info, &err));
-	CHECK(!info.kept);
+	CHECK(!info.lost);
 	cb_box_close(kept);
 	end();
 }
@@ -465,14 +465,14 @@ TEST(gc_takes_what_was_kept_for_long)
 	fake_now += 2 * day;
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(!there("old") && there("written") && there("mine") && there("named") && there("forked") && there("young"));
-	CHECK_OK(cb_store_setting_set(s, "kept-days", "never", &err));
+	CHECK_OK(cb_store_setting_set(s, "lost-days", "never", &err));
 	fake_now += 400 * day;
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(there("young"));
-	CHECK_OK(cb_store_setting_set(s, "kept-days", "500", &err));
+	CHECK_OK(cb_store_setting_set(s, "lost-days", "500", &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(there("young"));
-	CHECK_OK(cb_store_setting_set(s, "kept-days", "1", &err));
+	CHECK_OK(cb_store_setting_set(s, "lost-days", "1", &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(!there("young") && there("written"));
 	end();

@@ -494,7 +494,7 @@ static void end_lost(world *w, model_box *m, cb_box *t, const model_state *mine,
 	cb_box *fork = must_open(w->s, kept.fork);
 	cb_box_info info;
 	CHECK_OK(cb_box_info_get(fork, &info, &err));
-	CHECK(info.kept);
+	CHECK(info.lost);
 	actual = model_read(fork);
 	CHECK_MODEL(mine, actual, "a transaction kept as a fork");
 	model_free(actual);

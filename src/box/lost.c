@@ -1,5 +1,5 @@
 /*
- * kept.c: boxes that were made to keep a transaction that lost against others (commit.c).
+ * lost.c: boxes that were made to keep a transaction that lost against others (commit.c).
  *
  * Nobody asked for such a box by name, and a busy program may make thousands, so it is marked, listed apart, and removed by gc when it is
  * old. The mark is a setting of the box with the step it ended at: a box that has moved on since was taken up by somebody and is as any
@@ -11,29 +11,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define KEPT_SETTING "cowbox.kept"
-#define KEPT_DAYS_SETTING "kept-days"
+#define LOST_SETTING "cowbox.lost"
+#define LOST_DAYS_SETTING "lost-days"
 
-enum { KEPT_DAYS = 30 };
+enum { LOST_DAYS = 30 };
 
-cb_code box_kept_mark(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
+cb_code box_lost_mark(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
 {
 	char text[32];
 	(void)snprintf(text, sizeof(text), "%" PRIu64, seq);
-	return store_setting_set(cs->s, box, KEPT_SETTING, text, err);
+	return store_setting_set(cs->s, box, LOST_SETTING, text, err);
 }
 
-cb_code box_kept_clear(cb_store *cs, uint64_t box, cb_error *err)
+cb_code box_lost_clear(cb_store *cs, uint64_t box, cb_error *err)
 {
-	return store_setting_set(cs->s, box, KEPT_SETTING, NULL, err);
+	return store_setting_set(cs->s, box, LOST_SETTING, NULL, err);
 }
 
-cb_code box_kept(cb_store *cs, const store_box *row, bool *out, cb_error *err)
+cb_code box_lost(cb_store *cs, const store_box *row, bool *out, cb_error *err)
 {
 	AUTO_FREE char *text = NULL;
 	cb_error missing = {0};
 	*out = false;
-	cb_code code = store_setting_get(cs->s, row->id, KEPT_SETTING, &text, &missing);
+	cb_code code = store_setting_get(cs->s, row->id, LOST_SETTING, &text, &missing);
 	if (code == CB_OK) *out = strtoull(text, NULL, 10) == row->head.seq;
 	if (code == CB_OK || code == CB_NOTFOUND) return CB_OK;
 	if (err) *err = missing;
@@ -46,8 +46,8 @@ static cb_code age_limit(cb_store *cs, int64_t *out_ns, cb_error *err)
 	static const int64_t day_ns = (int64_t)86400 * 1000000000;
 	AUTO_FREE char *text = NULL;
 	cb_error missing = {0};
-	*out_ns = KEPT_DAYS * day_ns;
-	cb_code code = store_setting_get(cs->s, 0, KEPT_DAYS_SETTING, &text, &missing);
+	*out_ns = LOST_DAYS * day_ns;
+	cb_code code = store_setting_get(cs->s, 0, LOST_DAYS_SETTING, &text, &missing);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) {
 		if (err) *err = missing;
@@ -80,10 +80,10 @@ static cb_code found_checkpoint(void *context, const store_checkpoint *c, cb_err
 static cb_code reap_one(cb_store *cs, uint64_t box, cb_error *err)
 {
 	store_box row;
-	bool kept = false, wanted = false;
+	bool lost = false, wanted = false;
 	CB_TRY(store_box_get(cs->s, box, &row, err));
-	CB_TRY(box_kept(cs, &row, &kept, err));
-	if (!kept || row.deleted) return CB_OK;
+	CB_TRY(box_lost(cs, &row, &lost, err));
+	if (!lost || row.deleted) return CB_OK;
 	CB_TRY(store_box_forks(cs->s, box, found_one, &wanted, err));
 	if (!wanted) CB_TRY(store_checkpoint_list(cs->s, box, found_checkpoint, &wanted, err));
 	if (wanted) return CB_OK;
@@ -106,7 +106,7 @@ static cb_code collect_old(void *context, const store_box *row, cb_error *err)
 	return buf_append(&o->ids, &row->id, sizeof(row->id), err);
 }
 
-cb_code box_kept_reap(cb_store *cs, cb_error *err)
+cb_code box_lost_reap(cb_store *cs, cb_error *err)
 {
 	int64_t limit_ns = 0;
 	CB_TRY(age_limit(cs, &limit_ns, err));
@@ -116,10 +116,10 @@ cb_code box_kept_reap(cb_store *cs, cb_error *err)
 	const uint64_t *ids = (const uint64_t *)(const void *)o.ids.bytes;
 	for (size_t i = 0; code == CB_OK && i < o.ids.size / sizeof(*ids); i++) {
 		store_box row;
-		bool kept = false;
+		bool lost = false;
 		code = store_box_get(cs->s, ids[i], &row, err);
-		if (code == CB_OK) code = box_kept(cs, &row, &kept, err);
-		if (code != CB_OK || !kept) continue;
+		if (code == CB_OK) code = box_lost(cs, &row, &lost, err);
+		if (code != CB_OK || !lost) continue;
 		code = store_write_begin(cs->s, err);
 		if (code != CB_OK) break;
 		code = reap_one(cs, ids[i], err);
