@@ -177,6 +177,15 @@ void txn_content_forget(txn *t, const record *r);
 local_content *txn_content_local(txn *t, uint64_t content);
 /* Adds t to a box as its next step, inside a write transaction; t->base must be that box's head. *out is the new head. */
 cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error *err);
+/* The same in two halves, for what would keep others waiting. Outside any write transaction: writes contents and nodes in small ones of
+ * their own, kept from gc by t's owner; then inside one, with t->base still the head: a few rows. */
+typedef struct prepared prepared;
+bool txn_is_large(const txn *t);
+cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err);
+cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err);
+void prepared_destroy(prepared *p); /* accepts NULL */
+/* Puts all contents that wait in memory into the store, in write transactions of its own. */
+cb_code txn_contents_store(txn *t, cb_error *err);
 /* Inside a write transaction: gives every content that waits in memory its number. */
 cb_code txn_locals_put(txn *t, cb_error *err);
 /* After it: whether they may keep these numbers. */
@@ -186,6 +195,8 @@ cb_code txn_sealed_delta(txn *t, pmap *out, cb_error *err);
 /* Commits t as the box's next step, merged with what others did meanwhile. Consumes nothing: after a failure t is as it was. b->head
  * becomes the new state. how->lost is the caller's to obey. how may be NULL. (commit.c) */
 cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_result *out, cb_error *err);
+/* Commits t if its base is still the head; otherwise *out_moved, and nothing happened. */
+cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *out, cb_error *err);
 /* Makes t the first step of a new box, marked as kept. name NULL: one is made. */
 cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err);
 void txn_conflicts_forget(txn *t);
@@ -365,6 +376,10 @@ cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_erro
 /* As op_begin, for writes through an open file: joins or starts the handle's running step. */
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
 cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err);
+/* A changing call that may take long: body is run over the newest state without the writer lock, and once more when others were faster;
+ * the fourth time the lock is held. So body may be called several times, each time with a fresh transaction. */
+typedef cb_code (*op_body)(op *o, void *context, cb_error *err);
+cb_code op_run(cb_box *b, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out, cb_error *err);
 
 /* ---- inodes ---- */
 
@@ -548,5 +563,8 @@ cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_stat
 /* What history indexes: the subjects (hashes of D and I keys) of a change. */
 uint64_t step_subject(span key_bytes);
 cb_code step_index(cb_store *cs, uint64_t box, uint64_t from, uint64_t to, cb_error *err);
+/* The index row of one large step, made while it is sealed: each of its key changes added, then sorted, then store_touch_put(). */
+cb_code step_touch_add(buf *touches, span key_bytes, span old_value, span new_value, cb_error *err);
+void step_touches_sort(buf *touches);
 
 #endif

@@ -66,7 +66,7 @@ static cb_code conflict_error(const txn *t, cb_commit_result *out, cb_error *err
 static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *conflicts, cb_error *err)
 {
 	tree_view base = state_view(b->cs, t->base);
-	tree_view ours = state_view(b->cs, b->head);
+	tree_view ours = state_view(b->cs, merged->base);
 	CB_TRY(expectations_check(t, &ours, conflicts, err));
 	pmap delta = PMAP_EMPTY;
 	cb_code code = txn_sealed_delta(t, &delta, err);
@@ -80,13 +80,13 @@ static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *
 
 /* A transaction over the head that will hold what t changed. Bounds are looked at when it is whole: on the way there a merge may hold more
  * than at its end. */
-static cb_code merged_create(cb_box *b, const txn *t, txn **out, cb_error *err)
+static cb_code merged_create(cb_box *b, const txn *t, bool in_write, txn **out, cb_error *err)
 {
 	AUTO_TXN txn *m = NULL;
-	CB_TRY(txn_create(b, t->kind, t->params, &m, err));
+	CB_TRY(in_write ? txn_create(b, t->kind, t->params, &m, err) : txn_create_unlocked(b, t->kind, t->params, &m, err));
 	CB_TRY(txn_field_set(&m->result, t->result, err));
 	m->started_ns = t->started_ns;
-	m->inside_write = true;
+	m->inside_write = in_write;
 	m->record = t->record;
 	m->epoch = t->epoch;
 	m->quota_bytes = m->quota_files = m->quota_file_bytes = 0;
@@ -94,24 +94,23 @@ static cb_code merged_create(cb_box *b, const txn *t, txn **out, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code commit_merged(cb_box *b, txn *t, const cb_commit_options *how, state **out_head, cb_commit_result *out,
-                             cb_error *err)
+/* *out: t merged onto the head, over which it can be appended. in_write: inside a write transaction; otherwise t has no contents in
+ * memory. */
+static cb_code merge_txn(cb_box *b, txn *t, const cb_commit_options *how, bool in_write, txn **out, cb_commit_result *result,
+                         cb_error *err)
 {
 	AUTO_TXN txn *merged = NULL;
-	CB_TRY(merged_create(b, t, &merged, err));
+	CB_TRY(merged_create(b, t, in_write, &merged, err));
 	answering a = {t, how, false};
 	cb_merge_options options = {.resolve = answer, .context = &a};
 	merge_conflicts conflicts = {
 		.strict = true, .options = &options, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX), .whole = BUF_INIT(SIZE_MAX)};
 	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);
 	if (code == CB_OK && a.no_memory) code = cb_err_nomem(err);
-	if (code == CB_OK && conflicts.open) code = conflict_error(t, out, err);
+	if (code == CB_OK && conflicts.open) code = conflict_error(t, result, err);
 	merge_conflicts_done(&conflicts);
-	if (code != CB_OK) return code;
-	txn_quotas_set(merged, &b->row);
-	CB_TRY(txn_append(merged, b->row.id, b->who, out_head, err));
-	if (out) out->merged = true;
-	return CB_OK;
+	if (code == CB_OK) *out = TAKE_PTR(merged);
+	return code;
 }
 
 /* Under the writer lock, with b->head and b->row current. */
@@ -127,9 +126,15 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 		txn_quotas_set(t, &b->row);
 		return txn_append(t, b->row.id, b->who, out_head, err);
 	}
-	if (!how->no_merge) return commit_merged(b, t, how, out_head, out, err);
-	return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
-	                  (unsigned long long)b->head->seq);
+	if (how->no_merge)
+		return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
+		                  (unsigned long long)b->head->seq);
+	AUTO_TXN txn *merged = NULL;
+	CB_TRY(merge_txn(b, t, how, true, &merged, out, err));
+	txn_quotas_set(merged, &b->row);
+	CB_TRY(txn_append(merged, b->row.id, b->who, out_head, err));
+	if (out) out->merged = true;
+	return CB_OK;
 }
 
 /* ---- as a fork ---- */
@@ -181,25 +186,16 @@ cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_
 
 /* ---- the end ---- */
 
-cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_result *out, cb_error *err)
+/* Ends the write transaction that is open: with a new head, or without one. */
+static cb_code write_ended(cb_box *b, cb_code code, state *head, bool sync, cb_commit_result *out, cb_error *err)
 {
-	static const cb_commit_options defaults = {0};
-	if (!how) how = &defaults;
 	store *s = b->cs->s;
-	AUTO_STATE state *head = NULL;
-	uint64_t stamp = 0;
-	bool was_in_write = t->in_write;
-	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
-	if (!was_in_write) CB_TRY(store_write_begin(s, err));
-	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
-	if (code == CB_OK) code = commit_current(b, t, how, &head, out, err);
-	bool changed = code == CB_OK && head; /* otherwise there is nothing to commit, and nobody's picture grows old */
-	if (changed) stamp = store_stamp_after(s, b->row.id);
-	if (changed) code = store_write_commit(s, how->sync, err);
-	else store_write_abort(s);
-	t->in_write = false;
-	txn_locals_settle(t, changed && code == CB_OK);
-	if (code != CB_OK || !head) return code;
+	if (code != CB_OK || !head) { /* there is nothing to commit, and nobody's picture grows old */
+		store_write_abort(s);
+		return code;
+	}
+	uint64_t stamp = store_stamp_after(s, b->row.id);
+	CB_TRY(store_write_commit(s, sync, err));
 	state_unref(b->head);
 	b->head = state_ref(head);
 	state_remember(b->cs, head);
@@ -210,4 +206,83 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 		out->state = head->id;
 	}
 	return CB_OK;
+}
+
+/* last (t, or what it was merged to) if its base is still the head, with everything slow done before the writer lock is taken. */
+static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_commit_result *out, cb_error *err)
+{
+	AUTO_STATE state *head = NULL;
+	prepared *p = NULL;
+	*out_moved = false;
+	if (txn_is_large(last)) CB_TRY(txn_prepare(last, b->row.id, &p, err));
+	cb_code code = store_write_begin(b->cs->s, err);
+	if (code != CB_OK) {
+		prepared_destroy(p);
+		return code;
+	}
+	code = box_refresh(b, err);
+	*out_moved = code == CB_OK && b->head->id != last->base->id;
+	/* Records may have been added: the base is the head, under a later number. What was prepared has the wrong one then. */
+	bool renumbered = code == CB_OK && !*out_moved && b->head->seq != last->base->seq;
+	if (renumbered && p) *out_moved = true;
+	if (renumbered && !p) {
+		state_unref(last->base);
+		last->base = state_ref(b->head);
+	}
+	if (code == CB_OK && !*out_moved) {
+		txn_quotas_set(last, &b->row);
+		code = p ? txn_append_prepared(last, p, b->row.id, b->who, &head, err)
+		         : txn_append(last, b->row.id, b->who, &head, err);
+	}
+	code = write_ended(b, code, head, sync, out, err);
+	txn_locals_settle(last, code == CB_OK && head);
+	prepared_destroy(p);
+	return code;
+}
+
+cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *out, cb_error *err)
+{
+	return publish(b, t, false, out_moved, out, err);
+}
+
+/* A large one is merged and written outside the writer lock. *out_done: it is settled; otherwise others were faster each time. */
+static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, bool *out_done, cb_commit_result *out, cb_error *err)
+{
+	*out_done = true;
+	for (int tries = 0; tries < 3; tries++) {
+		AUTO_TXN txn *merged = NULL;
+		bool moved = false;
+		txn_conflicts_forget(t);
+		CB_TRY(box_refresh(b, err));
+		if (t->base->id != b->head->id) {
+			if (how->no_merge) break;
+			CB_TRY(txn_contents_store(t, err));
+			CB_TRY(merge_txn(b, t, how, false, &merged, out, err));
+		}
+		CB_TRY(publish(b, merged ? merged : t, how->sync, &moved, out, err));
+		if (!moved && merged && out) out->merged = true;
+		if (!moved) return CB_OK;
+	}
+	*out_done = false;
+	return CB_OK;
+}
+
+cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_result *out, cb_error *err)
+{
+	static const cb_commit_options defaults = {0};
+	if (!how) how = &defaults;
+	AUTO_STATE state *head = NULL;
+	bool was_in_write = t->in_write, done = false;
+	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	if (!was_in_write && txn_is_large(t)) {
+		cb_code code = commit_ahead(b, t, how, &done, out, err);
+		if (code != CB_OK || done) return code;
+	}
+	if (!was_in_write) CB_TRY(store_write_begin(b->cs->s, err));
+	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
+	if (code == CB_OK) code = commit_current(b, t, how, &head, out, err);
+	code = write_ended(b, code, head, how->sync, out, err);
+	t->in_write = false;
+	txn_locals_settle(t, code == CB_OK && head);
+	return code;
 }

@@ -159,7 +159,7 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 
 cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 {
-	if (!b->txn || b->txn->explicit_) return CB_OK;
+	if (!b->txn || b->txn->explicit_ || b->changing) return CB_OK;
 	txn *t = b->txn;
 	cb_error why = {0};
 	cb_code code = box_refused(b, t->kind, t->params, txn_commit(b, t, &(cb_commit_options){.sync = sync}, NULL, &why), &why);
@@ -239,6 +239,18 @@ static cb_code op_begin_own(op *o, const char *kind, const char *params, cb_erro
 	return CB_OK;
 }
 
+/* The same without the lock: whoever is faster makes it run again. */
+static cb_code op_begin_ahead(op *o, const char *kind, const char *params, cb_error *err)
+{
+	cb_box *b = o->b;
+	CB_TRY(box_flush(b, false, err));
+	CB_TRY(box_refresh(b, err));
+	CB_TRY(txn_create_unlocked(b, kind, params, &o->t, err));
+	o->own = true;
+	b->txn = o->t;
+	return CB_OK;
+}
+
 static void op_join(op *o)
 {
 	o->t = o->b->txn;
@@ -247,7 +259,7 @@ static void op_join(op *o)
 	o->saved_now = o->t->now;
 }
 
-cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
+static cb_code op_begin_how(op *o, cb_box *b, const char *kind, const char *params, bool ahead, cb_error *err)
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};
 	(void)pthread_mutex_lock(&b->lock);
@@ -256,10 +268,15 @@ cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_erro
 	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o);
-	else if (code == CB_OK) code = op_begin_own(o, kind, params, err);
+	else if (code == CB_OK) code = ahead ? op_begin_ahead(o, kind, params, err) : op_begin_own(o, kind, params, err);
 	if (code == CB_OK) b->changing++;
 	else (void)pthread_mutex_unlock(&b->lock);
 	return code;
+}
+
+cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
+{
+	return op_begin_how(o, b, kind, params, false, err);
 }
 
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
@@ -291,18 +308,37 @@ static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
 	return code;
 }
 
-cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
+/* *out_moved: nothing happened, because others were faster. NULL: they cannot have been. */
+static cb_code op_end_how(op *o, cb_code code, bool *out_moved, cb_commit_result *out, cb_error *err)
 {
 	cb_box *b = o->b;
 	if (o->own) {
 		b->txn = NULL;
-		if (code == CB_OK) code = txn_commit(b, o->t, NULL, out, err);
+		if (code == CB_OK)
+			code = out_moved ? txn_commit_exact(b, o->t, out_moved, out, err) : txn_commit(b, o->t, NULL, out, err);
 		txn_destroy(o->t);
 	} else {
 		code = op_end_joined(o, code, err);
 	}
 	b->changing--;
 	return box_leave(b, box_refused(b, o->kind, o->subject, code, err));
+}
+
+cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
+{
+	return op_end_how(o, code, NULL, out, err);
+}
+
+cb_code op_run(cb_box *b, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out, cb_error *err)
+{
+	enum { TRIES = 3 };
+	for (int tries = 0;; tries++) {
+		op o;
+		bool ahead = tries < TRIES, moved = false;
+		CB_TRY(op_begin_how(&o, b, kind, params, ahead, err));
+		CB_TRY(op_end_how(&o, body(&o, context, err), ahead ? &moved : NULL, out, err));
+		if (!moved) return CB_OK;
+	}
 }
 
 cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, cb_error *err)

@@ -258,6 +258,25 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 	return restore_below(o->t, from, &here, there.exists ? &there.node.rec : NULL, err);
 }
 
+typedef struct bringing {
+	cb_box *source;
+	state *wanted;
+	const char *path;
+	bool whole;
+} bringing;
+
+static cb_code do_restore(op *o, void *context, cb_error *err)
+{
+	const bringing *back = context;
+	AUTO_STATE state *settled = NULL;
+	o->t->other_box = back->wanted->box;
+	o->t->other_seq = back->wanted->seq;
+	CB_TRY(state_settle(o->b->cs, back->wanted, &settled, err));
+	tree_view v = state_view(o->b->cs, settled);
+	if (back->whole) return restore_whole(o, &v, settled->box, settled->seq, err);
+	return restore_path(o, back->source, &v, back->path, err);
+}
+
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)
 {
 	if (b->cs != source->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
@@ -269,21 +288,11 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	cb_code flushed = box_flush(source, false, err);
 	if (flushed == CB_OK) flushed = box_refuse_txn(source, "restoring from it", err);
 	if (flushed == CB_OK) wanted = state_ref(source->head);
-	uint64_t source_box = source->row.id, source_seq = source->head->seq;
 	CB_TRY(box_leave(source, flushed));
-	op o;
+	bringing back = {source, wanted, path, !path || strcmp(path, "/") == 0};
 	cb_commit_result result = {0};
-	CB_TRY(op_begin(&o, b, "restore", path ? path : "", err));
-	o.t->other_box = source_box;
-	o.t->other_seq = source_seq;
-	bool whole = !path || strcmp(path, "/") == 0;
-	AUTO_STATE state *settled = NULL;
-	cb_code code = whole ? box_refuse_txn(b, "restoring a whole state", err) : CB_OK;
-	if (code == CB_OK) code = state_settle(b->cs, wanted, &settled, err);
-	tree_view v = settled ? state_view(b->cs, settled) : (tree_view){0};
-	if (code == CB_OK && whole) code = restore_whole(&o, &v, source_box, source_seq, err);
-	if (code == CB_OK && !whole) code = restore_path(&o, source, &v, path, err);
-	code = op_end(&o, code, &result, err);
-	if (code == CB_OK && out_seq) *out_seq = result.seq;
-	return code;
+	if (back.whole) CB_TRY(box_refuse_txn(b, "restoring a whole state", err));
+	CB_TRY(op_run(b, "restore", path ? path : "", do_restore, &back, &result, err));
+	if (out_seq) *out_seq = result.seq;
+	return CB_OK;
 }

@@ -196,6 +196,14 @@ static cb_code index_key(void *context, span key_bytes, span old_value, span new
 	return CB_OK;
 }
 
+cb_code step_touch_add(buf *touches, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	indexing x = {.touches = *touches};
+	cb_code code = index_key(&x, key_bytes, old_value, new_value, err);
+	*touches = x.touches;
+	return code;
+}
+
 static cb_code index_step(void *context, const store_step *step, cb_error *err)
 {
 	indexing *x = context;
@@ -210,6 +218,11 @@ static int touch_compare(const void *a, const void *b)
 	if (x != y) return x < y ? -1 : 1;
 	uint32_t m = get_le32((const uint8_t *)a + 8), n = get_le32((const uint8_t *)b + 8);
 	return m < n ? -1 : m > n;
+}
+
+void step_touches_sort(buf *touches)
+{
+	if (touches->size) qsort(touches->bytes, touches->size / TOUCH_BYTES, TOUCH_BYTES, touch_compare);
 }
 
 static cb_code index_collect(cb_store *cs, uint64_t box, uint64_t to, indexing *x, cb_error *err)
@@ -228,7 +241,7 @@ cb_code step_index(cb_store *cs, uint64_t box, uint64_t from, uint64_t to, cb_er
 {
 	indexing x = {.first = from, .touches = BUF_INIT(SIZE_MAX), .large = BUF_INIT(SIZE_MAX)};
 	cb_code code = index_collect(cs, box, to, &x, err);
-	if (code == CB_OK && x.touches.size) qsort(x.touches.bytes, x.touches.size / TOUCH_BYTES, TOUCH_BYTES, touch_compare);
+	if (code == CB_OK) step_touches_sort(&x.touches);
 	if (code == CB_OK) code = store_touch_put(cs->s, box, from, to, buf_span(&x.touches), err);
 	buf_done(&x.touches);
 	buf_done(&x.large);

@@ -11,6 +11,8 @@
 #include <assert.h>
 
 enum {
+	AHEAD_KEYS = 1024,           /* changes of more keys are written ahead of the commit: others wait for the rest only */
+	AHEAD_BATCH_BYTES = 1 << 18, /* of nodes or contents under one hold of the writer lock: a few milliseconds */
 	KEYFRAME_WEIGHT =
 		256, /* key changes after which a root is kept: a cold open replays at most these; measured in bench/core */
 	LARGE_STEP_KEYS = 4096, /* a step of more keys keeps roots on both sides instead of a change list */
@@ -180,10 +182,10 @@ void txn_locals_settle(txn *t, bool committed)
 	for (size_t i = 0; i < t->local_count; i++) {
 		local_content *l = &t->locals[i];
 		if (!l->stored || !l->bytes.bytes) continue;
+		if (committed) t->local_bytes -= l->bytes.size;
 		if (committed) buf_done(&l->bytes);
 		else l->stored = 0;
 	}
-	if (committed) t->local_bytes = 0;
 }
 
 /* Never put into the store and never read: nothing has its number. */
@@ -201,18 +203,40 @@ void txn_content_forget(txn *t, const record *r)
 	if (r->form == DATA_CONTENT) local_forget(t, r->content);
 }
 
+/* As many of the contents that wait, from *next on, as one hold of the writer lock should write. */
+static cb_code locals_put_some(txn *t, size_t *next, cb_error *err)
+{
+	size_t bytes = 0;
+	for (; *next < t->local_count && bytes < AHEAD_BATCH_BYTES; ++*next) {
+		local_content *l = &t->locals[*next];
+		if (l->stored) continue;
+		CB_TRY(store_content_put(t->cs->s, buf_span(&l->bytes), &l->stored, err));
+		bytes += l->bytes.size;
+	}
+	return CB_OK;
+}
+
+cb_code txn_contents_store(txn *t, cb_error *err)
+{
+	store *s = t->cs->s;
+	if (t->local_bytes == 0) return CB_OK;
+	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
+	for (size_t next = 0; next < t->local_count;) {
+		CB_TRY(store_write_begin(s, err));
+		cb_code code = locals_put_some(t, &next, err);
+		if (code == CB_OK) code = store_write_commit(s, false, err);
+		else store_write_abort(s);
+		txn_locals_settle(t, code == CB_OK);
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
+}
+
 cb_code txn_relieve(txn *t, cb_error *err)
 {
 	if (t->in_write || t->inside_write || t->local_bytes < EARLY_BYTES) return CB_OK;
-	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
-	store *s = t->cs->s;
-	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
-	CB_TRY(store_write_begin(s, err));
-	cb_code code = txn_locals_put(t, err);
-	if (code == CB_OK) code = store_write_commit(s, false, err);
-	else store_write_abort(s);
-	txn_locals_settle(t, code == CB_OK);
-	return code;
+	return txn_contents_store(t, err);
 }
 
 cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_t offset, void *to, size_t size, cb_error *err)
@@ -236,6 +260,7 @@ typedef struct seal {
 	uint64_t state; /* version for what changed; 0 leaves it open */
 	pmap delta;     /* what is left */
 	buf changes;    /* its list; unused when large */
+	buf touches;    /* its index row; used when large */
 	bool large;
 	key previous;
 	size_t count;
@@ -300,7 +325,9 @@ static cb_code seal_value(const seal *s, span key_bytes, span value, tree_value 
 static cb_code seal_keep(seal *s, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	s->count++;
-	if (!s->large) {
+	if (s->large) {
+		CB_TRY(step_touch_add(&s->touches, key_bytes, old_value, new_value, err));
+	} else {
 		CB_TRY(tree_changes_append(&s->changes, key_span(&s->previous), key_bytes, old_value, new_value, err));
 		memcpy(s->previous.bytes, key_bytes.bytes, key_bytes.size);
 		s->previous.size = key_bytes.size;
@@ -357,6 +384,7 @@ static cb_code seal_run(seal *s, txn *t, uint64_t state_id, cb_error *err)
 	*s = (seal){.t = t,
 	            .state = state_id,
 	            .changes = BUF_INIT(CHANGES_MAX_BYTES),
+	            .touches = BUF_INIT(SIZE_MAX),
 	            .large = pmap_count(&t->delta) > LARGE_STEP_KEYS};
 	tree_view base = state_view(t->cs, t->base);
 	pmap_cursor c;
@@ -371,6 +399,7 @@ static void seal_done(seal *s)
 {
 	pmap_done(&s->delta);
 	buf_done(&s->changes);
+	buf_done(&s->touches);
 }
 
 /* ---- appending a step ---- */
@@ -400,19 +429,42 @@ static cb_code state_with(const state *head, const seal *s, state **out, cb_erro
 	return CB_OK;
 }
 
+/* A sealed delta as the next step of a box, with its nodes written and its rows not. */
+typedef struct next_step {
+	state *n;
+	bool keyframe;   /* n has a root of its own */
+	bool has_before; /* the step before it gets a root too: */
+	uint64_t before;
+} next_step;
+
 /* Writes the tree of n and makes it n's root. A large step first gives its predecessor a root, for the difference between the two is its
  * list of changes. */
-static cb_code state_make_root(cb_store *cs, uint64_t box, state *n, const seal *s, cb_error *err)
+static cb_code next_make_root(const tree_nodes *nodes, next_step *next, const seal *s, cb_error *err)
 {
-	CB_TRY(tree_apply(&cs->nodes, n->root, &n->overlay, &n->root, err));
-	if (s->large && (n->root_box != box || n->root_seq != n->seq - 1))
-		CB_TRY(store_step_root_set(cs->s, box, n->seq - 1, true, n->root, err));
-	if (s->count > KEYFRAME_WEIGHT) CB_TRY(tree_apply(&cs->nodes, n->root, &s->delta, &n->root, err));
+	state *n = next->n;
+	CB_TRY(tree_apply(nodes, n->root, &n->overlay, &n->root, err));
+	next->has_before = s->large && (n->root_box != n->box || n->root_seq != n->seq - 1);
+	next->before = n->root;
+	if (s->count > KEYFRAME_WEIGHT) CB_TRY(tree_apply(nodes, n->root, &s->delta, &n->root, err));
 	pmap_done(&n->overlay);
 	n->weight = 0;
-	n->root_box = box;
+	n->root_box = n->box;
 	n->root_seq = n->seq;
 	return CB_OK;
+}
+
+/* next->n is handed over also on failure: the caller drops it. */
+static cb_code next_build(const txn *t, uint64_t box, const seal *s, uint64_t id, const tree_nodes *nodes, next_step *next,
+                          cb_error *err)
+{
+	*next = (next_step){0};
+	CB_TRY(state_with(t->base, s, &next->n, err));
+	state *n = next->n;
+	n->box = box;
+	n->seq = t->base->box == box ? t->base->seq + 1 : 1;
+	if (s->count) n->id = id;
+	next->keyframe = s->large || n->weight > KEYFRAME_WEIGHT;
+	return next->keyframe ? next_make_root(nodes, next, s, err) : CB_OK;
 }
 
 /* A long field goes to a content. */
@@ -449,31 +501,25 @@ static cb_code step_put(txn *t, uint64_t box, const char *who, const state *n, c
 	return store_step_put(t->cs->s, &step, err);
 }
 
-/* Steps are indexed by what they touched in batches: at key frames. */
-static cb_code index_steps(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
+/* Steps are indexed by what they touched in batches: at key frames. A large step brings its own row. */
+static cb_code index_steps(cb_store *cs, uint64_t box, uint64_t seq, const seal *s, cb_error *err)
 {
-	uint64_t last = 0;
+	uint64_t last = 0, to = s->large ? seq - 1 : seq;
 	CB_TRY(store_touch_last(cs->s, box, &last, err));
-	if (last >= seq) return CB_OK;
-	return step_index(cs, box, last + 1, seq, err);
+	if (last < to) CB_TRY(step_index(cs, box, last + 1, to, err));
+	return s->large ? store_touch_put(cs->s, box, seq, seq, buf_span(&s->touches), err) : CB_OK;
 }
 
-static cb_code append_sealed(txn *t, uint64_t box, const char *who, const seal *s, uint64_t id, state **out, cb_error *err)
+/* The rows of the step. Inside a write transaction. */
+static cb_code next_put(txn *t, const char *who, const seal *s, const next_step *next, cb_error *err)
 {
-	state *n = NULL;
-	cb_code code = state_with(t->base, s, &n, err);
-	*out = n; /* handed over also on failure: the caller drops it */
-	if (code != CB_OK) return code;
-	n->box = box;
-	n->seq = t->base->box == box ? t->base->seq + 1 : 1;
-	if (s->count) n->id = id;
-	bool keyframe = s->large || n->weight > KEYFRAME_WEIGHT;
-	if (keyframe) CB_TRY(state_make_root(t->cs, box, n, s, err));
-	CB_TRY(step_put(t, box, who, n, s, keyframe, err));
-	if (keyframe) CB_TRY(index_steps(t->cs, box, n->seq, err));
+	const state *n = next->n;
+	if (next->has_before) CB_TRY(store_step_root_set(t->cs->s, n->box, n->seq - 1, true, next->before, err));
+	CB_TRY(step_put(t, n->box, who, n, s, next->keyframe, err));
+	if (next->keyframe) CB_TRY(index_steps(t->cs, n->box, n->seq, s, err));
 	store_head head = {n->seq, n->id, n->root, n->root_box, n->root_seq, n->weight};
-	CB_TRY(store_head_set(t->cs->s, box, &head, err));
-	return t->b->row.id == box ? box_checkpoint_auto(t->b, n->seq, err) : CB_OK;
+	CB_TRY(store_head_set(t->cs->s, n->box, &head, err));
+	return t->b->row.id == n->box ? box_checkpoint_auto(t->b, n->seq, err) : CB_OK;
 }
 
 static cb_code visit_borrowed(void *context, uint64_t content, uint64_t min_size, cb_error *err)
@@ -511,29 +557,134 @@ static cb_code quota_holds(const txn *t, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, state **out, cb_error *err)
+/* Is there anything to append? Then what has to hold now holds. */
+static cb_code append_check(const txn *t, const seal *s, bool *out, cb_error *err)
+{
+	*out = s->count || t->record;
+	return s->count ? quota_holds(t, err) : CB_OK;
+}
+
+static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, next_step *next, cb_error *err)
 {
 	uint64_t id = 0;
+	bool any = false;
 	CB_TRY(txn_locals_put(t, err));
 	CB_TRY(store_take(t->cs->s, STORE_NEXT_STATE, 1, &id, err));
 	CB_TRY(seal_run(s, t, id, err));
-	if (s->count == 0 && !t->record) return CB_OK;
-	if (s->count) CB_TRY(quota_holds(t, err));
+	CB_TRY(append_check(t, s, &any, err));
+	if (!any) return CB_OK;
 	if (!t->in_write) CB_TRY(protect_borrowed(t, s, err));
-	return append_sealed(t, box, who, s, id, out, err);
+	CB_TRY(next_build(t, box, s, id, &t->cs->nodes, next, err));
+	step_touches_sort(&s->touches);
+	return next_put(t, who, s, next, err);
 }
 
 cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error *err)
 {
 	seal s = {0};
+	next_step next = {0};
 	*out = NULL;
-	cb_code code = append_with(t, box, who, &s, out, err);
+	cb_code code = append_with(t, box, who, &s, &next, err);
 	seal_done(&s);
-	if (code != CB_OK) {
-		state_unref(*out);
-		*out = NULL;
-	}
+	if (code == CB_OK) *out = next.n;
+	else state_unref(next.n);
 	return code;
+}
+
+/* ---- ahead of the commit ---- */
+
+/* Nodes written in short write transactions, one after the other. */
+typedef struct ahead {
+	cb_store *cs;
+	bool writing;
+	size_t bytes;
+} ahead;
+
+static cb_code ahead_get(void *context, uint64_t id, blob **out, cb_error *err)
+{
+	const ahead *a = context;
+	return store_node_get(a->cs->s, id, out, err);
+}
+
+static cb_code ahead_put(void *context, span bytes, uint64_t *out_id, cb_error *err)
+{
+	ahead *a = context;
+	if (!a->writing) CB_TRY(store_write_begin(a->cs->s, err));
+	a->writing = true;
+	CB_TRY(store_node_put(a->cs->s, bytes, out_id, err));
+	a->bytes += bytes.size;
+	if (a->bytes < AHEAD_BATCH_BYTES) return CB_OK;
+	a->writing = false;
+	a->bytes = 0;
+	return store_write_commit(a->cs->s, false, err);
+}
+
+static cb_code ahead_end(ahead *a, cb_code code, cb_error *err)
+{
+	if (!a->writing) return code;
+	a->writing = false;
+	if (code == CB_OK) return store_write_commit(a->cs->s, false, err);
+	store_write_abort(a->cs->s);
+	return code;
+}
+
+struct prepared {
+	seal s;
+	next_step next;
+};
+
+void prepared_destroy(prepared *p)
+{
+	if (!p) return;
+	seal_done(&p->s);
+	state_unref(p->next.n);
+	free(p);
+}
+
+bool txn_is_large(const txn *t)
+{
+	return pmap_count(&t->delta) > AHEAD_KEYS;
+}
+
+static cb_code take_state_number(cb_store *cs, uint64_t *out, cb_error *err)
+{
+	CB_TRY(store_write_begin(cs->s, err));
+	cb_code code = store_take(cs->s, STORE_NEXT_STATE, 1, out, err);
+	if (code == CB_OK) return store_write_commit(cs->s, false, err);
+	store_write_abort(cs->s);
+	return code;
+}
+
+/* The number is taken now: it is greater than the base's, and nobody can have a greater one in this box while the base is its head. */
+cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err)
+{
+	uint64_t id = 0;
+	prepared *p = mem_alloc(sizeof(*p));
+	if (!p) return cb_err_nomem(err);
+	*p = (prepared){0};
+	ahead a = {.cs = t->cs};
+	tree_nodes nodes = {ahead_get, ahead_put, &a};
+	cb_code code = t->owner ? CB_OK : store_owner_begin(t->cs->s, &t->owner, err);
+	if (code == CB_OK) code = txn_contents_store(t, err);
+	if (code == CB_OK) code = take_state_number(t->cs, &id, err);
+	if (code == CB_OK) code = seal_run(&p->s, t, id, err);
+	if (code == CB_OK) code = ahead_end(&a, next_build(t, box, &p->s, id, &nodes, &p->next, err), err);
+	if (code == CB_OK) step_touches_sort(&p->s.touches);
+	if (code == CB_OK) *out = p;
+	else prepared_destroy(p);
+	return code;
+}
+
+cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err)
+{
+	bool any = false;
+	assert(p->next.n->box == box);
+	CB_TRY(append_check(t, &p->s, &any, err));
+	if (!any) return CB_OK;
+	CB_TRY(protect_borrowed(t, &p->s, err));
+	CB_TRY(next_put(t, who, &p->s, &p->next, err));
+	*out = state_ref(p->next.n);
+	return CB_OK;
 }
 
 cb_code txn_sealed_delta(txn *t, pmap *out, cb_error *err)

@@ -252,8 +252,9 @@ cb_code tree_remove(txn *t, uint64_t parent, span name, const inode *node, cb_er
 	return inode_unlink(t, parent, name, err);
 }
 
-static cb_code do_remove(op *o, const char *path, cb_error *err)
+static cb_code do_remove(op *o, void *context, cb_error *err)
 {
+	const char *path = *(const char *const *)context;
 	tree_view v = txn_view(o->t);
 	resolved r;
 	CB_TRY(path_find(o->b, &v, path, 0, GATE_REMOVE, &r, err));
@@ -263,9 +264,7 @@ static cb_code do_remove(op *o, const char *path, cb_error *err)
 
 cb_code cb_remove(cb_box *b, const char *path, cb_error *err)
 {
-	op o;
-	CB_TRY(op_begin(&o, b, "remove", path, err));
-	return op_end(&o, do_remove(&o, path, err), NULL, err);
+	return op_run(b, "remove", path, do_remove, &path, NULL, err);
 }
 
 /* ---- copying ---- */
@@ -453,8 +452,16 @@ static cb_code copy_resolved(op *o, const snapshot *before, const resolved *f, c
 	return tree_copy(o->t, &before->v, &f->node, r->parent, resolved_name(r), err);
 }
 
-static cb_code do_copy(op *o, const char *from, const char *to, unsigned flags, cb_error *err)
+typedef struct copy_call {
+	const char *from, *to;
+	unsigned flags;
+} copy_call;
+
+static cb_code do_copy(op *o, void *context, cb_error *err)
 {
+	const copy_call *c = context;
+	const char *from = c->from, *to = c->to;
+	unsigned flags = c->flags;
 	if (flags & CB_PARENTS) CB_TRY(path_make_parents(o, to, err));
 	AUTO_SNAPSHOT snapshot before = {0};
 	snapshot_take(o->b, &before);
@@ -467,7 +474,6 @@ static cb_code do_copy(op *o, const char *from, const char *to, unsigned flags, 
 
 cb_code cb_copy(cb_box *b, const char *from, const char *to, unsigned flags, cb_error *err)
 {
-	op o;
-	CB_TRY(op_begin(&o, b, "copy", to, err));
-	return op_end(&o, do_copy(&o, from, to, flags, err), NULL, err);
+	copy_call c = {from, to, flags};
+	return op_run(b, "copy", to, do_copy, &c, NULL, err);
 }
