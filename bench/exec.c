@@ -34,7 +34,7 @@ static cb_exec *begin(cb_sandbox *sandbox, const char *const *argv, size_t argc)
 	while (!done) {
 		struct pollfd p = {.fd = cb_exec_fd(e), .events = POLLIN};
 		SYS(poll(&p, 1, -1));
-		CB(cb_exec_step(e, &done, &bench_err));
+		CB(cb_exec_pump(e, &done, &bench_err));
 	}
 	return e;
 }

@@ -42,7 +42,7 @@ static cb_code run(cb_sandbox *sandbox, const char *const *argv, size_t argc, in
 	cb_exec *exec = NULL;
 	const cb_exec_result *result = NULL;
 	cb_code code = cb_exec_start(sandbox, &options, &exec, err);
-	/* A program with a loop of its own waits for cb_exec_fd() instead and calls cb_exec_step(). */
+	/* A program with a loop of its own waits for cb_exec_fd() instead and calls cb_exec_pump(). */
 	if (code == CB_OK) code = cb_exec_wait(exec, &result, err);
 	if (code == CB_OK) {
 		printf("step %" PRIu64 ": status %d, %" PRIu64 " changed%s\n", result->step, result->exit_code, result->changed,

@@ -59,9 +59,11 @@ typedef enum cb_code {
 
 #define CB_ERROR_MESSAGE_MAX 512
 
-/* One line, NUL-terminated, cut at the maximum with "…". Written by a failing call only. */
+/* Written by a failing call only: after success it is as it was. */
 typedef struct cb_error {
 	cb_code code;
+	int os_error; /* errno of the system call that failed; 0: none did */
+	/* One line, NUL-terminated, cut at the maximum with "…". */
 	char message[CB_ERROR_MESSAGE_MAX];
 } cb_error;
 

@@ -10,7 +10,7 @@
  * box is next used.
  *
  * Threads. A sandbox may be used from several threads; commands that run at once each see the box as it was when they began. Calls
- * on one cb_exec come from one thread at a time, except cb_exec_kill, which may come from any.
+ * on one cb_exec come from one thread at a time, except cb_exec_kill and cb_exec_tick, which may come from any.
  */
 #ifndef COWBOX_EXEC_H
 #define COWBOX_EXEC_H
@@ -76,7 +76,7 @@ typedef struct cb_exec_options {
 	size_t env_count;
 	const char *cwd; /* in the box; NULL: /work, or / when there is none */
 	/* Standard input: a descriptor that is copied to the program from now on (-1: nothing, end of file at once), by the thread in
-	 * cb_exec_wait or cb_exec_step. */
+	 * cb_exec_wait or cb_exec_pump. */
 	int stdin_fd;
 	bool tty; /* a terminal of the sandbox's own for all three; stdout only then */
 	unsigned short rows, columns;
@@ -84,7 +84,7 @@ typedef struct cb_exec_options {
 	int64_t grace_ns;      /* 0: 2 s */
 	uint64_t output_bytes; /* kept of stdout and of stderr; 0: 1 MiB, CB_OUTPUT_NONE: nothing. Streaming goes on beyond it */
 	bool reject_output;    /* more output than output_bytes ends the program: CB_TOOBIG after its changes were dropped */
-	/* Output as it comes; may be NULL. false ends the program. Called by cb_exec_wait and cb_exec_step. */
+	/* Output as it comes; may be NULL. false ends the program. Called by cb_exec_wait and cb_exec_pump. */
 	bool (*stream)(void *context, cb_stream from, const void *bytes, size_t size);
 	/* Something about the run that should be said: a special file left out, a limit that was approximated. May be NULL. */
 	void (*note)(void *context, const char *path, const char *what);
@@ -130,13 +130,15 @@ typedef struct cb_exec_result {
 
 /* Starts a program; CB_NOTFOUND and such are about the call: a program that is not there is an end of the run. */
 CB_API cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_exec **out, cb_error *err);
-/* Becomes readable when cb_exec_step has something to do: for a loop of the caller's own (an epoll descriptor; lent). */
+/* Becomes readable when cb_exec_pump has something to do: for a loop of the caller's own (an epoll descriptor; lent). */
 CB_API int cb_exec_fd(const cb_exec *exec);
 /* Does what there is to do without waiting; *done tells that the program ended and its streams are empty. */
-CB_API cb_code cb_exec_step(cb_exec *exec, bool *done, cb_error *err);
-/* To the program (and its process group when it has a terminal): SIGINT, SIGTERM ...; SIGKILL ends everything. 0: nothing is sent but
- * what the clock asks for: a stream() that waits calls it now and then, so that the time-out holds meanwhile. */
+CB_API cb_code cb_exec_pump(cb_exec *exec, bool *done, cb_error *err);
+/* To the program (and its process group when it has a terminal): SIGINT, SIGTERM ...; SIGKILL ends everything. */
 CB_API cb_code cb_exec_kill(cb_exec *exec, int signal, cb_error *err);
+/* Does what the clock asks for, and nothing else: a stream() that waits calls it now and then, so that the time-out holds meanwhile. From
+ * any thread. */
+CB_API cb_code cb_exec_tick(cb_exec *exec, cb_error *err);
 CB_API cb_code cb_exec_resize(cb_exec *exec, unsigned short rows, unsigned short columns, cb_error *err);
 /* For input that does not come from a descriptor: at most what fits is taken; size 0 is the end of input. Needs stdin_fd ==
  * CB_STDIN_PIPE. */

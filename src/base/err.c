@@ -2,6 +2,7 @@
 #include "base/err.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,9 +86,10 @@ static void message_join(char out[CB_ERROR_MESSAGE_MAX], const char *head, const
 }
 
 /* The message is built aside and stored last, since the arguments may point into the old one. */
-static void error_store(cb_error *err, cb_code code, const char *message)
+static void error_store(cb_error *err, cb_code code, int os_error, const char *message)
 {
 	err->code = code;
+	err->os_error = os_error;
 	(void)snprintf(err->message, sizeof(err->message), "%s", message);
 	message_make_one_line(err->message);
 }
@@ -102,7 +104,7 @@ cb_code cb_err_set(cb_error *err, cb_code code, const char *format, ...)
 		message_format(message, format, args);
 		va_end(args);
 	}
-	error_store(err, code, format ? message : cb_code_text(code));
+	error_store(err, code, 0, format ? message : cb_code_text(code));
 	return code;
 }
 
@@ -116,8 +118,9 @@ cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...)
 	message_format(head, format, args);
 	va_end(args);
 	/* A callee may give a code as an answer without filling err: what stands there is then about something older. */
-	message_join(joined, head, err->code == code && err->message[0] ? err->message : cb_code_text(code));
-	error_store(err, code, joined);
+	bool filled = err->code == code && err->message[0];
+	message_join(joined, head, filled ? err->message : cb_code_text(code));
+	error_store(err, code, filled ? err->os_error : 0, joined);
 	return code;
 }
 
@@ -152,6 +155,6 @@ cb_code cb_err_errno(cb_error *err, int error_number, const char *format, ...)
 		va_end(args);
 		message_join(joined, head, reason);
 	}
-	error_store(err, code, format ? joined : reason);
+	error_store(err, code, error_number, format ? joined : reason);
 	return code;
 }

@@ -114,7 +114,7 @@ static bool put(program *p, int fd, const char *bytes, size_t size)
 		struct pollfd polls[] = {{fd, POLLOUT, 0}, {p->signals, POLLIN, 0}};
 		if (poll(polls, ARRAY_LEN(polls), LOOK_MS) < 0 && errno != EINTR) break;
 		if (polls[1].revents) take_signals(p);
-		(void)cb_exec_kill(p->exec, 0, NULL);
+		(void)cb_exec_tick(p->exec, NULL);
 		if (!polls[0].revents) continue;
 		ssize_t n = write(fd, bytes, size < PIPE_BUF ? size : PIPE_BUF);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -154,7 +154,7 @@ cb_code program_run(program *p, cb_error *err)
 	bool done = false;
 	raw_begin(p);
 	while (!done) {
-		CB_TRY(cb_exec_step(p->exec, &done, err));
+		CB_TRY(cb_exec_pump(p->exec, &done, err));
 		struct pollfd polls[] = {{cb_exec_fd(p->exec), POLLIN, 0}, {p->signals, POLLIN, 0}};
 		if (done) break;
 		if (poll(polls, ARRAY_LEN(polls), -1) < 0 && errno != EINTR)

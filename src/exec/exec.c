@@ -65,13 +65,17 @@ cb_code exec_clock(cb_exec *e, cb_error *err)
 
 cb_code cb_exec_kill(cb_exec *e, int number, cb_error *err)
 {
-	if (number < 0 || number >= NSIG) return cb_err_set(err, CB_INVALID, "no signal %d", number);
-	if (number == 0) return exec_clock(e, err);
+	if (!e || number <= 0 || number >= NSIG) return cb_err_set(err, CB_INVALID, "no signal %d", number);
 	(void)pthread_mutex_lock(&e->lock);
 	if (number == SIGKILL && e->running) e->killed = true;
 	cb_code code = send_signal(e, number, number == SIGKILL, err);
 	(void)pthread_mutex_unlock(&e->lock);
 	return code;
+}
+
+cb_code cb_exec_tick(cb_exec *e, cb_error *err)
+{
+	return e ? exec_clock(e, err) : cb_err_set(err, CB_INVALID, "no command was given");
 }
 
 /* ---- starting ---- */
@@ -298,7 +302,7 @@ static cb_code take_event(cb_exec *e, const struct epoll_event *event, cb_error 
 	}
 }
 
-cb_code cb_exec_step(cb_exec *e, bool *done, cb_error *err)
+cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 {
 	struct epoll_event events[8];
 	if (e->broken) return cb_err_set(err, CB_IO, "the helper is gone");
@@ -374,7 +378,7 @@ cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
 {
 	bool done = e->finished;
 	while (!done) {
-		CB_TRY(cb_exec_step(e, &done, err));
+		CB_TRY(cb_exec_pump(e, &done, err));
 		struct pollfd p = {e->epoll, POLLIN, 0};
 		if (!done && poll(&p, 1, -1) < 0 && errno != EINTR) return cb_err_errno(err, errno, "waiting for the program");
 	}

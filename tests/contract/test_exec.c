@@ -234,7 +234,7 @@ static void step_until(cb_exec *e, const seen *s, const char *text)
 		struct pollfd p = {cb_exec_fd(e), POLLIN, 0};
 		CHECK(!done);
 		CHECK(poll(&p, 1, -1) > 0 || errno == EINTR);
-		CHECK_OK(cb_exec_step(e, &done, &err));
+		CHECK_OK(cb_exec_pump(e, &done, &err));
 	}
 }
 
@@ -297,7 +297,7 @@ TEST(signals_reach_the_program)
 	o.context = &s;
 	cb_exec *e = start(&w, o);
 	step_until(e, &s, "ready");
-	CHECK_OK(cb_exec_kill(e, 0, &err));
+	CHECK_OK(cb_exec_tick(e, &err));
 	CHECK_OK(cb_exec_kill(e, SIGINT, &err));
 	CHECK(finish(e)->exit_code == 9);
 	CHECK_OK(cb_exec_kill(e, SIGINT, &err)); /* too late is fine */
@@ -307,6 +307,7 @@ TEST(signals_reach_the_program)
 	const cb_exec_result *r = finish(e);
 	CHECK(r->end == CB_END_KILLED && r->signal == SIGKILL);
 	CHECK_CODE(cb_exec_kill(e, 1000, &err), CB_INVALID);
+	CHECK_CODE(cb_exec_kill(e, 0, &err), CB_INVALID);
 	cb_exec_close(e);
 	world_close(&w);
 }

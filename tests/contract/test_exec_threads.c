@@ -72,7 +72,7 @@ TEST_LIMIT(commands_at_once_from_several_threads, 120)
 static void *kill_it(void *context)
 {
 	cb_error err = {0};
-	for (int i = 0; i < 5; i++) CHECK_OK(cb_exec_kill(context, 0, &err));
+	for (int i = 0; i < 5; i++) CHECK_OK(cb_exec_tick(context, &err));
 	CHECK_OK(cb_exec_kill(context, SIGTERM, &err));
 	CHECK_OK(cb_exec_kill(context, SIGKILL, &err));
 	return NULL;

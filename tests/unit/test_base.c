@@ -151,6 +151,7 @@ TEST(err_errno_maps)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		cb_error err = {0};
 		CHECK(cb_err_errno(&err, cases[i].error_number, "write %d", 7) == cases[i].code);
+		CHECK(err.os_error == cases[i].error_number);
 		CHECK(err.code == cases[i].code);
 		CHECK(strncmp(err.message, "write 7: ", 9) == 0 && strlen(err.message) > 9);
 	}
