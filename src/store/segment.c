@@ -35,6 +35,7 @@ typedef struct claimed {
 	uint64_t number, end;
 	unsigned pins;
 	bool unflushed;
+	bool failed;          /* a flush of it failed */
 	struct claimed *next; /* retired ones */
 } claimed;
 
@@ -51,7 +52,7 @@ struct segments {
 	store_fault_plan *faults;
 	pthread_mutex_t mutex;
 	claimed *current; /* NULL: none yet */
-	claimed *retired; /* full or abandoned, still pinned */
+	claimed *retired; /* full or abandoned, still pinned; perhaps unflushed, which segment_flush sees to */
 	bool must_be_new; /* after a failed flush: do not take up an old file again */
 	uint64_t failures;
 	reading open_files[OPEN_FILES];
@@ -313,27 +314,36 @@ void segment_retire(segments *g)
 
 /* ---- appending ---- */
 
-static cb_code flush_current(segments *g, cb_error *err)
+/*
+ * Every file with bytes that somebody may be about to name in a row. Also retired ones: a vacuum in another thread retires the current
+ * segment at any moment, between an append and the flush before its commit too.
+ */
+static cb_code flush_all(segments *g, cb_error *err)
 {
-	claimed *c = g->current;
-	if (!c || !c->unflushed) return CB_OK;
-	cb_code code = flush_fd(g, c->fd, c->number, err);
-	if (code == CB_OK) {
+	cb_code first = CB_OK;
+	for (claimed *c = g->current ? g->current : g->retired; c; c = c == g->current ? g->retired : c->next) {
+		if (!c->unflushed) continue;
+		cb_code code = flush_fd(g, c->fd, c->number, first == CB_OK ? err : NULL);
+		/* After a failure a second flush would report success without proving anything. Raising `failures` fails everybody whose
+		 * bytes it held, and the file is not appended to again. */
 		c->unflushed = false;
-		return CB_OK;
+		if (code == CB_OK) continue;
+		g->failures++;
+		c->failed = true;
+		if (first == CB_OK) first = code;
 	}
-	/* A second flush would report success without proving anything: this file is not appended to again. */
-	g->failures++;
-	g->must_be_new = true;
-	retire(g);
-	return code;
+	if (g->current && g->current->failed) {
+		g->must_be_new = true;
+		retire(g);
+	}
+	return first;
 }
 
 /* Sets *need_number, or leaves a current segment with room. */
 static cb_code make_current(segments *g, size_t size, uint64_t fresh_number, bool *need_number, cb_error *err)
 {
 	if (g->current && g->current->end + size > segment_max_bytes) {
-		CB_TRY(flush_current(g, err));
+		CB_TRY(flush_all(g, err));
 		g->must_be_new = true;
 		retire(g);
 	}
@@ -375,7 +385,7 @@ cb_code segment_append(segments *g, span bytes, uint64_t fresh_number, bool *nee
 cb_code segment_flush(segments *g, cb_error *err)
 {
 	(void)pthread_mutex_lock(&g->mutex);
-	cb_code code = flush_current(g, err);
+	cb_code code = flush_all(g, err);
 	(void)pthread_mutex_unlock(&g->mutex);
 	return code;
 }

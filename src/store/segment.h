@@ -29,7 +29,8 @@ void segments_forget_fds(segments *g);
  */
 cb_code segment_append(segments *g, span bytes, uint64_t fresh_number, bool *need_number, uint64_t *out_segment,
                        uint64_t *out_offset, cb_error *err);
-/* Returns once everything appended so far survives a power cut. On failure the segment is abandoned: no more appends to it. */
+/* Returns once everything appended so far survives a power cut, in segments retired meanwhile too. On failure the segment is abandoned: no
+ * more appends to it. */
 cb_code segment_flush(segments *g, cb_error *err);
 /* Raised by every failed flush: bytes appended before one may not be there. */
 uint64_t segment_failures(segments *g);
@@ -47,7 +48,7 @@ cb_code segment_claim(segments *g, uint64_t segment, int *out_fd, cb_error *err)
 cb_code segment_remove(segments *g, uint64_t segment, cb_error *err);
 /* Gives the range's blocks back. Best effort. */
 void segment_punch(segments *g, uint64_t segment, uint64_t offset, uint64_t size);
-/* The current segment takes no more; the next append begins a new one. */
+/* The current segment takes no more; the next append begins a new one. What was appended to it is still flushed by segment_flush. */
 void segment_retire(segments *g);
 cb_code segment_copy(segments *g, uint64_t segment, const char *to_folder, cb_error *err);
 
