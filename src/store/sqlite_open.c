@@ -5,6 +5,7 @@
  * process hold on it. Its first bytes are therefore read through SQLite's own file object.
  */
 #include "base/buf.h"
+#include "base/io.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
 
@@ -229,12 +230,31 @@ static cb_code set_up(sqlite_engine *e, const engine_options *o, cb_error *err)
 	                err));
 	if (!o->file) return CB_OK;
 	(void)sqlite3_wal_hook(e->db, after_commit, &e->base);
-	return sql_exec(e, "PRAGMA mmap_size=1073741824", err);
+	/* Never mapped: a disk that fails, or a file cut short under us, must be an error and not a SIGBUS that ends the host program. */
+	return sql_exec(e, "PRAGMA mmap_size=0", err);
 }
 
 static uint32_t be32(const uint8_t *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/*
+ * Is the file what a process left that died while it made the very first page? SQLite lets a file grow before it writes into it, so that page
+ * may be zeros; the journal beside it then says that there was nothing before, and SQLite takes it all back.
+ */
+static bool is_unfinished_creation(const sqlite_engine *e, const uint8_t head[HEADER_BYTES])
+{
+	static const uint8_t magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}, nothing[HEADER_BYTES];
+	enum { PAGES_BEFORE = 16, JOURNAL_BYTES = 28 };
+	char file[LIMIT_PATH_BYTES + 16];
+	uint8_t journal[JOURNAL_BYTES];
+	size_t size = 0;
+	if (memcmp(head, nothing, sizeof nothing) != 0) return false;
+	(void)snprintf(file, sizeof file, "%s-journal", e->file);
+	AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || io_pread_all(fd, journal, sizeof journal, 0, &size, NULL) != CB_OK || size != sizeof journal) return false;
+	return memcmp(journal, magic, sizeof magic) == 0 && be32(journal + PAGES_BEFORE) == 0;
 }
 
 /* Looks at the file before SQLite does anything to it: a log beside somebody else's database must not be touched. */
@@ -250,6 +270,7 @@ static cb_code look_first(const sqlite_engine *e, cb_error *err)
 	uint32_t application = be32(head + 68);
 	if (rc == SQLITE_OK && memcmp(head, "SQLite format 3", 16) == 0 && (application == SQL_APPLICATION_ID || application == 0))
 		return CB_OK;
+	if (is_unfinished_creation(e, head)) return CB_OK;
 	return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
 }
 
