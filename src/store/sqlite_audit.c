@@ -117,12 +117,13 @@ cb_code sqlite_audit_walk(engine *e, bool refused, uint64_t below, uint64_t limi
 	if (sql_engine(e)->version < SQL_VERSION_AUDIT) return CB_OK;
 	if (below < high) high = below;
 	CB_TRY(sql_take(e, SQL_AUDIT_WALK, &u, err, "uuu", low_of(refused), high, sql_bound(limit)));
-	for (;;) {
+	for (uint64_t before = high;;) {
 		bool found = false;
 		store_audit row;
 		CB_TRY(sql_step(e, &u, &found, err));
 		if (!found) return CB_OK;
-		if (!audit_read(&u, &row)) return sql_damaged("audit", err);
+		if (!audit_read(&u, &row) || row.id >= before) return sql_damaged("audit", err); /* a damaged tree may go round */
+		before = row.id;
 		cb_code code = visit(context, &row, err);
 		if (code == CB_INTERRUPTED) return CB_OK;
 		if (code != CB_OK) return code;

@@ -84,12 +84,16 @@ cb_code sqlite_step_walk(engine *e, uint64_t box, uint64_t from, uint64_t to, bo
 	uint64_t low = sql_bound(down ? to : from), high = sql_bound(down ? from : to);
 	AUTO_SQL sql_use u = {0};
 	CB_TRY(sql_take(e, down ? SQL_STEP_DOWN : SQL_STEP_UP, &u, err, "uuui", box, low, high, (int64_t)with_changes));
-	for (;;) {
+	uint64_t last = 0;
+	for (bool first = true;; first = false) {
 		bool row = false;
 		CB_TRY(sql_step(e, &u, &row, err));
 		if (!row) return CB_OK;
 		store_step step;
 		CB_TRY(step_read(&u, with_changes, &step, err));
+		/* A damaged tree may give the same rows again and again. */
+		if (step.box != box || (!first && (down ? step.seq >= last : step.seq <= last))) return step_damaged(&step, err);
+		last = step.seq;
 		cb_code code = visit(context, &step, err);
 		if (code == CB_INTERRUPTED) return CB_OK;
 		if (code != CB_OK) return code;
@@ -200,14 +204,15 @@ cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t max_seq, store_touch
 {
 	AUTO_SQL sql_use u = {0};
 	CB_TRY(sql_take(e, SQL_TOUCH_WALK, &u, err, "uu", box, sql_bound(max_seq)));
-	for (;;) {
+	for (uint64_t before = UINT64_MAX;;) {
 		bool row = false, bad = false;
 		CB_TRY(sql_step(e, &u, &row, err));
 		if (!row) return CB_OK;
 		uint64_t first = sql_u64(&u, 0, &bad), last = sql_u64(&u, 1, &bad);
 		span subjects = sql_blob(&u, 2, &bad);
 		if (sql_u64(&u, 3, &bad) != touch_sum(box, first, last, subjects)) bad = true;
-		if (bad) return sql_damaged("touch", err);
+		if (bad || last >= before) return sql_damaged("touch", err); /* newest first; a damaged tree may go round */
+		before = last;
 		cb_code code = visit(context, first, last, subjects, err);
 		if (code == CB_INTERRUPTED) return CB_OK;
 		if (code != CB_OK) return code;
