@@ -1,7 +1,8 @@
-/* io.c: whole reads and writes, and mkdir -p. */
+/* io.c: whole reads and writes, mkdir -p, and flushing names. */
 #include "base/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,4 +95,13 @@ cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err)
 		*p = '/';
 	}
 	return mkdir_one(part, mode, err);
+}
+
+cb_code io_flush_folder(const char *path, cb_error *err)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) return errno == EACCES ? CB_OK : cb_err_errno(err, errno, "flushing '%s'", path);
+	int error = fsync(fd) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP ? 0 : errno;
+	(void)close(fd);
+	return error ? cb_err_errno(err, error, "flushing '%s'", path) : CB_OK;
 }

@@ -18,4 +18,8 @@ cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err);
  * else is in the way. */
 cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err);
 
+/* Makes the names in a folder survive a power cut: a file's own flush does not. CB_OK where a folder cannot be flushed (it may be searched
+ * but not read, or the filesystem has no such thing). */
+cb_code io_flush_folder(const char *path, cb_error *err);
+
 #endif

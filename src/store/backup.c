@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 
 /* ---- lists of segments ---- */
 
@@ -42,13 +43,6 @@ static segment_note note_at(const buf *list, size_t i)
 
 /* ---- backup ---- */
 
-static cb_code flush_folder(const char *path, cb_error *err)
-{
-	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd) != 0) return cb_err_errno(err, errno, "flushing '%s'", path);
-	return CB_OK;
-}
-
 static cb_code copy_database(store *s, const char *to, cb_error *err)
 {
 	char file[LIMIT_PATH_BYTES + 64];
@@ -67,7 +61,7 @@ static cb_code copy_segments(store *s, const char *to, cb_error *err)
 	CB_TRY(list_segments(s, &list, err));
 	for (size_t i = 0; i < list.size / sizeof(segment_note); i++)
 		CB_TRY(segment_copy(s->segments, note_at(&list, i).segment, folder, err));
-	return flush_folder(folder, err);
+	return io_flush_folder(folder, err);
 }
 
 static void remove_files(const char *folder)
@@ -104,7 +98,7 @@ static cb_code give_name(const char *part, const char *to, cb_error *err)
 		if (errno != EINVAL || rename(part, to) != 0) return cb_err_errno(err, errno, "making '%s'", to);
 	}
 	(void)snprintf(above, sizeof above, "%s/..", to);
-	return flush_folder(above, err);
+	return io_flush_folder(above, err);
 }
 
 /* Crash window: until it is whole the copy has another name, so that half of one is never taken for a store. */
@@ -112,7 +106,7 @@ static cb_code backup_as(store *s, const char *part, const char *to, cb_error *e
 {
 	CB_TRY(copy_database(s, part, err));
 	CB_TRY(copy_segments(s, part, err));
-	CB_TRY(flush_folder(part, err));
+	CB_TRY(io_flush_folder(part, err));
 	return give_name(part, to, err);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 
 enum {
 	DEFAULT_CACHE_BYTES = 64 << 20,
@@ -160,6 +161,29 @@ static cb_code meta_or_empty(store *s, const char *key, char *out, size_t size, 
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
+/*
+ * The names of a new store: its files in its folder, and the folder in those above, as far as this filesystem goes; somebody may have made
+ * all of them just now. Before the store gets its identity, so that whoever finds one knows that a power cut cannot take the names away:
+ * a process killed before leaves it to the next.
+ */
+static cb_code names_flush(const store *s, cb_error *err)
+{
+	char path[LIMIT_PATH_BYTES];
+	struct stat here, above;
+	path_in(s, "seg", path, sizeof path);
+	if (mkdir(path, 0700) != 0 && errno != EEXIST) return cb_err_errno(err, errno, "making '%s'", path);
+	if (stat(s->path, &here) != 0) return cb_err_errno(err, errno, "store '%s'", s->path);
+	CB_TRY(io_flush_folder(s->path, err));
+	(void)snprintf(path, sizeof path, "%s", s->path);
+	for (char *slash; (slash = strrchr(path, '/'));) {
+		slash[slash == path] = 0;
+		if (stat(path, &above) != 0 || above.st_dev != here.st_dev) return CB_OK;
+		CB_TRY(io_flush_folder(path, err));
+		if (slash == path) return CB_OK;
+	}
+	return CB_OK;
+}
+
 /* Inside a write transaction of the engine. */
 static cb_code identity_write(store *s, const char *boot, bool skip, char id[ID_TEXT_BYTES], cb_error *err)
 {
@@ -207,6 +231,7 @@ static cb_code identity_settle(store *s, char id[ID_TEXT_BYTES], cb_error *err)
 	boot_id(boot);
 	bool new_boot = strcmp(known, boot) != 0 || !boot[0];
 	if (s->read_only || (id[0] && !new_boot)) return CB_OK;
+	if (!id[0] && s->path) CB_TRY(names_flush(s, err));
 	CB_TRY(lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err));
 	cb_code code = e->ops->write_begin(e, err);
 	if (code == CB_OK) {

@@ -182,12 +182,13 @@ static cb_code current_set(segments *g, int fd, uint64_t number, uint64_t end, c
 	return CB_OK;
 }
 
-/* A folder entry must be flushed too, or the file may be missing after a power cut. */
+/* A folder entry must be flushed too, or the file may be missing after a power cut; and the folder's own, when it was made just now. */
 static cb_code flush_folder(const segments *g, cb_error *err)
 {
-	AUTO_FD int fd = open(g->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd) != 0) return cb_err_errno(err, errno, "flushing '%s'", g->folder);
-	return CB_OK;
+	char above[LIMIT_PATH_BYTES + NAME_BYTES];
+	(void)snprintf(above, sizeof above, "%s/..", g->folder);
+	CB_TRY(io_flush_folder(g->folder, err));
+	return io_flush_folder(above, err);
 }
 
 /* CB_EXISTS when another process has that number. */
