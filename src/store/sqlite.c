@@ -51,6 +51,11 @@ cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err)
 	if (code == CB_CORRUPT)
 		return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
 	if (code == CB_NOSPACE) return cb_err_set(err, code, "%s: no space left on the device", e->file);
+	int system = sqlite3_system_errno(e->db);
+	if (code == CB_IO && system)
+		return cb_err_errno(err, system, "%s: the disk fails or was taken away (%s)", e->file, sqlite3_errmsg(e->db));
+	if (code == CB_IO)
+		return cb_err_set(err, code, "%s: the disk fails or was taken away (%s)", e->file, sqlite3_errmsg(e->db));
 	return cb_err_set(err, code, "%s: %s", e->file, sqlite3_errmsg(e->db));
 }
 

@@ -76,8 +76,10 @@ static cb_code flush(engine *base, cb_error *err)
 	if (!log || !log->pMethods) return CB_OK; /* nothing was written yet, or by others only who flush their own */
 	rc = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
 	if (rc == SQLITE_OK) return CB_OK;
+	int error = errno;
 	base->flush_failed = true;
-	return cb_err_set(err, CB_IO, "flushing %s-wal failed", e->file);
+	/* CB_IO whatever the cause, a full disk too: what was acknowledged may not be there. */
+	return cb_err_set(err, CB_IO, "flushing %s-wal failed: %s", e->file, strerrordesc_np(error) ? strerrordesc_np(error) : "");
 }
 
 /* SQLite's own automatic checkpoint would swallow a failed flush, and the next one would then prove nothing. */
@@ -266,7 +268,7 @@ static cb_code look_first(const sqlite_engine *e, cb_error *err)
 	if (f->pMethods->xFileSize(f, &size) != SQLITE_OK || size == 0) return CB_OK;
 	uint8_t head[HEADER_BYTES] = {0};
 	int rc = f->pMethods->xRead(f, head, sizeof head, 0);
-	if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) return cb_err_set(err, CB_IO, "cannot read %s", e->file);
+	if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) return cb_err_errno(err, errno, "cannot read %s", e->file);
 	uint32_t application = be32(head + 68);
 	if (rc == SQLITE_OK && memcmp(head, "SQLite format 3", 16) == 0 && (application == SQL_APPLICATION_ID || application == 0))
 		return CB_OK;

@@ -20,28 +20,32 @@ cb_code sqlite_vacuum(engine *base, cb_error *err)
 }
 
 /* Failures of the copy, which has no engine of its own. */
-static cb_code copy_error(int rc, const char *to_file, cb_error *err)
+static cb_code copy_error(sqlite3 *to, int rc, const char *to_file, cb_error *err)
 {
+	int system = sqlite3_system_errno(to);
 	if ((rc & 0xff) == SQLITE_FULL) return cb_err_set(err, CB_NOSPACE, "%s: no space left on the device", to_file);
 	if ((rc & 0xff) == SQLITE_NOMEM) return cb_err_nomem(err);
+	if ((rc & 0xff) == SQLITE_CORRUPT)
+		return cb_err_set(err, CB_CORRUPT, "copying to %s: the store is damaged: see `cowbox fsck`", to_file);
+	if (system) return cb_err_errno(err, system, "copying to %s: %s", to_file, sqlite3_errstr(rc));
 	return cb_err_set(err, CB_IO, "copying to %s: %s", to_file, sqlite3_errstr(rc));
 }
 
 static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to_file, cb_error *err)
 {
 	sqlite3_backup *b = sqlite3_backup_init(to, "main", e->db, "main");
-	if (!b) return copy_error(sqlite3_errcode(to), to_file, err);
+	if (!b) return copy_error(to, sqlite3_errcode(to), to_file, err);
 	int rc = sqlite3_backup_step(b, -1);
 	int end = sqlite3_backup_finish(b);
 	if (rc == SQLITE_DONE && end == SQLITE_OK) return CB_OK;
-	return copy_error(end ? end : rc, to_file, err);
+	return copy_error(to, end ? end : rc, to_file, err);
 }
 
 cb_code sqlite_backup(engine *base, const char *to_file, cb_error *err)
 {
 	sqlite3 *to = NULL;
 	int rc = sqlite3_open_v2(to_file, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-	cb_code code = rc == SQLITE_OK ? copy_database(sql_engine(base), to, to_file, err) : copy_error(rc, to_file, err);
+	cb_code code = rc == SQLITE_OK ? copy_database(sql_engine(base), to, to_file, err) : copy_error(to, rc, to_file, err);
 	(void)sqlite3_close(to); /* the copy is made in one rollback-journal transaction: flushed when it ends */
 	if (code == CB_OK && chmod(to_file, 0600) != 0) return cb_err_errno(err, errno, "'%s'", to_file);
 	return code;

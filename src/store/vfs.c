@@ -139,7 +139,9 @@ static int shim_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at)
 		int rc = gather_flush(s);
 		if (rc != SQLITE_OK) return SQLITE_IOERR_READ;
 	}
-	return s->real->pMethods->xRead(s->real, to, n, at);
+	int rc = s->real->pMethods->xRead(s->real, to, n, at);
+	/* SQLite takes EIO for damage of its own files ("malformed"); a disk that fails is another matter, with another cure. */
+	return rc == SQLITE_IOERR_CORRUPTFS ? SQLITE_IOERR_READ : rc;
 }
 
 static int shim_truncate(sqlite3_file *f, sqlite3_int64 size)
@@ -159,7 +161,9 @@ static int shim_sync(sqlite3_file *f, int flags)
 	shim_file *s = shim(f);
 	int rc = gather_flush(s);
 	if (rc != SQLITE_OK) return rc;
-	if (fault_strike(s->plan, STORE_FAULT_FLUSH)) return SQLITE_IOERR_FSYNC;
+	int error = fault_strike(s->plan, STORE_FAULT_FLUSH);
+	if (error) errno = error; /* as a system call would leave it, for the message */
+	if (error) return SQLITE_IOERR_FSYNC;
 	rc = s->real->pMethods->xSync(s->real, flags);
 	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_flush(s->plan, s->path);
 	return rc;

@@ -7,6 +7,8 @@
  * has everything before it. No number is given out twice.
  *
  * Images are taken up again: some are opened under a record of their own and cut once more, in the first calls that open them among others.
+ * And a real ext4 is shut down under them: what then fails must say that the disk does, not that the store is damaged.
+ *
  * A boot's number is faked: in a private mount namespace where that can be had, else by changing the number the store remembers.
  * COWBOX_CRASH_ROUNDS sets the number of workloads; each gives several images.
  */
@@ -14,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sqlite3.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 
@@ -33,8 +36,13 @@ enum {
 	ACTIONS_LATER = 8,
 	DEPTH = 2, /* cuts in a row */
 	MAX_NOTES = 4096,
+	CI_SHUTDOWNS = 6,
 	LIMIT_SECONDS = 7200,
 };
+
+/* From the kernel's fs/ext4/ext4.h: not in its headers for programs. */
+#define EXT4_IOC_SHUTDOWN _IOR('X', 125, uint32_t)
+enum { EXT4_GOING_FLAGS_LOGFLUSH = 1, EXT4_GOING_FLAGS_NOLOGFLUSH = 2 };
 
 /* Something that was acknowledged, as it stands in the record. */
 typedef struct note {
@@ -52,6 +60,7 @@ typedef struct life {
 	uint64_t seed;
 	unsigned depth, actions;
 	bool fake_boot;
+	bool real_disk; /* that is shut down under them: their calls fail then */
 	uint64_t next_tag;
 	uint64_t max_state, max_ino; /* given out in earlier lives */
 	note *before;                /* survived earlier cuts: on disk */
@@ -140,6 +149,8 @@ typedef struct worker {
 
 static void die(const worker *w, const char *what, cb_code code, const cb_error *err)
 {
+	/* A disk that fails is told apart from damage. The whole process ends, as after a real one. */
+	if (w->l->real_disk && (code == CB_IO || code == CB_READONLY)) _exit(0);
 	test_note("process %u, thread %u: %s: %s: %s", w->process, w->thread, what, cb_code_name(code), err->message);
 	_exit(3);
 }
@@ -243,11 +254,12 @@ static void process_run(const life *l, unsigned process)
 	for (unsigned i = 0; i <= THREADS; i++) (void)pthread_join(all[i].id, NULL);
 	uint64_t began = power_count(l->log);
 	cb_store_close(me.s);
+	if (l->real_disk) _exit(0);  /* closing does not say whether it could */
 	tell_synced(&me, began, ""); /* closing flushes what is committed, whoever did it */
 	_exit(0);
 }
 
-static void work(const life *l)
+static void work(const life *l, void (*meanwhile)(void *context), void *context)
 {
 	pid_t pids[PROCESSES];
 	int status = 0;
@@ -256,6 +268,7 @@ static void work(const life *l)
 		CHECK(pids[i] >= 0);
 		if (pids[i] == 0) process_run(l, i);
 	}
+	if (meanwhile) meanwhile(context);
 	for (unsigned i = 0; i < PROCESSES; i++) {
 		CHECK(waitpid(pids[i], &status, 0) == pids[i]);
 		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "process %u ended with %d", i, status);
@@ -365,14 +378,20 @@ static void check_backups(const char *disk, const diary *d)
 	cb_store_close(s);
 }
 
-static void shell(const char *format, const char *a, const char *b)
+/* A command with two words put in. */
+static bool run(const char *format, const char *a, const char *b)
 {
 	char command[2000];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	(void)snprintf(command, sizeof(command), format, a, b);
 #pragma GCC diagnostic pop
-	CHECK(system(command) == 0);
+	return system(command) == 0;
+}
+
+static void remove_folder(const char *path)
+{
+	CHECK(run("rm -rf '%s'%s", path, ""));
 }
 
 /* Looks at a copy, so that the next life begins with the image as the cut left it. */
@@ -383,7 +402,7 @@ static void check_image(const life *l, const char *disk, const diary *d, life *n
 	cb_store *s = NULL;
 	diary after = {next->before, 0};
 	(void)snprintf(copy, sizeof(copy), "%s-look", disk);
-	shell("cp -a '%s' '%s'", disk, copy);
+	CHECK(run("cp -a '%s' '%s'", disk, copy));
 	(void)snprintf(folder, sizeof(folder), "%s/store", copy);
 	next->max_state = l->max_state;
 	next->max_ino = l->max_ino;
@@ -402,7 +421,7 @@ static void check_image(const life *l, const char *disk, const diary *d, life *n
 		cb_store_close(s);
 	}
 	check_backups(copy, d);
-	shell("rm -rf '%s'%s", copy, "");
+	remove_folder(copy);
 }
 
 /* ---- cuts ---- */
@@ -432,7 +451,7 @@ static unsigned cut(const life *l, const power_model *m, const diary *d, test_rn
 	check_image(l, disk, d, &next);
 	unsigned images = 1;
 	if (next.depth < DEPTH && test_rand_below(rng, 6) == 0) images += live_and_die(&next, rng, CUTS_LATER);
-	shell("rm -rf '%s'%s", disk, "");
+	remove_folder(disk);
 	free(survived);
 	return images;
 }
@@ -449,7 +468,7 @@ static unsigned live_and_die(life *l, test_rng *rng, unsigned cuts)
 	uint64_t first = power_count(l->log); /* what was there before is on disk */
 	power_log_shake(l->log, l->seed);
 	power_log_use(l->log);
-	work(l);
+	work(l, NULL, NULL);
 	power_log_use(NULL);
 	for (size_t i = 0; i < l->before_count; i++) d.notes[d.count++] = l->before[i];
 	uint64_t last = power_count(l->log);
@@ -483,7 +502,7 @@ TEST_LIMIT(power_cuts, LIMIT_SECONDS)
 		life l = {.disk = disk, .seed = test_rand(&rng), .actions = ACTIONS, .fake_boot = fake_boot, .next_tag = 1};
 		(void)snprintf(l.store, sizeof(l.store), "%s/store", disk);
 		images += live_and_die(&l, &rng, CUTS);
-		shell("rm -rf '%s'%s", disk, "");
+		remove_folder(disk);
 	}
 	test_note("%u workloads, %u images", workloads, images);
 }
@@ -612,10 +631,67 @@ TEST_LIMIT(large_contents_beside_vacuum, LIMIT_SECONDS)
 			power_image(m, &rng, image_disk);
 			boot_next(&(life){.fake_boot = fake_boot}, folder);
 			check_puts(folder, &l);
-			shell("rm -rf '%s'%s", image_disk, "");
+			remove_folder(image_disk);
 		}
 		power_model_destroy(m);
 		power_log_destroy(log);
-		shell("rm -rf '%s'%s", disk, "");
+		remove_folder(disk);
+	}
+}
+
+/* ---- a real filesystem, shut down ---- */
+
+typedef struct shutting {
+	int fd; /* of the filesystem */
+	test_rng rng;
+} shutting;
+
+static void shut_down(void *context)
+{
+	shutting *d = context;
+	/* Dropping the journal's memory, as a power cut does, or writing it out first. */
+	uint32_t how = test_rand_below(&d->rng, 3) ? EXT4_GOING_FLAGS_NOLOGFLUSH : EXT4_GOING_FLAGS_LOGFLUSH;
+	(void)usleep((useconds_t)test_rand_below(&d->rng, 400000));
+	CHECK(ioctl(d->fd, EXT4_IOC_SHUTDOWN, &how) == 0);
+}
+
+TEST_LIMIT(ext4_shut_down, LIMIT_SECONDS)
+{
+	const char *text = getenv("COWBOX_CRASH_ROUNDS");
+	unsigned rounds = text ? (unsigned)atoi(text) / 20 + 1 : CI_SHUTDOWNS;
+	char file[512], disk[512], store_folder[600];
+	test_rng rng = {test_seed() | 1};
+	(void)snprintf(file, sizeof(file), "%s/ext4", test_tmpdir());
+	(void)snprintf(disk, sizeof(disk), "%s/mnt", test_tmpdir());
+	(void)snprintf(store_folder, sizeof(store_folder), "%s/store", disk);
+	if (geteuid() != 0) test_skip("only root can mount and shut down a filesystem");
+	bool fake_boot = boots_can_be_faked(); /* and mounts of our own, which end with us */
+	CHECK(mkdir(disk, 0700) == 0);
+	for (unsigned i = 0; i < rounds; i++) {
+		diary d = {calloc(MAX_NOTES, sizeof(note)), 0};
+		note *survived = calloc(MAX_NOTES, sizeof(*survived));
+		CHECK(d.notes && survived);
+		if (!run("rm -f '%s' && truncate -s 300M '%s'", file, file) || !run("mkfs.ext4 -q -F '%s'%s", file, ""))
+			test_skip("no mkfs.ext4");
+		if (!run("mount -o loop '%s' '%s'", file, disk)) test_skip("no loop mounts here");
+		life l = {.disk = disk, .seed = test_rand(&rng), .actions = 400, .real_disk = true, .fake_boot = fake_boot};
+		(void)snprintf(l.store, sizeof(l.store), "%s", store_folder);
+		l.log = power_log_create(disk, NULL);
+		shutting down = {open(disk, O_RDONLY | O_DIRECTORY | O_CLOEXEC), {test_rand(&rng) | 1}};
+		CHECK(down.fd >= 0);
+		work(&l, shut_down, &down);
+		(void)close(down.fd);
+		CHECK(run("umount '%s'%s", disk, "") && run("mount -o loop '%s' '%s'", file, disk));
+		power_model *m = power_model_create(l.log);
+		power_model_advance(m, power_count(l.log), read_note, &d);
+		life next = {.before = survived, .fake_boot = fake_boot};
+		boot_next(&l, store_folder);
+		check_image(&l, disk, &d, &next);
+		test_note("%zu of %zu notes survived", next.before_count, d.count);
+		power_model_destroy(m);
+		power_log_destroy(l.log);
+		CHECK(run("umount '%s'%s", disk, ""));
+		free(d.notes);
+		free(survived);
 	}
 }
