@@ -46,8 +46,10 @@ typedef struct store_ops {
 	/* One snapshot for the reads between. */
 	cb_code (*read_begin)(engine *e, cb_error *err);
 	void (*read_end)(engine *e);
-	/* Returns once all earlier commits survive a power cut. */
-	cb_code (*flush)(engine *e, cb_error *err);
+	/* Returns once all earlier commits, of any process, survive a power cut. *out_position (may be NULL): see position. */
+	cb_code (*flush)(engine *e, uint64_t *out_position, cb_error *err);
+	/* How much is committed, by anybody: grows while its upper half stays the same. 0: not known. */
+	uint64_t (*position)(engine *e);
 	/* Called between transactions when base.log_pages is large: folds the log into the database. Failures show in flush_failed only. */
 	void (*tidy)(engine *e);
 	/* After a failed flush: makes the database sound and durable, or says why not. */
@@ -133,6 +135,8 @@ typedef struct engine_options {
 	const char *file; /* NULL: in memory */
 	bool read_only;
 	bool immutable; /* nobody can write it: no locks, no log */
+	/* A position that was flushed and must be there still, or have been folded into the database since: else CB_CORRUPT. 0: none. */
+	uint64_t promised;
 	store_fault_plan *faults;
 } engine_options;
 

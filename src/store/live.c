@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
 
 static const uint64_t live_magic = 0x31304c57434f4257u;
 
@@ -96,6 +97,23 @@ void live_settle(live *l)
 		if (v & 1) atomic_store(&m->slot[i], v + 1);
 	}
 	atomic_store(&m->writing, 0);
+}
+
+uint64_t live_promised(const live *l)
+{
+	if (!l->map) return 0;
+	uint64_t position = atomic_load(&l->map->promised);
+	return atomic_load(&l->map->promised_sum) == hash_u64(position) ? position : 0;
+}
+
+/* Two at once may leave a sum that is wrong: then nothing is known until the next. */
+void live_promise(live *l, uint64_t position)
+{
+	if (!l->map || !l->writable || position == 0) return;
+	uint64_t known = live_promised(l);
+	if (known >> 32 == position >> 32 && known >= position) return;
+	atomic_store(&l->map->promised, position);
+	atomic_store(&l->map->promised_sum, hash_u64(position));
 }
 
 void live_wait(live *l, _Atomic uint32_t *word, uint32_t seen, int64_t timeout_us)

@@ -2,7 +2,8 @@
  * live.h: a few counters in memory shared by all processes that have a store open (the file `live`).
  *
  * They say whether what a reader knows is still so, and let writers wait without polling. Nothing rests on them but freshness: whoever
- * garbles the file gets stale reads or slow writers, never a damaged store. The file is not part of a backup and is made anew when
+ * garbles the file gets stale reads or slow writers, never a damaged store. (One number tells how far the log was flushed, so that a log
+ * that was damaged at rest is recognised; without it, it is not.) The file is not part of a backup and is made anew when
  * missing. Cutting it short while it is mapped kills its users with SIGBUS; only the owner of the folder can do that.
  */
 #ifndef STORE_LIVE_H
@@ -24,6 +25,9 @@ typedef struct live_map {
 	_Atomic uint32_t writing; /* a writer has made slots odd and not yet even again */
 	_Atomic uint32_t tidied;  /* pages in the log when it was last folded into the database */
 	_Atomic uint64_t sweeps;  /* raised before freed ranges of segments are given back */
+	/* How far the log was flushed (engine.h: position), written after the flush, and its sum. The one thing here that is of use after a
+	 * boot: a log that ends before it is damaged. */
+	_Atomic uint64_t promised, promised_sum;
 	_Alignas(64) _Atomic uint32_t released;         /* futex: raised when the writer lock is given up */
 	_Alignas(64) _Atomic uint32_t queue;            /* futex: raised when the place at the head of the queue is given up */
 	_Alignas(64) _Atomic uint64_t slot[LIVE_SLOTS]; /* stamps: 0 the catalog's, others shared by boxes; odd: commit under way */
@@ -47,6 +51,10 @@ static inline size_t live_slot(uint64_t box)
 
 /* Under the writer lock: slots a killed writer left odd become even. */
 void live_settle(live *l);
+
+/* What was flushed; 0: nothing is known. */
+uint64_t live_promised(const live *l);
+void live_promise(live *l, uint64_t position);
 
 /* Waits until *word differs from `seen`, a signal, or the time has passed. */
 void live_wait(live *l, _Atomic uint32_t *word, uint32_t seen, int64_t timeout_us);

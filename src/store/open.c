@@ -239,7 +239,7 @@ static cb_code identity_settle(store *s, char id[ID_TEXT_BYTES], cb_error *err)
 		if (code == CB_OK) code = e->ops->write_commit(e, err);
 		else e->ops->write_abort(e);
 	}
-	if (code == CB_OK) code = e->ops->flush(e, err);
+	if (code == CB_OK) code = e->ops->flush(e, NULL, err);
 	lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	return code;
 }
@@ -266,16 +266,20 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 {
 	char file[LIMIT_PATH_BYTES];
 	CB_TRY(check_database(s, create && !s->read_only, err));
+	path_in(s, "live", file, sizeof file);
+	CB_TRY(live_open(&s->live, file, s->read_only, err));
 	path_in(s, database_name, file, sizeof file);
-	engine_options o = {.file = file, .read_only = s->read_only, .immutable = s->immutable, .faults = s->faults};
+	engine_options o = {.file = file,
+	                    .read_only = s->read_only,
+	                    .immutable = s->immutable,
+	                    .promised = live_promised(&s->live),
+	                    .faults = s->faults};
 	cb_code code = engine_sqlite_open(&o, &s->engine, err);
 	if (code != CB_OK && s->read_only && (code == CB_IO || code == CB_DENIED))
 		return cb_err_set(err, CB_READONLY,
 		                  "store '%s' has unfinished work and cannot be read without writing: open it once for writing",
 		                  s->path);
 	if (code != CB_OK) return code;
-	path_in(s, "live", file, sizeof file);
-	CB_TRY(live_open(&s->live, file, s->read_only, err));
 	CB_TRY(repair_if_needed(s, err));
 	char id[ID_TEXT_BYTES];
 	uint8_t bytes[SEGMENT_ID_BYTES];
@@ -409,11 +413,21 @@ cb_code store_open(const store_options *options, store **out, cb_error *err)
 	return CB_OK;
 }
 
+/* Is there anything committed, by whomever, that nobody has flushed? */
+static bool is_unflushed(store *s)
+{
+	if (s->unflushed) return true;
+	if (s->read_only || !s->engine || store_enter(s, NULL) != CB_OK) return false;
+	uint64_t now = s->engine->ops->position(s->engine), known = live_promised(&s->live);
+	store_leave(s);
+	return now && (now >> 32 != known >> 32 || now > known);
+}
+
 void store_close(store *s)
 {
 	if (!s) return;
 	bool ours = fork_is_current(s);
-	if (ours && s->unflushed && !atomic_load(&s->poisoned)) (void)store_sync(s, NULL);
+	if (ours && !atomic_load(&s->poisoned) && is_unflushed(s)) (void)store_sync(s, NULL);
 	fork_unregister(s);
 	if (!ours) { /* a copy of the parent's: its files are the parent's, its memory may be in any state */
 		bool usable = s->path && !s->fork_broken && s->forked_depth == 0;

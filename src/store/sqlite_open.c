@@ -65,10 +65,21 @@ static void read_end(engine *e)
 	if (run(e, SQL_COMMIT, NULL) != CB_OK) rollback(e);
 }
 
+static uint64_t position(engine *base)
+{
+	const sqlite_engine *e = sql_engine(base);
+	sqlite3_file *f = NULL;
+	if (e->memory || sqlite3_file_control(e->db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f || !f->pMethods)
+		return 0;
+	return vfs_log_position(f);
+}
+
 /* In synchronous=NORMAL a commit is in the log but not flushed; flushing the log makes all commits so far durable, as FULL would. */
-static cb_code flush(engine *base, cb_error *err)
+static cb_code flush(engine *base, uint64_t *out_position, cb_error *err)
 {
 	sqlite_engine *e = sql_engine(base);
+	uint64_t at = position(base); /* before the flush: what is committed meanwhile may not be in it */
+	if (out_position) *out_position = at;
 	if (e->memory) return CB_OK;
 	sqlite3_file *log = NULL;
 	int rc = sqlite3_file_control(e->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
@@ -159,6 +170,7 @@ static const store_ops sqlite_ops = {
 	.read_begin = read_begin,
 	.read_end = read_end,
 	.flush = flush,
+	.position = position,
 	.tidy = tidy,
 	.repair = repair,
 	.counters_get = sqlite_counters_get,
@@ -292,11 +304,35 @@ static cb_code migrate(const sqlite_engine *e, cb_error *err)
 	return code;
 }
 
-/* An unfinished creation looks like an empty database of nobody's; anything else without our mark is foreign. */
-static cb_code check_version(sqlite_engine *e, bool read_only, cb_error *err)
+/*
+ * The sums of the log end where a bit was flipped, and SQLite takes that for its end, as after a power cut: what comes after is gone without
+ * a word. But what was flushed cannot have been lost in a power cut. The log was not restarted since (its word is the same), so it must go
+ * as far as it went then. A restarted one was folded into the database before; a damaged header looks like a restart, and is none.
+ */
+static cb_code check_log(sqlite_engine *e, uint64_t promised, cb_error *err)
 {
+	sqlite3_file *log = NULL;
+	uint64_t now = position(&e->base);
+	if (promised == 0 || sqlite3_file_control(e->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK || !log ||
+	    !log->pMethods)
+		return CB_OK;
+	bool same = now >> 32 == promised >> 32;
+	if (same ? now >= promised : !vfs_log_header_damaged(log)) return CB_OK;
+	return cb_err_set(
+		err, CB_CORRUPT,
+		"%s-wal is damaged: steps that were flushed to it cannot be read: restore a backup (or remove the store's file "
+		"'live' to go on with an older state)",
+		e->file);
+}
+
+/* An unfinished creation looks like an empty database of nobody's; anything else without our mark is foreign. */
+static cb_code check_version(sqlite_engine *e, const engine_options *o, cb_error *err)
+{
+	bool read_only = o->read_only;
 	int64_t application = 0, version = 0, tables = 0;
 	CB_TRY(sql_number(e, "PRAGMA application_id", &application, err));
+	/* SQLite has looked through the log for that, and nothing was written yet. */
+	if (o->file && !o->immutable) CB_TRY(check_log(e, o->promised, err));
 	CB_TRY(sql_number(e, "PRAGMA user_version", &version, err));
 	if (application == 0) CB_TRY(sql_number(e, "SELECT count(*) FROM sqlite_schema", &tables, err));
 	if (application != SQL_APPLICATION_ID && (application != 0 || tables != 0))
@@ -384,7 +420,7 @@ cb_code engine_sqlite_open(const engine_options *o, engine **out, cb_error *err)
 	if (!e->file) return cb_err_nomem(err);
 	CB_TRY(open_database(e, o, err));
 	if (o->file && !o->read_only) CB_TRY(use_wal(e, err));
-	CB_TRY(check_version(e, o->read_only, err));
+	CB_TRY(check_version(e, o, err));
 	*out = &TAKE_PTR(e)->base;
 	return CB_OK;
 }

@@ -285,7 +285,9 @@ cb_code store_sync(store *s, cb_error *err)
 	if (s->read_only) return CB_OK;
 	STORE_ENTER(s, err);
 	if (atomic_load(&s->poisoned)) return check_poison(s, err);
-	cb_code code = s->engine->ops->flush(s->engine, err);
+	uint64_t position = 0;
+	cb_code code = s->engine->ops->flush(s->engine, &position, err);
+	if (code == CB_OK) live_promise(&s->live, position);
 	if (code == CB_OK && !s->txn.active) s->unflushed = false;
 	if (s->engine->flush_failed) store_poison(s);
 	return code;

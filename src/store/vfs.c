@@ -51,6 +51,7 @@ typedef struct shim_file {
 	uint8_t *gathered; /* GATHER_BYTES, made when first needed */
 	size_t gathered_size;
 	sqlite3_int64 gathered_at, frontier;
+	const volatile void *index; /* of a database: the first page of the wal-index, when mapped */
 } shim_file;
 
 static shim_file *shim(sqlite3_file *f)
@@ -236,6 +237,7 @@ static int shim_characteristics(sqlite3_file *f)
 static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void volatile **out)
 {
 	int rc = real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
+	if (page == 0) shim(f)->index = rc == SQLITE_OK ? *out : NULL;
 	/* SQLite makes room for the wal-index by one byte per 4 KiB; where a filesystem's blocks are smaller, a full disk would show as a
 	 * SIGBUS at the first store into the rest. Asked for all of it now, the kernel says so instead. */
 	if (rc == SQLITE_OK && *out && madvise((void *)(uintptr_t)*out, (size_t)size, MADV_POPULATE_WRITE) != 0 && errno == EFAULT)
@@ -250,6 +252,7 @@ static void shim_shm_barrier(sqlite3_file *f)
 
 static int shim_shm_unmap(sqlite3_file *f, int delete)
 {
+	shim(f)->index = NULL;
 	return real(f)->pMethods->xShmUnmap(real(f), delete);
 }
 
@@ -284,6 +287,48 @@ static const sqlite3_io_methods shim_methods = {
 	.xFetch = shim_fetch,
 	.xUnfetch = shim_unfetch,
 };
+
+/* ---- the log's extent ---- */
+
+uint64_t vfs_log_position(sqlite3_file *database)
+{
+	enum { INDEX_HEADER_BYTES = 48, FRAMES_AT = 16, SALT_AT = 32, TRIES = 100 };
+	const volatile uint8_t *index = shim(database)->index;
+	if (!index) return 0;
+	uint8_t copies[2 * INDEX_HEADER_BYTES];
+	/* A writer changes the second copy, then the first: equal ones are whole. */
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		for (size_t i = 0; i < sizeof copies; i++) copies[i] = index[i];
+		if (memcmp(copies, copies + INDEX_HEADER_BYTES, INDEX_HEADER_BYTES) != 0) continue;
+		uint32_t frames, salt;
+		memcpy(&frames, copies + FRAMES_AT, sizeof frames);
+		memcpy(&salt, copies + SALT_AT, sizeof salt);
+		return (uint64_t)salt << 32 | frames;
+	}
+	return 0;
+}
+
+static uint32_t log_word(const uint8_t *p, bool big_endian)
+{
+	return big_endian ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
+	                  : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+bool vfs_log_header_damaged(sqlite3_file *log)
+{
+	enum { SUMMED_BYTES = 24, MAGIC = 0x377f0682 };
+	uint8_t h[LOG_HEADER_BYTES];
+	sqlite3_int64 size = 0;
+	if (log->pMethods->xFileSize(log, &size) != SQLITE_OK || size <= LOG_HEADER_BYTES) return false;
+	if (log->pMethods->xRead(log, h, sizeof h, 0) != SQLITE_OK) return false;
+	uint32_t a = 0, b = 0, magic = log_word(h, true);
+	if ((magic & ~1u) != MAGIC) return true;
+	for (size_t i = 0; i < SUMMED_BYTES; i += 8) {
+		a += log_word(h + i, magic & 1) + b;
+		b += log_word(h + i + 4, magic & 1) + a;
+	}
+	return a != log_word(h + SUMMED_BYTES, true) || b != log_word(h + SUMMED_BYTES + 4, true);
+}
 
 /* ---- the VFS ---- */
 

@@ -16,4 +16,12 @@ const char *vfs_name(store_fault_plan *plan);
 /* Fills *v for a plan; v and name must stay where they are. */
 void vfs_build(sqlite3_vfs *v, const char *name, store_fault_plan *plan);
 
+/*
+ * How far the log goes, as all connections see it: a word that names the log since its last restart, and the number of frames committed.
+ * 0: none, or not known. From the wal-index, whose header is described in SQLite's file format (walformat.html).
+ */
+uint64_t vfs_log_position(sqlite3_file *database);
+/* Is there a log with frames in it whose own header is damaged? SQLite takes such a log for an empty one. */
+bool vfs_log_header_damaged(sqlite3_file *log);
+
 #endif
