@@ -16,6 +16,7 @@
 #include "store/engine.h"
 #include "store/live.h"
 #include "store/lock.h"
+#include "store/numbers.h"
 #include "store/segment.h"
 
 typedef struct pending_blob {
@@ -65,6 +66,8 @@ struct store {
 	segments *segments; /* NULL: in memory */
 	cache *cache;
 	uint64_t epoch_at_open;
+	uint64_t reserved
+		[STORE_EPOCH]; /* numbers below may be given out (numbers.h); others may have reserved more; with the writer lock */
 	_Atomic bool poisoned; /* a flush failed */
 	bool unflushed;        /* commits since the last flush */
 	bool gc_running;

@@ -18,7 +18,7 @@ enum {
 	DEFAULT_LOCK_TIMEOUT_MS = 60000,
 	ID_TEXT_BYTES = 2 * SEGMENT_ID_BYTES + 1,
 	BOOT_TEXT_BYTES = 64,
-	/* More numbers than could be handed out between two flushes of the log: one huge import, at most. */
+	/* Where it is not known how far numbers were given out (the file `numbers` is lost, or an older program used the store). */
 	BOOT_SKIP = 1 << 20,
 	BOOT_SKIP_BOXES = 1 << 12, /* their numbers have 31 bits */
 };
@@ -35,7 +35,7 @@ static void path_in(const store *s, const char *name, char *out, size_t size)
 static bool is_ours(const char *name)
 {
 	static const char *const names[] = {".",     "..",   "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "cowbox.db-journal",
-	                                    "locks", "live", "seg"};
+	                                    "locks", "live", "seg",       "numbers"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(name, names[i]) == 0) return true;
 	}
@@ -169,9 +169,13 @@ static cb_code meta_or_empty(store *s, const char *key, char *out, size_t size, 
 static cb_code names_flush(const store *s, cb_error *err)
 {
 	char path[LIMIT_PATH_BYTES];
+	uint64_t reserved[STORE_EPOCH];
 	struct stat here, above;
 	path_in(s, "seg", path, sizeof path);
 	if (mkdir(path, 0700) != 0 && errno != EEXIST) return cb_err_errno(err, errno, "making '%s'", path);
+	/* Made now, so that reserving numbers needs no room on a full disk. */
+	path_in(s, "numbers", path, sizeof path);
+	if (!numbers_read(path, reserved)) CB_TRY(numbers_write(path, reserved, err));
 	if (stat(s->path, &here) != 0) return cb_err_errno(err, errno, "store '%s'", s->path);
 	CB_TRY(io_flush_folder(s->path, err));
 	(void)snprintf(path, sizeof path, "%s", s->path);
@@ -197,9 +201,15 @@ static cb_code identity_write(store *s, const char *boot, bool skip, char id[ID_
 		CB_TRY(e->ops->meta_set(e, "created_ns", created, err));
 	}
 	if (skip) {
-		uint64_t counters[STORE_COUNTERS];
+		char file[LIMIT_PATH_BYTES];
+		uint64_t counters[STORE_COUNTERS], reserved[STORE_EPOCH];
+		path_in(s, "numbers", file, sizeof file);
+		bool known = numbers_read(file, reserved);
 		CB_TRY(e->ops->counters_get(e, counters, err));
-		for (int i = 0; i < STORE_EPOCH; i++) counters[i] += i == STORE_NEXT_BOX ? BOOT_SKIP_BOXES : BOOT_SKIP;
+		for (int i = 0; i < STORE_EPOCH; i++) {
+			if (!known) counters[i] += i == STORE_NEXT_BOX ? BOOT_SKIP_BOXES : BOOT_SKIP;
+			else if (counters[i] < reserved[i]) counters[i] = reserved[i];
+		}
 		CB_TRY(e->ops->counters_set(e, counters, err));
 	}
 	return e->ops->meta_set(e, "boot_id", boot, err);

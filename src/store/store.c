@@ -7,11 +7,15 @@
 #include "store/internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 
 enum {
 	INO_BLOCK = 1024,
+	/* Numbers made ready by one flush, and lost at a boot at most. */
+	RESERVE = 1 << 16,
+	RESERVE_BOXES = 1 << 6, /* their numbers have 31 bits */
 	TIDY_PAGES = 1000,      /* fold the log beside other writers */
 	TIDY_HARD_PAGES = 4000, /* fold it before the next writer, or a busy store's log would grow for ever */
 };
@@ -306,6 +310,33 @@ cb_code store_counters_need(store *s, cb_error *err)
 	return CB_OK;
 }
 
+static uint64_t reserve_size(int which)
+{
+	return which == STORE_NEXT_BOX ? RESERVE_BOXES : RESERVE;
+}
+
+/* Inside a write transaction that knows the counters: numbers of this one below `end` may be given out. */
+static cb_code reserve(store *s, store_counter which, uint64_t end, cb_error *err)
+{
+	if (!s->path || which >= STORE_EPOCH || end <= s->reserved[which]) return CB_OK;
+	char file[LIMIT_PATH_BYTES];
+	uint64_t reserved[STORE_EPOCH];
+	(void)snprintf(file, sizeof file, "%s/numbers", s->path);
+	bool known = numbers_read(file, reserved);
+	for (int i = 0; i < STORE_EPOCH; i++) {
+		if (reserved[i] < s->reserved[i]) reserved[i] = s->reserved[i];
+		/* The file was lost: others go on giving out what they reserved in it, which is less than this. */
+		if (!known && reserved[i] < s->txn.counters[i] + 2 * reserve_size(i))
+			reserved[i] = s->txn.counters[i] + 2 * reserve_size(i);
+	}
+	if (!known || end > reserved[which]) {
+		if (end > reserved[which]) reserved[which] = end + reserve_size(which);
+		CB_TRY(numbers_write(file, reserved, err));
+	}
+	memcpy(s->reserved, reserved, sizeof reserved);
+	return CB_OK;
+}
+
 cb_code store_take(store *s, store_counter which, uint64_t n, uint64_t *out_first, cb_error *err)
 {
 	CB_TRY(store_need_write(s, err));
@@ -313,6 +344,7 @@ cb_code store_take(store *s, store_counter which, uint64_t n, uint64_t *out_firs
 	uint64_t first = s->txn.counters[which];
 	uint64_t most = which == STORE_NEXT_BOX ? INT32_MAX : INT64_MAX / 2;
 	if (first > most || n > most - first) return cb_err_set(err, CB_LIMIT, "the store has no more numbers");
+	CB_TRY(store_wrote(s, reserve(s, which, first + n, err)));
 	s->txn.counters[which] = first + n;
 	s->txn.counters_changed = true;
 	*out_first = first;

@@ -1,0 +1,20 @@
+/*
+ * numbers.h: how far numbers may have been given out, in the file `numbers`.
+ *
+ * A power cut may take back commits whose numbers somebody has seen (a version, a state in a cache, the stamp of a folder). A number must
+ * never mean two things; so before one is given out a whole range is reserved here and flushed, and the first to open the store after a
+ * boot goes on behind what was reserved. 64 bytes in place, which a disk writes whole or not at all.
+ *
+ * Functions that write are called under the writer lock.
+ */
+#ifndef STORE_NUMBERS_H
+#define STORE_NUMBERS_H
+
+#include "store/store.h"
+
+/* One past what may have been given out, by counter. False: there is no such file, or it is damaged; then out is all zeros. */
+bool numbers_read(const char *file, uint64_t out[STORE_EPOCH]);
+/* Returns once they survive a power cut. Makes the file when it is missing; its name is flushed too. */
+cb_code numbers_write(const char *file, const uint64_t reserved[STORE_EPOCH], cb_error *err);
+
+#endif
