@@ -20,9 +20,11 @@ blob *cache_get(cache *c, bool is_node, uint64_t id);
 void cache_put(cache *c, bool is_node, blob *b);
 void cache_stats(cache *c, uint64_t *out_bytes, uint64_t *out_hits, uint64_t *out_misses);
 
-/* Where a large content is, once its sum was found right; valid while the number of sweeps is the same. */
+/* Where a large content is, once its sum was found right; valid while the number of sweeps is the same, and for a while: the bytes may be
+ * damaged on disk later. */
 typedef struct cache_place {
 	uint64_t segment, offset, size, sweeps;
+	int64_t verified_ns; /* when */
 } cache_place;
 
 bool cache_place_get(cache *c, uint64_t content, cache_place *out);
