@@ -254,8 +254,8 @@ static uint32_t be32(const uint8_t *p)
 }
 
 /*
- * Is the file what a process left that died while it made the very first page? SQLite lets a file grow before it writes into it, so that page
- * may be zeros; the journal beside it then says that there was nothing before, and SQLite takes it all back.
+ * Is the file what a process left that died while it made the very first page? SQLite lets a file grow before it writes into it, so that
+ * page may be zeros; the journal beside it then says that there was nothing before, and SQLite takes it all back.
  */
 static bool is_unfinished_creation(const sqlite_engine *e, const uint8_t head[HEADER_BYTES])
 {
@@ -305,8 +305,8 @@ static cb_code migrate(const sqlite_engine *e, cb_error *err)
 }
 
 /*
- * The sums of the log end where a bit was flipped, and SQLite takes that for its end, as after a power cut: what comes after is gone without
- * a word. But what was flushed cannot have been lost in a power cut. The log was not restarted since (its word is the same), so it must go
+ * The sums of the log end where a bit was flipped, and SQLite takes that for its end, as after a power cut: what comes after is gone
+ * without a word. But what was flushed cannot have been lost in a power cut. The log was not restarted since (its word is the same), so it must go
  * as far as it went then. A restarted one was folded into the database before; a damaged header looks like a restart, and is none.
  */
 static cb_code check_log(sqlite_engine *e, uint64_t promised, cb_error *err)

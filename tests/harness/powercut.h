@@ -7,12 +7,13 @@
  * makes images of the disk as a cut there could leave it:
  *
  * - A flush (fsync, fdatasync) keeps what was written to that file before the flush began, and of a folder its names. Nothing else is kept.
- * - Of each unit (a sector of 512 bytes, or a block of 4 KiB) that was written since, some prefix of the writes to it is there, none or all
- *   included, each unit for itself. Sizes likewise. So any block may be newer or older than any other.
+ * - Of each unit (a sector of 512 bytes, or a block of 4 KiB) that was written since, some prefix of the writes to it is there, none or
+ *   all included, each unit for itself. Sizes likewise. So any block may be newer or older than any other.
  * - Of each name changed since, some prefix of its changes is there. A file may be without its name for ever, however often it was flushed
  *   itself. A rename is there whole or not.
  *
- * Files that are mapped and worth nothing after a boot (`locks`, `live`, `*-shm`) are left out; of `live` some bytes it had at the last flush.
+ * Files that are mapped and worth nothing after a boot (`locks`, `live`, `*-shm`) are left out; of `live` there is what it began with at the
+ * last flush, or nothing.
  */
 #ifndef TESTS_POWERCUT_H
 #define TESTS_POWERCUT_H

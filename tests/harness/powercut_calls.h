@@ -2,8 +2,9 @@
  * powercut_calls.h: functions in place of libc's that make the system call and record it; see powercut.h. Included by one .c of a program:
  * what is defined in the program is what its libraries call, SQLite among them.
  *
- * The lock of the log is held around a call that changes something, so that the order in the log is the order on the disk, and before it is
- * asked what a file is: another may be making it. A flush is made without it: what is written while it is under way is not counted as flushed.
+ * The lock of the log is held around a call that changes something, so that the order in the log is the order on the disk, and before it
+ * is asked what a file is: another may be making it. A flush is made without it: what is written while it is under way is not counted as
+ * flushed.
  */
 #ifndef TESTS_POWERCUT_CALLS_H
 #define TESTS_POWERCUT_CALLS_H
