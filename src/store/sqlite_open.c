@@ -306,8 +306,8 @@ static cb_code migrate(const sqlite_engine *e, cb_error *err)
 
 /*
  * The sums of the log end where a bit was flipped, and SQLite takes that for its end, as after a power cut: what comes after is gone
- * without a word. But what was flushed cannot have been lost in a power cut. The log was not restarted since (its word is the same), so it must go
- * as far as it went then. A restarted one was folded into the database before; a damaged header looks like a restart, and is none.
+ * without a word. But what was flushed cannot have been lost in a power cut. The log was not restarted since (its word is the same), so it
+ * must go as far as it went then. A restarted one was folded into the database before; a damaged header looks like a restart, and is none.
  */
 static cb_code check_log(sqlite_engine *e, uint64_t promised, cb_error *err)
 {

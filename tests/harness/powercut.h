@@ -12,8 +12,8 @@
  * - Of each name changed since, some prefix of its changes is there. A file may be without its name for ever, however often it was flushed
  *   itself. A rename is there whole or not.
  *
- * Files that are mapped and worth nothing after a boot (`locks`, `live`, `*-shm`) are left out; of `live` there is what it began with at the
- * last flush, or nothing.
+ * Files that are mapped and worth nothing after a boot (`locks`, `live`, `*-shm`) are left out; of `live` there is what it began with at
+ * the last flush, or nothing.
  */
 #ifndef TESTS_POWERCUT_H
 #define TESTS_POWERCUT_H
