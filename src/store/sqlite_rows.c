@@ -132,9 +132,9 @@ static cb_code not_ascending(bool is_node, uint64_t id, cb_error *err)
 	                  is_node ? "node" : "content", (unsigned long long)id);
 }
 
-/* `after`, unless NULL: ids must ascend from there. */
-static cb_code rows_visit(engine *e, const sql_use *u, bool is_node, bool with_data, uint64_t *after, engine_row_visit visit,
-                          void *context, cb_error *err)
+/* Ids must ascend from `after`; or offsets in a segment, where no two contents begin at one place. */
+static cb_code rows_visit(engine *e, const sql_use *u, bool is_node, bool with_data, bool by_offset, uint64_t after,
+                          engine_row_visit visit, void *context, cb_error *err)
 {
 	for (;;) {
 		bool found = false;
@@ -142,8 +142,9 @@ static cb_code rows_visit(engine *e, const sql_use *u, bool is_node, bool with_d
 		if (!found) return CB_OK;
 		engine_row row;
 		CB_TRY(row_read(u, is_node, with_data, &row, err));
-		if (after && row.id <= *after) return not_ascending(is_node, row.id, err);
-		if (after) *after = row.id;
+		uint64_t place = by_offset ? row.offset : row.id;
+		if (place <= after) return not_ascending(is_node, row.id, err);
+		after = place;
 		cb_code code = visit(context, &row, err);
 		if (code == CB_INTERRUPTED) return CB_OK;
 		if (code != CB_OK) return code;
@@ -156,14 +157,14 @@ cb_code sqlite_row_walk(engine *e, bool is_node, uint64_t after, uint64_t limit,
 	static const sql_id ids[2][2] = {{SQL_CONTENT_WALK, SQL_CONTENT_WALK_DATA}, {SQL_NODE_WALK, SQL_NODE_WALK_DATA}};
 	AUTO_SQL sql_use u = {0};
 	CB_TRY(sql_take(e, ids[is_node][with_data], &u, err, "uu", after, sql_bound(limit)));
-	return rows_visit(e, &u, is_node, with_data, &after, visit, context, err);
+	return rows_visit(e, &u, is_node, with_data, false, after, visit, context, err);
 }
 
 cb_code sqlite_segment_rows(engine *e, uint64_t segment, engine_row_visit visit, void *context, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
 	CB_TRY(sql_take(e, SQL_SEGMENT_ROWS, &u, err, "u", segment));
-	return rows_visit(e, &u, false, false, NULL, visit, context, err);
+	return rows_visit(e, &u, false, false, true, 0, visit, context, err);
 }
 
 cb_code sqlite_segment_list(engine *e, engine_segment_visit visit, void *context, cb_error *err)
