@@ -87,10 +87,12 @@ static cb_code flush(engine *base, uint64_t *out_position, cb_error *err)
 	if (!log || !log->pMethods) return CB_OK; /* nothing was written yet, or by others only who flush their own */
 	rc = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
 	if (rc == SQLITE_OK) return CB_OK;
-	int error = errno;
+	int error = errno ? errno : EIO;
 	base->flush_failed = true;
+	(void)cb_err_errno(err, error, "flushing %s-wal failed", e->file);
 	/* CB_IO whatever the cause, a full disk too: what was acknowledged may not be there. */
-	return cb_err_set(err, CB_IO, "flushing %s-wal failed: %s", e->file, strerrordesc_np(error) ? strerrordesc_np(error) : "");
+	if (err) err->code = CB_IO;
+	return CB_IO;
 }
 
 /* SQLite's own automatic checkpoint would swallow a failed flush, and the next one would then prove nothing. */
