@@ -238,7 +238,7 @@ cb_code cb_kv_get(cb_box *b, const char *name, char **out, size_t *out_size, cb_
 cb_code cb_kv_delete(cb_box *b, const char *name, cb_error *err)
 {
 	op o;
-	CB_TRY(op_begin(&o, b, "kv", name, err));
+	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "kv", name, err));
 	tree_view v = txn_view(o.t);
 	key k;
 	tree_value value;

@@ -49,7 +49,7 @@ cb_code audit_did(cb_store *cs, const store_box *row, const audit_note *note, cb
 
 void audit_did_alone(cb_store *cs, const audit_note *note)
 {
-	if (store_is_read_only(cs->s) || store_write_begin(cs->s, NULL) != CB_OK) return;
+	if (store_is_read_only(cs->s) || store_write_begin_as(cs->s, STORE_FREES, NULL) != CB_OK) return;
 	if (audit_did(cs, NULL, note, NULL) == CB_OK) (void)store_write_commit(cs->s, false, NULL);
 	else store_write_abort(cs->s);
 }

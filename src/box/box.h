@@ -132,6 +132,7 @@ typedef struct txn {
 	char *kind, *params, *result;
 	int64_t started_ns;
 	bool record;
+	store_need need; /* of the write transaction that commits it */
 	uint64_t target, other_box, other_seq;
 	buf expected; /* what its calls relied on (expect.c) */
 	buf lost;     /* lost_path: what the last commit failed for */
@@ -373,13 +374,16 @@ typedef struct op {
 	const char *kind, *subject; /* lent by the caller of op_begin until op_end */
 } op;
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
+/* As op_begin, for calls that take away, take back or record: on a full disk they may use what is kept for them. */
+cb_code op_begin_as(op *o, cb_box *b, store_need need, const char *kind, const char *params, cb_error *err);
 /* As op_begin, for writes through an open file: joins or starts the handle's running step. */
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
 cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err);
 /* A changing call that may take long: body is run over the newest state without the writer lock, and once more when others were faster;
  * the fourth time the lock is held. So body may be called several times, each time with a fresh transaction. */
 typedef cb_code (*op_body)(op *o, void *context, cb_error *err);
-cb_code op_run(cb_box *b, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out, cb_error *err);
+cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out,
+               cb_error *err);
 
 /* ---- inodes ---- */
 

@@ -57,7 +57,7 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 {
 	(void)pthread_mutex_lock(&b->lock);
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
-	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
+	if (code == CB_OK) code = store_write_begin_as(b->cs->s, STORE_FREES, err);
 	if (code == CB_OK) code = end_write(b->cs, false, delete_in_write(b, name, err), err);
 	return box_leave(b, code);
 }

@@ -164,7 +164,7 @@ cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_
 	store *s = b->cs->s;
 	char made[CB_NAME_MAX + 1];
 	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
-	CB_TRY(store_write_begin(s, err));
+	CB_TRY(store_write_begin_as(s, STORE_SHRINKS, err)); /* a full disk must not be what loses the work */
 	uint64_t number = 0;
 	AUTO_STATE state *head = NULL;
 	cb_code code = name ? CB_OK : store_take(s, STORE_NEXT_STATE, 1, &number, err);
@@ -215,7 +215,7 @@ static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_comm
 	prepared *p = NULL;
 	*out_moved = false;
 	if (txn_is_large(last)) CB_TRY(txn_prepare(last, b->row.id, &p, err));
-	cb_code code = store_write_begin(b->cs->s, err);
+	cb_code code = store_write_begin_as(b->cs->s, last->need, err);
 	if (code != CB_OK) {
 		prepared_destroy(p);
 		return code;
@@ -258,6 +258,7 @@ static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, boo
 			if (how->no_merge) break;
 			CB_TRY(txn_contents_store(t, err));
 			CB_TRY(merge_txn(b, t, how, false, &merged, out, err));
+			if (merged) merged->need = t->need;
 		}
 		CB_TRY(publish(b, merged ? merged : t, how->sync, &moved, out, err));
 		if (!moved && merged && out) out->merged = true;
@@ -278,7 +279,7 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 		cb_code code = commit_ahead(b, t, how, &done, out, err);
 		if (code != CB_OK || done) return code;
 	}
-	if (!was_in_write) CB_TRY(store_write_begin(b->cs->s, err));
+	if (!was_in_write) CB_TRY(store_write_begin_as(b->cs->s, t->need, err));
 	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
 	if (code == CB_OK) code = commit_current(b, t, how, &head, out, err);
 	code = write_ended(b, code, head, how->sync, out, err);

@@ -97,7 +97,7 @@ void box_draft_drop(cb_box *b)
 	store *s = b->cs->s;
 	/* A forked child closes its copy of the handle; the draft is the parent's. */
 	if (!b->draft_owner || b->draft_pid != getpid()) return;
-	if (store_write_begin(s, NULL) == CB_OK) {
+	if (store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
 		cb_code code = store_box_get(s, b->row.id, &row, NULL);
 		if (code == CB_OK) code = draft_delete(b->cs, &row, NULL);
 		(void)end_write(b->cs, code, NULL);
@@ -117,7 +117,7 @@ cb_code box_draft_reap(cb_store *cs, const store_box *listed, cb_error *err)
 	uint64_t owner = 0;
 	store_box row;
 	if (!is_draft(listed, &owner) || store_owner_is_living(cs->s, owner)) return CB_OK;
-	CB_TRY(store_write_begin(cs->s, err));
+	CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 	/* Read again: it may have been published since it was listed. */
 	cb_code code = store_box_get(cs->s, listed->id, &row, err);
 	if (code == CB_NOTFOUND) code = CB_OK;

@@ -20,6 +20,9 @@ enum {
 	THIN_WEIGHT = 1024, /* key changes between kept roots of old steps: opening one replays at most so many */
 	PAGE = 256,
 	SETTLE_BATCH = 64, /* heads written under one hold of the writer lock */
+	REAP_BATCH = 2000, /* steps deleted under one hold of the writer lock */
+	ROOTS_BATCH = 500, /* roots dropped so */
+	SHORT_BATCH = 32,  /* of all these, where there is little room on the disk for the log */
 };
 
 typedef struct bitmap {
@@ -177,21 +180,27 @@ static cb_code thin_step(void *context, const store_step *step, cb_error *err)
 	return CB_OK;
 }
 
+/* How many of what `normal` are done under one hold of the writer lock: fewer where room is short, for the log is folded after each. */
+static size_t batch_of(cb_store *cs, size_t normal)
+{
+	return store_is_short(cs->s) ? SHORT_BATCH : normal;
+}
+
 static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
 {
 	/* A fork's own steps count from its origin's root: its step 0 has none, so the first own root is kept. */
 	thinning t = {.drop = BUF_INIT(SIZE_MAX), .head_root_seq = row->head.root_box == row->id ? row->head.root_seq : 0};
 	t.weight = row->origin_box ? THIN_WEIGHT : 0;
 	cb_code code = store_step_walk(cs->s, row->id, 0, row->head.seq, false, thin_step, &t, err);
-	if (code == CB_OK && t.drop.size) {
-		code = store_write_begin(cs->s, err);
-		if (code == CB_OK) {
-			const uint64_t *all = (const uint64_t *)(const void *)t.drop.bytes;
-			for (size_t i = 0; code == CB_OK && i < t.drop.size / sizeof(uint64_t); i++)
-				code = store_step_root_set(cs->s, row->id, all[i], false, 0, err);
-			if (code == CB_OK) code = store_write_commit(cs->s, false, err);
-			else store_write_abort(cs->s);
-		}
+	const uint64_t *all = (const uint64_t *)(const void *)t.drop.bytes;
+	size_t count = t.drop.size / sizeof(uint64_t), most = batch_of(cs, ROOTS_BATCH);
+	for (size_t done = 0; code == CB_OK && done < count; done += most) {
+		code = store_write_begin_as(cs->s, STORE_FREES, err);
+		if (code != CB_OK) break;
+		for (size_t i = 0; code == CB_OK && i < most && done + i < count; i++)
+			code = store_step_root_set(cs->s, row->id, all[done + i], false, 0, err);
+		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
+		else store_write_abort(cs->s);
 	}
 	buf_done(&t.drop);
 	return code;
@@ -208,16 +217,37 @@ static cb_code keep_needed_roots(cb_store *cs, uint64_t box, const uint64_t *nee
 	return CB_OK;
 }
 
-/* Deletes all steps but the sorted needed ones. */
-static cb_code delete_others(cb_store *cs, const store_box *row, const uint64_t *needed, size_t n, cb_error *err)
+typedef struct doomed_steps {
+	const uint64_t *needed; /* sorted */
+	size_t needed_count, most;
+	uint64_t *seqs; /* newest first */
+	size_t count;
+} doomed_steps;
+
+static cb_code doom_step(void *context, const store_step *step, cb_error *err)
 {
-	uint64_t from = 0, deleted;
-	for (size_t i = 0; i <= n; i++) {
-		uint64_t end = i < n ? needed[i] : row->head.seq + 1;
-		if (end > from) CB_TRY(store_step_delete(cs->s, row->id, from, end - 1, &deleted, err));
-		from = end + 1;
-	}
+	(void)err;
+	doomed_steps *d = context;
+	if (d->needed_count && bsearch(&step->seq, d->needed, d->needed_count, sizeof(uint64_t), u64_compare)) return CB_OK;
+	if (d->count == d->most) return CB_INTERRUPTED;
+	d->seqs[d->count++] = step->seq;
 	return CB_OK;
+}
+
+/* Deletes the newest `most` steps that are not needed. From the top, so that what is left below can still be opened: a transaction begun
+ * in time may yet be kept as a fork of it. */
+static cb_code delete_others(cb_store *cs, uint64_t box, doomed_steps *d, cb_error *err)
+{
+	uint64_t deleted;
+	d->seqs = mem_alloc(d->most * sizeof(uint64_t));
+	if (!d->seqs) return cb_err_nomem(err);
+	cb_code code = store_step_walk(cs->s, box, INT64_MAX, 0, false, doom_step, d, err);
+	for (size_t i = 0, n; code == CB_OK && i < d->count; i += n) {
+		for (n = 1; i + n < d->count && d->seqs[i + n] == d->seqs[i] - n; n++) continue;
+		code = store_step_delete(cs->s, box, d->seqs[i + n - 1], d->seqs[i], &deleted, err);
+	}
+	free(d->seqs);
+	return code;
 }
 
 static cb_code keep_fork_origin(void *context, const store_box *fork, cb_error *err)
@@ -230,7 +260,8 @@ static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_e
 	return buf_append(context, c, sizeof(*c), err);
 }
 
-static cb_code reap_box(cb_store *cs, const store_box *row, bool *gone, cb_error *err)
+/* A batch of a deleted box; *more: there is another. */
+static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *more, bool *gone, cb_error *err)
 {
 	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX), names = BUF_INIT(SIZE_MAX);
 	/* Read again under the writer lock: a box that was being built may be published, or gone, since the list was made. */
@@ -247,12 +278,40 @@ static cb_code reap_box(cb_store *cs, const store_box *row, bool *gone, cb_error
 	size_t n = needed.size / sizeof(uint64_t);
 	if (n) qsort(seqs, n, sizeof(uint64_t), u64_compare);
 	CB_TRY(keep_needed_roots(cs, row->id, seqs, n, err));
-	CB_TRY(delete_others(cs, row, seqs, n, err));
 	const store_checkpoint *all = (const store_checkpoint *)(const void *)names.bytes;
 	for (size_t i = 0; i < names.size / sizeof(store_checkpoint); i++)
 		CB_TRY(store_checkpoint_delete(cs->s, row->id, all[i].name, err));
-	*gone = n == 0;
-	return n == 0 ? store_box_remove(cs->s, row->id, err) : CB_OK;
+	doomed_steps d = {.needed = seqs, .needed_count = n, .most = most};
+	CB_TRY(delete_others(cs, row->id, &d, err));
+	*more = d.count == most;
+	if (*more || n) return CB_OK;
+	/* What tells of steps of several batches is left. */
+	uint64_t deleted;
+	CB_TRY(store_step_delete(cs->s, row->id, 0, INT64_MAX, &deleted, err));
+	*gone = true;
+	return store_box_remove(cs->s, row->id, err);
+}
+
+static cb_code reap_whole(cb_store *cs, const store_box *row, bool *gone, cb_error *err)
+{
+	size_t most = REAP_BATCH;
+	for (bool more = true; more;) {
+		cb_error why = {0};
+		most = most < batch_of(cs, REAP_BATCH) ? most : batch_of(cs, REAP_BATCH);
+		more = *gone = false;
+		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
+		cb_code code = reap_box(cs, row, most, &more, gone, &why);
+		if (code == CB_OK) code = store_write_commit(cs->s, false, &why);
+		else store_write_abort(cs->s);
+		if (code == CB_NOSPACE && most > 1) { /* more than the kept room carries: again, in smaller pieces */
+			most = most > SHORT_BATCH ? SHORT_BATCH : 1;
+			more = true;
+			continue;
+		}
+		if (code != CB_OK && err) *err = why;
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
 }
 
 /* A deleted box goes when no fork needs it; that may free the box it was forked from. */
@@ -266,11 +325,7 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 		for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
 			if (!all[i].deleted) continue;
 			bool gone = false;
-			CB_TRY(store_write_begin(cs->s, err));
-			cb_code code = reap_box(cs, &all[i], &gone, err);
-			if (code == CB_OK) code = store_write_commit(cs->s, false, err);
-			else store_write_abort(cs->s);
-			if (code != CB_OK) return code;
+			CB_TRY(reap_whole(cs, &all[i], &gone, err));
 			progress = progress || gone;
 			*freed += gone;
 		}
@@ -308,9 +363,9 @@ static cb_code settle_heads(cb_store *cs, cb_error *err)
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	size_t count = rows.size / sizeof(store_box);
 	for (size_t done = 0; done < count;) {
-		CB_TRY(store_write_begin(cs->s, err));
+		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 		cb_code code = CB_OK;
-		for (size_t n = 0; code == CB_OK && done < count && n < SETTLE_BATCH; n++)
+		for (size_t n = 0; code == CB_OK && done < count && n < batch_of(cs, SETTLE_BATCH); n++)
 			code = settle_head(cs, &all[done++], err);
 		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
 		else store_write_abort(cs->s);

@@ -52,7 +52,7 @@ void graft_close(graft *g)
 	pmap_done(&g->overlay);
 	pmap_done(&g->delta);
 	store *s = g->cs->s;
-	if (g->row.id && !g->published && store_write_begin(s, NULL) == CB_OK) {
+	if (g->row.id && !g->published && store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
 		if (graft_remove(g, NULL) == CB_OK) (void)store_write_commit(s, false, NULL);
 		else store_write_abort(s);
 	}

@@ -222,11 +222,13 @@ cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_er
 }
 
 /* A step of its own: the writer lock first, so the head cannot move under it. */
-static cb_code op_begin_own(op *o, const char *kind, const char *params, cb_error *err)
+static cb_code op_begin_own(op *o, store_need need, const char *kind, const char *params, cb_error *err)
 {
 	cb_box *b = o->b;
+	/* Or a running step that waits for room would keep everything else waiting. */
+	if (b->txn && need > b->txn->need) b->txn->need = need;
 	CB_TRY(box_flush(b, false, err));
-	CB_TRY(store_write_begin(b->cs->s, err));
+	CB_TRY(store_write_begin_as(b->cs->s, need, err));
 	cb_code code = box_refresh(b, err);
 	if (code == CB_OK) code = txn_create(b, kind, params, &o->t, err);
 	if (code != CB_OK) {
@@ -234,18 +236,21 @@ static cb_code op_begin_own(op *o, const char *kind, const char *params, cb_erro
 		return code;
 	}
 	o->t->in_write = true;
+	o->t->need = need;
 	o->own = true;
 	b->txn = o->t; /* so that box_view sees the changes of this call */
 	return CB_OK;
 }
 
 /* The same without the lock: whoever is faster makes it run again. */
-static cb_code op_begin_ahead(op *o, const char *kind, const char *params, cb_error *err)
+static cb_code op_begin_ahead(op *o, store_need need, const char *kind, const char *params, cb_error *err)
 {
 	cb_box *b = o->b;
+	if (b->txn && need > b->txn->need) b->txn->need = need;
 	CB_TRY(box_flush(b, false, err));
 	CB_TRY(box_refresh(b, err));
 	CB_TRY(txn_create_unlocked(b, kind, params, &o->t, err));
+	o->t->need = need;
 	o->own = true;
 	b->txn = o->t;
 	return CB_OK;
@@ -259,7 +264,7 @@ static void op_join(op *o)
 	o->saved_now = o->t->now;
 }
 
-static cb_code op_begin_how(op *o, cb_box *b, const char *kind, const char *params, bool ahead, cb_error *err)
+static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind, const char *params, bool ahead, cb_error *err)
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};
 	(void)pthread_mutex_lock(&b->lock);
@@ -268,7 +273,7 @@ static cb_code op_begin_how(op *o, cb_box *b, const char *kind, const char *para
 	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o);
-	else if (code == CB_OK) code = ahead ? op_begin_ahead(o, kind, params, err) : op_begin_own(o, kind, params, err);
+	else if (code == CB_OK) code = ahead ? op_begin_ahead(o, need, kind, params, err) : op_begin_own(o, need, kind, params, err);
 	if (code == CB_OK) b->changing++;
 	else (void)pthread_mutex_unlock(&b->lock);
 	return code;
@@ -276,7 +281,12 @@ static cb_code op_begin_how(op *o, cb_box *b, const char *kind, const char *para
 
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
 {
-	return op_begin_how(o, b, kind, params, false, err);
+	return op_begin_how(o, b, STORE_GROWS, kind, params, false, err);
+}
+
+cb_code op_begin_as(op *o, cb_box *b, store_need need, const char *kind, const char *params, cb_error *err)
+{
+	return op_begin_how(o, b, need, kind, params, false, err);
 }
 
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
@@ -329,13 +339,14 @@ cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)
 	return op_end_how(o, code, NULL, out, err);
 }
 
-cb_code op_run(cb_box *b, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out, cb_error *err)
+cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out,
+               cb_error *err)
 {
 	enum { TRIES = 3 };
 	for (int tries = 0;; tries++) {
 		op o;
 		bool ahead = tries < TRIES, moved = false;
-		CB_TRY(op_begin_how(&o, b, kind, params, ahead, err));
+		CB_TRY(op_begin_how(&o, b, need, kind, params, ahead, err));
 		CB_TRY(op_end_how(&o, body(&o, context, err), ahead ? &moved : NULL, out, err));
 		if (!moved) return CB_OK;
 	}
@@ -345,7 +356,7 @@ cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, c
 {
 	op o;
 	cb_commit_result result = {0};
-	CB_TRY(op_begin(&o, b, "record", "", err));
+	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "record", "", err));
 	cb_code code = box_refuse_txn(b, "a record", err);
 	if (code == CB_OK) code = txn_fields(o.t, info, err);
 	if (code == CB_OK) o.t->record = true;

@@ -120,7 +120,7 @@ cb_code box_lost_reap(cb_store *cs, cb_error *err)
 		code = store_box_get(cs->s, ids[i], &row, err);
 		if (code == CB_OK) code = box_lost(cs, &row, &lost, err);
 		if (code != CB_OK || !lost) continue;
-		code = store_write_begin(cs->s, err);
+		code = store_write_begin_as(cs->s, STORE_FREES, err);
 		if (code != CB_OK) break;
 		code = reap_one(cs, ids[i], err);
 		if (code == CB_OK) code = store_write_commit(cs->s, false, err);

@@ -188,7 +188,7 @@ static cb_code do_rmdir(op *o, const char *path, cb_error *err)
 cb_code cb_rmdir(cb_box *b, const char *path, cb_error *err)
 {
 	op o;
-	CB_TRY(op_begin(&o, b, "rmdir", path, err));
+	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "rmdir", path, err));
 	return op_end(&o, do_rmdir(&o, path, err), NULL, err);
 }
 
@@ -205,7 +205,7 @@ static cb_code do_unlink(op *o, const char *path, cb_error *err)
 cb_code cb_unlink(cb_box *b, const char *path, cb_error *err)
 {
 	op o;
-	CB_TRY(op_begin(&o, b, "unlink", path, err));
+	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "unlink", path, err));
 	return op_end(&o, do_unlink(&o, path, err), NULL, err);
 }
 

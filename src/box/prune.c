@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 2000 }; /* steps deleted under one hold of the writer lock */
+enum {
+	BATCH = 2000,     /* steps deleted under one hold of the writer lock */
+	BATCH_SHORT = 50, /* where there is little room on the disk for the log */
+};
 
 static cb_code keep_seq(buf *seqs, uint64_t seq, cb_error *err)
 {
@@ -111,14 +114,14 @@ static bool is_keeper(const buf *seqs, uint64_t seq)
 
 /* Under the writer lock: drops the uppermost batch of steps below *limit that nobody relies on, and lowers *limit to it. The keepers are
  * read anew each time: somebody may have forked from, or named, a step since. */
-static cb_code prune_batch(cb_store *cs, uint64_t box, uint64_t *limit, uint64_t *pruned, cb_error *err)
+static cb_code prune_batch(cb_store *cs, uint64_t box, unsigned most, uint64_t *limit, uint64_t *pruned, cb_error *err)
 {
 	AUTO_BUF buf keep = BUF_INIT(SIZE_MAX);
 	uint64_t high = *limit - 1, state_id, deleted = 0;
 	CB_TRY(history_keepers(cs, box, &keep, err));
 	while (high > 0 && is_keeper(&keep, high)) high--;
 	uint64_t low = high;
-	while (low > 1 && high - low + 1 < BATCH && !is_keeper(&keep, low - 1)) low--;
+	while (low > 1 && high - low + 1 < most && !is_keeper(&keep, low - 1)) low--;
 	*limit = low;
 	if (high == 0) return CB_OK;
 	cb_code code = step_exists(cs, box, high + 1, &state_id, err);
@@ -130,12 +133,12 @@ static cb_code prune_batch(cb_store *cs, uint64_t box, uint64_t *limit, uint64_t
 }
 
 /* With the first batch that takes something: whatever happens after, it is told who did it. */
-static cb_code prune_recorded(cb_box *b, uint64_t *limit, uint64_t *pruned, cb_error *err)
+static cb_code prune_recorded(cb_box *b, unsigned most, uint64_t *limit, uint64_t *pruned, cb_error *err)
 {
 	uint64_t before = *pruned;
 	char text[48];
 	(void)snprintf(text, sizeof(text), "steps before %llu", (unsigned long long)*limit);
-	CB_TRY(prune_batch(b->cs, b->row.id, limit, pruned, err));
+	CB_TRY(prune_batch(b->cs, b->row.id, most, limit, pruned, err));
 	if (before || !*pruned) return CB_OK;
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "prune", text}, err);
 }
@@ -143,15 +146,26 @@ static cb_code prune_recorded(cb_box *b, uint64_t *limit, uint64_t *pruned, cb_e
 static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t *pruned, cb_error *err)
 {
 	uint64_t limit = 0;
+	bool gentle = false;
 	CB_TRY(prune_limit(b, options, &limit, err));
 	while (limit > 1) {
 		/* What went in an earlier prune is not looked at again. */
 		first_step newest = {0};
 		CB_TRY(store_step_walk(b->cs->s, b->row.id, limit - 1, 1, false, take_first, &newest, err));
 		if (!newest.seq) return CB_OK;
-		limit = newest.seq + 1;
-		CB_TRY(store_write_begin(b->cs->s, err));
-		CB_TRY(write_ended(b->cs, prune_recorded(b, &limit, pruned, err), err));
+		uint64_t next = newest.seq + 1, gone = *pruned;
+		cb_error why = {0};
+		gentle = gentle || store_is_short(b->cs->s);
+		CB_TRY(store_write_begin_as(b->cs->s, STORE_FREES, err));
+		cb_code code = write_ended(b->cs, prune_recorded(b, gentle ? BATCH_SHORT : BATCH, &next, &gone, &why), &why);
+		if (code == CB_NOSPACE && !gentle) { /* more than the kept room carries: again, in small pieces */
+			gentle = true;
+			continue;
+		}
+		if (code != CB_OK && err) *err = why;
+		if (code != CB_OK) return code;
+		limit = next;
+		*pruned = gone;
 	}
 	return CB_OK;
 }
@@ -169,7 +183,7 @@ static cb_code prune_hidden_locked(cb_store *cs, uint64_t box, cb_error *err)
 
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err)
 {
-	CB_TRY(store_write_begin(cs->s, err));
+	CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 	return write_ended(cs, prune_hidden_locked(cs, row->id, err), err);
 }
 

@@ -292,7 +292,7 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	bringing back = {source, wanted, path, !path || strcmp(path, "/") == 0};
 	cb_commit_result result = {0};
 	if (back.whole) CB_TRY(box_refuse_txn(b, "restoring a whole state", err));
-	CB_TRY(op_run(b, "restore", path ? path : "", do_restore, &back, &result, err));
+	CB_TRY(op_run(b, STORE_SHRINKS, "restore", path ? path : "", do_restore, &back, &result, err));
 	if (out_seq) *out_seq = result.seq;
 	return CB_OK;
 }

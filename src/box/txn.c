@@ -223,7 +223,7 @@ cb_code txn_contents_store(txn *t, cb_error *err)
 	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
 	for (size_t next = 0; next < t->local_count;) {
-		CB_TRY(store_write_begin(s, err));
+		CB_TRY(store_write_begin_as(s, t->need, err));
 		cb_code code = locals_put_some(t, &next, err);
 		if (code == CB_OK) code = store_write_commit(s, false, err);
 		else store_write_abort(s);
@@ -463,7 +463,8 @@ static cb_code next_build(const txn *t, uint64_t box, const seal *s, uint64_t id
 	n->box = box;
 	n->seq = t->base->box == box ? t->base->seq + 1 : 1;
 	if (s->count) n->id = id;
-	next->keyframe = s->large || n->weight > KEYFRAME_WEIGHT;
+	/* Where room is short it waits: the next opening replays a little more. What state_with left out must go into the tree, though. */
+	next->keyframe = s->large || s->count > KEYFRAME_WEIGHT || (n->weight > KEYFRAME_WEIGHT && !store_is_short(t->cs->s));
 	return next->keyframe ? next_make_root(nodes, next, s, err) : CB_OK;
 }
 
@@ -596,6 +597,7 @@ cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error 
 /* Nodes written in short write transactions, one after the other. */
 typedef struct ahead {
 	cb_store *cs;
+	store_need need;
 	bool writing;
 	size_t bytes;
 } ahead;
@@ -609,7 +611,7 @@ static cb_code ahead_get(void *context, uint64_t id, blob **out, cb_error *err)
 static cb_code ahead_put(void *context, span bytes, uint64_t *out_id, cb_error *err)
 {
 	ahead *a = context;
-	if (!a->writing) CB_TRY(store_write_begin(a->cs->s, err));
+	if (!a->writing) CB_TRY(store_write_begin_as(a->cs->s, a->need, err));
 	a->writing = true;
 	CB_TRY(store_node_put(a->cs->s, bytes, out_id, err));
 	a->bytes += bytes.size;
@@ -646,9 +648,9 @@ bool txn_is_large(const txn *t)
 	return pmap_count(&t->delta) > AHEAD_KEYS;
 }
 
-static cb_code take_state_number(cb_store *cs, uint64_t *out, cb_error *err)
+static cb_code take_state_number(cb_store *cs, store_need need, uint64_t *out, cb_error *err)
 {
-	CB_TRY(store_write_begin(cs->s, err));
+	CB_TRY(store_write_begin_as(cs->s, need, err));
 	cb_code code = store_take(cs->s, STORE_NEXT_STATE, 1, out, err);
 	if (code == CB_OK) return store_write_commit(cs->s, false, err);
 	store_write_abort(cs->s);
@@ -662,11 +664,11 @@ cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err)
 	prepared *p = mem_alloc(sizeof(*p));
 	if (!p) return cb_err_nomem(err);
 	*p = (prepared){0};
-	ahead a = {.cs = t->cs};
+	ahead a = {.cs = t->cs, .need = t->need};
 	tree_nodes nodes = {ahead_get, ahead_put, &a};
 	cb_code code = t->owner ? CB_OK : store_owner_begin(t->cs->s, &t->owner, err);
 	if (code == CB_OK) code = txn_contents_store(t, err);
-	if (code == CB_OK) code = take_state_number(t->cs, &id, err);
+	if (code == CB_OK) code = take_state_number(t->cs, t->need, &id, err);
 	if (code == CB_OK) code = seal_run(&p->s, t, id, err);
 	if (code == CB_OK) code = ahead_end(&a, next_build(t, box, &p->s, id, &nodes, &p->next, err), err);
 	if (code == CB_OK) step_touches_sort(&p->s.touches);

@@ -188,7 +188,7 @@ static cb_code undo_call(cb_box *b, const char *kind, bool redo, uint64_t seq, u
 {
 	op o;
 	cb_commit_result result = {0};
-	CB_TRY(op_begin(&o, b, kind, "", err));
+	CB_TRY(op_begin_as(&o, b, redo ? STORE_GROWS : STORE_SHRINKS, kind, "", err));
 	cb_code code = op_end(&o, undo_chosen(&o, redo, seq, err), &result, err);
 	if (code == CB_OK && out_seq) *out_seq = result.seq;
 	return code;

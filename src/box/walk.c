@@ -264,7 +264,7 @@ static cb_code do_remove(op *o, void *context, cb_error *err)
 
 cb_code cb_remove(cb_box *b, const char *path, cb_error *err)
 {
-	return op_run(b, "remove", path, do_remove, &path, NULL, err);
+	return op_run(b, STORE_SHRINKS, "remove", path, do_remove, &path, NULL, err);
 }
 
 /* ---- copying ---- */
@@ -475,5 +475,5 @@ static cb_code do_copy(op *o, void *context, cb_error *err)
 cb_code cb_copy(cb_box *b, const char *from, const char *to, unsigned flags, cb_error *err)
 {
 	copy_call c = {from, to, flags};
-	return op_run(b, "copy", to, do_copy, &c, NULL, err);
+	return op_run(b, STORE_GROWS, "copy", to, do_copy, &c, NULL, err);
 }

@@ -128,6 +128,9 @@ typedef struct store_ops {
 struct engine {
 	const store_ops *ops;
 	uint64_t log_pages; /* not yet folded into the database, as of the last commit */
+	store_need need;    /* of the write transaction that begins next */
+	bool is_short;      /* of room on the disk, as of the last commit: write as little as can be */
+	bool must_fold;     /* its log is: tidy before the next transaction */
 	bool flush_failed;  /* what was acknowledged may not be durable: the store stops writing */
 };
 

@@ -33,6 +33,7 @@ typedef enum store_fault_op {
 	STORE_FAULT_FLUSH,
 	STORE_FAULT_TRUNCATE,
 	STORE_FAULT_OPEN,
+	STORE_FAULT_ALLOCATE, /* of room ahead of need */
 	STORE_FAULT_OPS,
 } store_fault_op;
 

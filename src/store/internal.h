@@ -125,6 +125,7 @@ void store_detach(store *s);
 /* Own small transaction around f when none is open. */
 typedef cb_code (*store_body)(store *s, void *context, cb_error *err);
 cb_code store_in_transaction(store *s, bool sync, store_body body, void *context, cb_error *err);
+cb_code store_in_transaction_as(store *s, store_need need, bool sync, store_body body, void *context, cb_error *err);
 
 void store_txn_clear(store *s, bool committed);
 

@@ -243,6 +243,7 @@ static cb_code identity_settle(store *s, char id[ID_TEXT_BYTES], cb_error *err)
 	if (s->read_only || (id[0] && !new_boot)) return CB_OK;
 	if (!id[0] && s->path) CB_TRY(names_flush(s, err));
 	CB_TRY(lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err));
+	e->need = STORE_FREES; /* opening must not fail for lack of room: it is how room is made */
 	cb_code code = e->ops->write_begin(e, err);
 	if (code == CB_OK) {
 		code = identity_write(s, boot, id[0] && new_boot, id, err);
@@ -367,14 +368,22 @@ static void store_free_(store *const *s)
 	store_free(*s);
 }
 
+/* One that was folded keeps its length, and zeros in place of a header (vfs.c). */
+static bool log_is_empty(const char *path)
+{
+	char file[PATH_MAX + 32];
+	static const uint8_t nothing[4];
+	uint8_t magic[4] = {0};
+	(void)snprintf(file, sizeof file, "%s/%s-wal", path, database_name);
+	AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0) return errno == ENOENT;
+	return read(fd, magic, sizeof magic) >= 0 && memcmp(magic, nothing, sizeof magic) == 0;
+}
+
 /* A filesystem that cannot be written has no log to share: SQLite may read the file as it is. */
 static bool is_immutable(const char *path)
 {
-	char wal[PATH_MAX + 32];
-	struct stat st;
-	(void)snprintf(wal, sizeof wal, "%s/%s-wal", path, database_name);
-	bool frozen = access(path, W_OK) != 0 && errno == EROFS;
-	return frozen && (stat(wal, &st) != 0 || st.st_size == 0);
+	return access(path, W_OK) != 0 && errno == EROFS && log_is_empty(path);
 }
 
 static cb_code set_path(store *s, const store_options *o, cb_error *err)

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "store/engine.h"
+#include "store/room.h"
 
 enum {
 	SQL_APPLICATION_ID = 0x434f5742, /* "COWB" */
@@ -121,6 +122,7 @@ typedef struct sqlite_engine {
 	bool memory;
 	int64_t version; /* of the schema; smaller than ours in a store that may only be read */
 	char *file;
+	room *room; /* NULL: in memory, or read-only */
 	sqlite3_stmt *kept[SQL_COUNT];
 } sqlite_engine;
 

@@ -37,7 +37,10 @@ static void rollback(engine *e)
 
 static cb_code write_begin(engine *e, cb_error *err)
 {
+	static const room_need needs[] = {[STORE_GROWS] = ROOM_GROWS, [STORE_SHRINKS] = ROOM_SHRINKS, [STORE_FREES] = ROOM_FREES};
+	room *r = sql_engine(e)->room;
 	rollback(e); /* one that could not be ended for lack of memory */
+	if (r) r->need = needs[e->need];
 	return run(e, SQL_BEGIN_WRITE, err);
 }
 
@@ -47,6 +50,12 @@ static cb_code write_commit(engine *e, cb_error *err)
 	if (sqlite3_get_autocommit(sql_engine(e)->db))
 		return cb_err_set(err, CB_IO, "the transaction was rolled back by an earlier error");
 	cb_code code = run(e, SQL_COMMIT, err);
+	room *r = sql_engine(e)->room;
+	if (r) {
+		e->is_short = r->is_short;
+		e->must_fold = r->must_fold;
+		r->need = ROOM_GROWS; /* what has no transaction of ours is ordinary */
+	}
 	if (code == CB_OK) return CB_OK;
 	if (sql_is_flush_failure(sqlite3_extended_errcode(sql_engine(e)->db)))
 		e->flush_failed = true; /* of a restarted log's header */
@@ -366,6 +375,17 @@ static cb_code use_wal(const sqlite_engine *e, cb_error *err)
 	return code;
 }
 
+/* The log stays when the last process closes the database, and with it the room it has (room.h). It is asked to be cut whenever it begins
+ * anew, and at the last close: what that means is the VFS's affair. */
+static cb_code keep_log(sqlite_engine *e, cb_error *err)
+{
+	int on = 1;
+	e->room = vfs_room(e->db);
+	int rc = sqlite3_file_control(e->db, "main", SQLITE_FCNTL_PERSIST_WAL, &on);
+	if (rc != SQLITE_OK) return sql_error(e, rc, err);
+	return sql_exec(e, "PRAGMA journal_size_limit=0", err);
+}
+
 /* 0600 whatever the umask; SQLite gives the log the same mode. */
 static cb_code create_file(const char *file, cb_error *err)
 {
@@ -422,6 +442,7 @@ cb_code engine_sqlite_open(const engine_options *o, engine **out, cb_error *err)
 	if (!e->file) return cb_err_nomem(err);
 	CB_TRY(open_database(e, o, err));
 	if (o->file && !o->read_only) CB_TRY(use_wal(e, err));
+	if (o->file && !o->read_only) CB_TRY(keep_log(e, err));
 	CB_TRY(check_version(e, o, err));
 	*out = &TAKE_PTR(e)->base;
 	return CB_OK;

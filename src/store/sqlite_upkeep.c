@@ -4,19 +4,53 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 enum { CHECK_LINES = 100 }; /* complaints of one kind; a file damaged all over needs no more */
 
-cb_code sqlite_vacuum(engine *base, cb_error *err)
+/* Folds the log and lets it begin anew. Best effort: with readers about, it does so later. */
+static cb_code fold(engine *base, cb_error *err)
 {
 	sqlite_engine *e = sql_engine(base);
-	CB_TRY(sql_exec(e, "VACUUM", err));
-	if (e->memory) return CB_OK;
-	/* Best effort: with readers about, the log is cut short later. */
 	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	if (!sql_is_flush_failure(rc)) return CB_OK;
 	base->flush_failed = true;
 	return sql_error(e, rc, err);
+}
+
+/* SQLite writes the whole database anew, into the log. */
+static cb_code vacuum_room(const sqlite_engine *e, cb_error *err)
+{
+	char log[LIMIT_PATH_BYTES + 8];
+	struct stat st;
+	struct statvfs disk;
+	int64_t pages = 0, unused = 0, page_bytes = 0;
+	CB_TRY(sql_number(e, "PRAGMA page_count", &pages, err));
+	CB_TRY(sql_number(e, "PRAGMA freelist_count", &unused, err));
+	CB_TRY(sql_number(e, "PRAGMA page_size", &page_bytes, err));
+	(void)snprintf(log, sizeof log, "%s-wal", e->file);
+	if (statvfs(e->file, &disk) != 0) return CB_OK;
+	uint64_t needed = (uint64_t)(pages - unused) * (uint64_t)(page_bytes + 24);
+	uint64_t there = (uint64_t)disk.f_bavail * disk.f_frsize + (stat(log, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0);
+	if (needed <= there) return CB_OK;
+	return cb_err_set(err, CB_NOSPACE,
+	                  "a vacuum needs %" PRIu64 " KiB on the disk of %s while it runs, %" PRIu64
+	                  " are free: make room, or go without (new files use what gc freed)",
+	                  needed >> 10, e->file, there >> 10);
+}
+
+cb_code sqlite_vacuum(engine *base, cb_error *err)
+{
+	sqlite_engine *e = sql_engine(base);
+	if (e->memory) return sql_exec(e, "VACUUM", err);
+	CB_TRY(vacuum_room(e, err));
+	CB_TRY(fold(base, err));
+	if (e->room) e->room->need = ROOM_FREES;
+	cb_code code = sql_exec(e, "VACUUM", err);
+	if (e->room) e->room->need = ROOM_GROWS;
+	/* Also after a failure, which leaves the log as long as it had become. */
+	cb_code folded = fold(base, code == CB_OK ? err : NULL);
+	return code == CB_OK ? folded : code;
 }
 
 /* Failures of the copy, which has no engine of its own. */

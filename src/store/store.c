@@ -98,10 +98,11 @@ static cb_code check_poison(const store *s, cb_error *err)
 
 /* ---- transactions ---- */
 
-static cb_code begin_locked(store *s, cb_error *err)
+static cb_code begin_locked(store *s, store_need need, cb_error *err)
 {
 	CB_TRY(check_poison(s, err));
 	CB_TRY(store_enter(s, err));
+	s->engine->need = need;
 	cb_code code = s->engine->ops->write_begin(s->engine, err);
 	if (code != CB_OK) {
 		store_leave(s);
@@ -115,6 +116,16 @@ static cb_code begin_locked(store *s, cb_error *err)
 
 cb_code store_write_begin(store *s, cb_error *err)
 {
+	return store_write_begin_as(s, STORE_GROWS, err);
+}
+
+bool store_is_short(const store *s)
+{
+	return s->engine && s->engine->is_short;
+}
+
+cb_code store_write_begin_as(store *s, store_need need, cb_error *err)
+{
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
 	if (s->read_only) return cb_err_set(err, CB_READONLY, "the store was opened read-only");
 	if (is_holder(s)) return cb_err_set(err, CB_INVALID, "a transaction is open already");
@@ -122,7 +133,7 @@ cb_code store_write_begin(store *s, cb_error *err)
 	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
 	cb_code code = lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err);
 	if (code == CB_OK) {
-		code = begin_locked(s, err);
+		code = begin_locked(s, need, err);
 		if (code != CB_OK) lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	}
 	if (code != CB_OK) lock_turn_release(&s->turn);
@@ -170,7 +181,10 @@ static void finish(store *s, bool committed)
 {
 	store_txn_clear(s, committed);
 	engine *e = s->engine;
-	bool tidy = committed && should_tidy(s), hard = e->log_pages >= TIDY_HARD_PAGES;
+	/* Short of room: folded before the next writer comes, so that he starts at the log's beginning, in blocks that it has. */
+	bool fold = e->must_fold;
+	bool tidy = (committed && should_tidy(s)) || fold, hard = e->log_pages >= TIDY_HARD_PAGES || fold;
+	e->must_fold = false;
 	if (committed) note_restart(s);
 	if (tidy && hard) e->ops->tidy(e);
 	lock_writer_release(s->lock_fd, &s->live, &s->pace);
@@ -248,7 +262,12 @@ void store_write_abort(store *s)
 
 cb_code store_in_transaction(store *s, bool sync, store_body body, void *context, cb_error *err)
 {
-	CB_TRY(store_write_begin(s, err));
+	return store_in_transaction_as(s, STORE_GROWS, sync, body, context, err);
+}
+
+cb_code store_in_transaction_as(store *s, store_need need, bool sync, store_body body, void *context, cb_error *err)
+{
+	CB_TRY(store_write_begin_as(s, need, err));
 	cb_code code = body(s, context, err);
 	if (code == CB_OK) return store_write_commit(s, sync, err);
 	store_write_abort(s);

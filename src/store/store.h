@@ -76,8 +76,22 @@ cb_code store_epoch(store *s, uint64_t *out, cb_error *err);
 
 /* ---- transactions ---- */
 
-/* Waits its turn on the fair lock, then begins. Not nested. */
+/*
+ * What a write transaction does to the room on the disk. Some is kept back from ordinary ones, so that on a full disk the others go on:
+ * whoever removes and undoes adds a little, whoever deletes, prunes and collects is the only way out. They should be small there (some
+ * hundred KiB): more than is kept gives CB_NOSPACE all the same. See room.h.
+ */
+typedef enum store_need {
+	STORE_GROWS,   /* anything */
+	STORE_SHRINKS, /* takes away, takes back or records: may use half of what is kept */
+	STORE_FREES,   /* gives room back, or leads to it: may use all */
+} store_need;
+
+/* Waits its turn on the fair lock, then begins. Not nested. The plain one is STORE_GROWS. */
 cb_code store_write_begin(store *s, cb_error *err);
+cb_code store_write_begin_as(store *s, store_need need, cb_error *err);
+/* The last commit of this handle left less room than is to be kept: write as little as can be, in small batches. A hint. */
+bool store_is_short(const store *s);
 /* sync: flush before returning whatever the durability. On failure nothing was committed and the transaction is over, except that
  * after CB_IO from a failed flush the outcome is unknown and every later write returns CB_IO until the store is reopened. */
 cb_code store_write_commit(store *s, bool sync, cb_error *err);

@@ -14,6 +14,11 @@
  * SQLite flushes the folder beside the first flush of every log it opens with leave to create it, so a process that writes once pays for
  * two. A log that holds frames needs no such leave and no such flush: whoever made it flushed its header, and with it the folder, before
  * the first frame was written (walFrames does in every mode but synchronous=OFF).
+ *
+ * A commit becomes valid with the page behind the header of its commit frame. Before that page is written the room it leaves is looked at
+ * (room.h), and the commit fails when that is too little. So that the room stays ours the log is never deleted nor emptied by cutting it:
+ * zeros in place of its header say that it holds nothing, also to SQLite. And the database is not cut to the length it has already, which
+ * would give the blocks behind its end away.
  */
 #include "store/vfs.h"
 
@@ -25,10 +30,16 @@
 
 #include "base/buf.h"
 #include "store/fault_state.h"
+#include "store/held.h"
+#include "store/room.h"
 
 enum {
 	FRAME_HEADER_BYTES = 24,
 	LOG_HEADER_BYTES = 32,
+	FREE_PAGES_AT = 36, /* in page 1: how many free pages the database has */
+	INDEX_BYTES = 32 << 10,
+	INDEX_FRAMES_FIRST = 4062, /* that the first block of the index covers; each further one 4096 */
+	INDEX_FRAMES = 4096,
 	GATHER_BYTES =
 		124 << 10, /* SQLite's own VFS cuts longer writes at 128 KiB, and reports one of exactly that as a full disk */
 };
@@ -52,6 +63,15 @@ typedef struct shim_file {
 	size_t gathered_size;
 	sqlite3_int64 gathered_at, frontier;
 	const volatile void *index; /* of a database: the first page of the wal-index, when mapped */
+	/* Of a log: what the running transaction has written. */
+	bool in_write;
+	uint32_t frame_page,
+		frame_commit; /* of the header that came last: its page; the database's pages when it commits, else 0 */
+	room_commit commit;   /* what is known of it so far */
+	/* Of a database. */
+	held *held;
+	room room;
+	int index_blocks; /* of the index that are mapped */
 } shim_file;
 
 static shim_file *shim(sqlite3_file *f)
@@ -114,8 +134,70 @@ static bool can_gather(shim_file *s)
 	return s->gathered != NULL;
 }
 
+static uint32_t be32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void volatile **out);
+
+/* The index must reach as far as the room behind the log does. */
+static int index_reach(shim_file *database, uint64_t log_bytes, uint32_t page_bytes)
+{
+	uint64_t frames = log_bytes / (FRAME_HEADER_BYTES + page_bytes) + 1;
+	int blocks = 1 + (int)((frames + INDEX_FRAMES - INDEX_FRAMES_FIRST - 1) / INDEX_FRAMES);
+	int rc = SQLITE_OK;
+	while (rc == SQLITE_OK && database->index_blocks < blocks) {
+		void volatile *block = NULL;
+		rc = shim_shm_map(&database->base, database->index_blocks, INDEX_BYTES, 1, &block);
+		if (rc == SQLITE_OK && !block) return SQLITE_OK; /* an index in this process's memory */
+	}
+	return rc;
+}
+
+/* Before the last page of a commit is written. */
+static int commit_room(shim_file *s, uint32_t page_bytes, uint64_t end)
+{
+	shim_file *database = s->database;
+	room *r = &database->room;
+	s->commit.log_end = end;
+	s->commit.base_end = (uint64_t)s->frame_commit * page_bytes;
+	int error = room_for_commit(r, &s->commit);
+	if (error == 0 && index_reach(database, end + room_log_ahead(r), page_bytes) != SQLITE_OK) {
+		r->is_short = true;
+		error = r->need == ROOM_GROWS ? ENOSPC : 0; /* the others do with the blocks there are */
+	}
+	errno = error;
+	return error == 0        ? SQLITE_OK
+	       : error == ENOSPC ? SQLITE_FULL
+	       : error == ENOMEM ? SQLITE_IOERR_NOMEM
+	       : error == EIO    ? SQLITE_IOERR_WRITE
+	                         : SQLITE_CANTOPEN;
+}
+
+/* Follows a transaction's frames: a header, then its page. A page written a second time comes without a header, and may be page 1. */
+static int frame_saw(shim_file *s, const uint8_t *bytes, int n, sqlite3_int64 at)
+{
+	if (!s->in_write || n == LOG_HEADER_BYTES) return SQLITE_OK;
+	if (n == FRAME_HEADER_BYTES) {
+		s->frame_page = be32(bytes);
+		s->frame_commit = be32(bytes + 4);
+		s->commit.log_salt = (uint64_t)be32(bytes + 8) << 32 | be32(bytes + 12);
+		return SQLITE_OK;
+	}
+	bool again = s->frame_page == 0;
+	if (again || s->frame_page == 1) {
+		s->commit.has_first = true;
+		s->commit.free_bytes = again ? 0 : (uint64_t)be32(bytes + FREE_PAGES_AT) * (uint64_t)n;
+	}
+	s->frame_page = 0;
+	return s->frame_commit && !again ? commit_room(s, (uint32_t)n, (uint64_t)at + (uint64_t)n) : SQLITE_OK;
+}
+
 static int log_write(shim_file *s, const void *bytes, int n, sqlite3_int64 at)
 {
+	int refused = frame_saw(s, bytes, n, at);
+	if (refused != SQLITE_OK) return refused;
 	if (s->state == GATHER_FIRST && n != LOG_HEADER_BYTES) {
 		bool starts = n == FRAME_HEADER_BYTES && can_gather(s);
 		s->state = starts ? GATHER_ON : GATHER_OFF;
@@ -145,15 +227,50 @@ static int shim_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at)
 	return rc == SQLITE_IOERR_CORRUPTFS ? SQLITE_IOERR_READ : rc;
 }
 
+static int cut(shim_file *s, sqlite3_int64 size)
+{
+	int rc = s->real->pMethods->xTruncate(s->real, size);
+	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_truncate(s->plan, s->path, (uint64_t)size);
+	return rc;
+}
+
+static int shim_sync(sqlite3_file *f, int flags);
+
+/*
+ * Cut to nothing a log holds nothing; here it keeps its blocks, up to a length. Its frames are all in the database then, so that a power
+ * cut may bring the old header back with all of them, but not with a part: they would be older than what the database holds. So the new
+ * header is flushed before the file is cut.
+ */
+static int log_cut(shim_file *s, sqlite3_int64 size, sqlite3_int64 now)
+{
+	static const uint8_t nothing[LOG_HEADER_BYTES];
+	room *r = &s->database->room;
+	sqlite3_int64 stays = (sqlite3_int64)room_log_stays(r);
+	/* After the first commit since it began anew: what lies behind that is of earlier logs. */
+	if (size > 0 && stays < size + (sqlite3_int64)room_log_ahead(r)) stays = size + (sqlite3_int64)room_log_ahead(r);
+	int rc = size == 0 && now >= LOG_HEADER_BYTES ? write_through(s, nothing, sizeof nothing, 0) : SQLITE_OK;
+	if (rc != SQLITE_OK || now <= stays) return rc;
+	rc = size == 0 ? shim_sync(&s->base, SQLITE_SYNC_NORMAL) : SQLITE_OK;
+	if (rc == SQLITE_OK) rc = cut(s, stays);
+	room_forget(r);
+	return rc;
+}
+
 static int shim_truncate(sqlite3_file *f, sqlite3_int64 size)
 {
 	shim_file *s = shim(f);
+	sqlite3_int64 now = 0;
 	int rc = gather_flush(s);
 	if (rc != SQLITE_OK) return rc;
 	int error = fault_strike(s->plan, STORE_FAULT_TRUNCATE);
 	if (error) return io_code(error, SQLITE_IOERR_TRUNCATE);
-	rc = s->real->pMethods->xTruncate(s->real, size);
-	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_truncate(s->plan, s->path, (uint64_t)size);
+	rc = s->real->pMethods->xFileSize(s->real, &now);
+	if (rc != SQLITE_OK) return rc;
+	if (s->database) return log_cut(s, size, now);
+	if (!s->held) return cut(s, size);
+	if (size == now) return SQLITE_OK; /* the blocks behind it stay */
+	rc = cut(s, size);
+	if (rc == SQLITE_OK && size < now) room_base_cut(&s->room, (uint64_t)size);
 	return rc;
 }
 
@@ -186,6 +303,9 @@ static int shim_shm_lock(sqlite3_file *f, int at, int n, int flags)
 		log->gathered_size = 0;
 		log->commit_next = false;
 		log->state = flags & SQLITE_SHM_LOCK ? GATHER_FIRST : GATHER_OFF;
+		log->in_write = (flags & SQLITE_SHM_LOCK) != 0;
+		log->frame_page = log->frame_commit = 0;
+		log->commit = (room_commit){0};
 	}
 	return rc;
 }
@@ -197,7 +317,11 @@ static int shim_close(sqlite3_file *f)
 	if (s->log) s->log->database = NULL;
 	free(s->gathered);
 	s->gathered = NULL;
-	return s->real->pMethods ? s->real->pMethods->xClose(s->real) : SQLITE_OK;
+	int rc = s->real->pMethods ? s->real->pMethods->xClose(s->real) : SQLITE_OK;
+	room_done(&s->room);
+	held_release(s->held);
+	s->held = NULL;
+	return rc;
 }
 
 /* ---- passed on ---- */
@@ -236,8 +360,13 @@ static int shim_characteristics(sqlite3_file *f)
 
 static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void volatile **out)
 {
+	shim_file *s = shim(f);
+	bool first = s->index_blocks == 0 && s->held;
+	if (first) held_index_enter(s->held, s->path);
 	int rc = real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
 	if (page == 0) shim(f)->index = rc == SQLITE_OK ? *out : NULL;
+	if (first) held_index_leave(s->held);
+	if (rc == SQLITE_OK && *out && page >= s->index_blocks) s->index_blocks = page + 1;
 	/* SQLite makes room for the wal-index by one byte per 4 KiB; where a filesystem's blocks are smaller, a full disk would show as a
 	 * SIGBUS at the first store into the rest. Asked for all of it now, the kernel says so instead. */
 	if (rc == SQLITE_OK && *out && madvise((void *)(uintptr_t)*out, (size_t)size, MADV_POPULATE_WRITE) != 0 && errno == EFAULT)
@@ -253,6 +382,7 @@ static void shim_shm_barrier(sqlite3_file *f)
 static int shim_shm_unmap(sqlite3_file *f, int delete)
 {
 	shim(f)->index = NULL;
+	shim(f)->index_blocks = 0;
 	return real(f)->pMethods->xShmUnmap(real(f), delete);
 }
 
@@ -361,7 +491,7 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 {
 	shim_file *s = shim(f);
 	store_fault_plan *plan = v->pAppData;
-	*s = (shim_file){.plan = plan, .path = name, .real = (sqlite3_file *)(void *)(s + 1)};
+	*s = (shim_file){.plan = plan, .path = name, .real = (sqlite3_file *)(void *)(s + 1), .room = {.log_fd = -1}};
 	s->real->pMethods = NULL;
 	int error = fault_strike(plan, STORE_FAULT_OPEN);
 	if (error) return io_code(error, SQLITE_CANTOPEN);
@@ -372,10 +502,21 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 		s->database = shim(sqlite3_database_file_object(name));
 		s->database->log = s;
 	}
+	if ((flags & SQLITE_OPEN_MAIN_DB) && name) {
+		s->held = held_take(name);
+		room_init(&s->room, name, s->held, plan);
+	}
 	sqlite3_int64 size = 0;
 	if (plan && name && s->real->pMethods->xFileSize(s->real, &size) == SQLITE_OK)
 		fault_saw_open(plan, name, (uint64_t)size, load_bytes, s->real);
 	return SQLITE_OK;
+}
+
+room *vfs_room(sqlite3 *db)
+{
+	sqlite3_file *f = NULL;
+	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f) return NULL;
+	return f->pMethods == &shim_methods && shim(f)->held ? &shim(f)->room : NULL;
 }
 
 static int shim_delete(sqlite3_vfs *v, const char *name, int flush)

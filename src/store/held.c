@@ -1,0 +1,135 @@
+/* held.c: see held.h. */
+#include "store/held.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+
+enum {
+	ATTACHED_BYTE = 128, /* SQLite's "dead man's switch" in the index: locked, shared, by every process that is attached */
+	WAIT_TRIES = 200,    /* for a process that empties the index right now: microseconds */
+};
+
+struct held {
+	dev_t device;
+	ino_t inode;
+	unsigned refs;
+	int base_fd, index_fd; /* -1: not opened */
+	held *next;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* a leaf: nothing is waited for under it but the disk */
+static held *all;
+
+/* A child must not inherit the mutex locked by a thread that it does not have. */
+static void lock(void)
+{
+	(void)pthread_mutex_lock(&mutex);
+}
+
+static void unlock(void)
+{
+	(void)pthread_mutex_unlock(&mutex);
+}
+
+static void survive_forks(void)
+{
+	(void)pthread_atfork(lock, unlock, unlock);
+}
+
+held *held_take(const char *path)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct stat st;
+	if (stat(path, &st) != 0) return NULL;
+	(void)pthread_once(&once, survive_forks);
+	lock();
+	held *h = all;
+	while (h && (h->device != st.st_dev || h->inode != st.st_ino)) h = h->next;
+	if (!h && (h = mem_alloc(sizeof *h))) {
+		*h = (held){.device = st.st_dev, .inode = st.st_ino, .base_fd = -1, .index_fd = -1, .next = all};
+		all = h;
+	}
+	if (h) h->refs++;
+	unlock();
+	return h;
+}
+
+void held_release(held *h)
+{
+	if (!h) return;
+	lock();
+	if (--h->refs == 0) {
+		held **at = &all;
+		while (*at != h) at = &(*at)->next;
+		*at = h->next;
+		/* Under the mutex: a connection made meanwhile takes its set, and only then its locks. */
+		if (h->base_fd >= 0) (void)close(h->base_fd);
+		if (h->index_fd >= 0) (void)close(h->index_fd);
+		free(h);
+	}
+	unlock();
+}
+
+int held_base(held *h, const char *path)
+{
+	lock();
+	if (h->base_fd < 0) h->base_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd = h->base_fd;
+	unlock();
+	return fd;
+}
+
+/* ---- the index ---- */
+
+static bool index_lock(const held *h, short type)
+{
+	struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = ATTACHED_BYTE, .l_len = 1};
+	return fcntl(h->index_fd, F_OFD_SETLK, &l) == 0;
+}
+
+/* Zeros are what SQLite finds in a new index: no header, so the log is read again. */
+static bool index_empty(const held *h)
+{
+	static const char zeros[16 << 10];
+	struct stat st;
+	if (fstat(h->index_fd, &st) != 0) return false;
+	for (off_t at = 0; at < st.st_size;) {
+		size_t n = st.st_size - at < (off_t)sizeof zeros ? (size_t)(st.st_size - at) : sizeof zeros;
+		ssize_t done = pwrite(h->index_fd, zeros, n, at);
+		if (done < 0 && errno == EINTR) continue;
+		if (done <= 0) return false;
+		at += done;
+	}
+	return true;
+}
+
+void held_index_enter(held *h, const char *path)
+{
+	char file[LIMIT_PATH_BYTES + 8];
+	lock();
+	if (!h || snprintf(file, sizeof file, "%s-shm", path) >= (int)sizeof file) return;
+	if (h->index_fd < 0) h->index_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (h->index_fd < 0) return; /* there is none, or it may not be written: SQLite knows what to do */
+	/* Granted only when no process is attached, this one included: SQLite's lock and this one belong to different owners. */
+	if (index_lock(h, F_WRLCK) && !index_empty(h)) {
+		(void)index_lock(h, F_UNLCK); /* SQLite tries in its own way */
+		return;
+	}
+	for (int i = 0; i < WAIT_TRIES && !index_lock(h, F_RDLCK); i++) {
+		struct timespec t = {.tv_nsec = 50000};
+		(void)nanosleep(&t, NULL);
+	}
+}
+
+void held_index_leave(held *h)
+{
+	if (h && h->index_fd >= 0) (void)index_lock(h, F_UNLCK);
+	unlock();
+}

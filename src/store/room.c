@@ -1,0 +1,185 @@
+/* room.c: see room.h. */
+#include "store/room.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+
+enum {
+	PART_OF_DISK = 16, /* what is kept is at most this part of the filesystem */
+	KEEP_LEAST = 512 << 10,
+	KEEP_MOST = 4 << 20,
+	STEPS = 4,     /* a part of what is kept is allocated beyond it, so that few commits have to ask */
+	LOG_STAYS = 4, /* times what is kept: as long as a busy log becomes before it is folded under the writer lock */
+};
+
+/* More than any file has: for filesystems that cannot allocate ahead, where nobody needs to ask again. */
+static const uint64_t everything = UINT64_MAX / 4;
+
+void room_init(room *r, const char *base_path, held *h, store_fault_plan *plan)
+{
+	*r = (room){.base_path = base_path, .held = h, .plan = plan, .log_fd = -1};
+}
+
+void room_done(room *r)
+{
+	if (r->log_fd >= 0) (void)close(r->log_fd); /* SQLite has no locks on the log */
+	r->log_fd = -1;
+}
+
+void room_forget(room *r)
+{
+	r->log_has = r->base_has = 0;
+}
+
+/* A folding begins while there is still this much more than must be kept. */
+static uint64_t log_margin(const room *r)
+{
+	return r->log_keep / 8;
+}
+
+uint64_t room_log_ahead(const room *r)
+{
+	return r->log_keep + log_margin(r);
+}
+
+uint64_t room_log_stays(const room *r)
+{
+	return LOG_STAYS * (r->log_keep ? r->log_keep : KEEP_MOST);
+}
+
+/* A small disk keeps less: half of a batch must fit, and nobody wants to find half of his disk taken. */
+static void keep_settle(room *r)
+{
+	struct statvfs st;
+	uint64_t keep = KEEP_MOST;
+	if (statvfs(r->base_path, &st) == 0) keep = (uint64_t)st.f_blocks * st.f_frsize / PART_OF_DISK;
+	r->log_keep = keep < KEEP_LEAST ? KEEP_LEAST : keep > KEEP_MOST ? KEEP_MOST : keep;
+	r->base_keep = r->log_keep / 2;
+}
+
+/* ---- allocating ---- */
+
+/* Our files have no holes, so what has blocks is a prefix; some of the blocks counted hold the list of the others (ext4: one for every
+ * 340 pieces at most). */
+static uint64_t prefix_of(const struct stat *st)
+{
+	uint64_t all = (uint64_t)st->st_blocks * 512, lists = all / 256 + (16 << 10);
+	return all > lists ? all - lists : 0;
+}
+
+static int allocate(const room *r, int fd, uint64_t bytes)
+{
+	int error = fault_strike(r->plan, STORE_FAULT_ALLOCATE);
+	if (error) return error;
+	do error = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0 ? 0 : errno;
+	while (error == EINTR);
+	return error;
+}
+
+/* Gives the file blocks for `want` bytes, or as many as there are. *has: what it surely has then. */
+static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
+{
+	struct stat st;
+	uint64_t more = want + r->log_keep / STEPS;
+	int error = allocate(r, fd, more);
+	if (error == 0) {
+		*has = more;
+		return 0;
+	}
+	if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == ENODEV) {
+		*has = everything;
+		return 0;
+	}
+	if (allocate(r, fd, want) == 0) {
+		*has = want;
+		return 0;
+	}
+	/* A part of it may have been allocated. Never less than what was known: files under us are not cut. */
+	if (fstat(fd, &st) == 0 && prefix_of(&st) > *has) *has = prefix_of(&st);
+	return error == EFBIG ? ENOSPC : error == EDQUOT ? ENOSPC : error;
+}
+
+static int log_extend(room *r, uint64_t want)
+{
+	char path[LIMIT_PATH_BYTES + 8];
+	(void)snprintf(path, sizeof path, "%s-wal", r->base_path);
+	struct stat st;
+	if (r->log_has == 0 && stat(path, &st) == 0) r->log_has = prefix_of(&st);
+	if (r->log_has >= want) return 0;
+	if (r->log_fd < 0) r->log_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return r->log_fd < 0 ? errno : extend(r, r->log_fd, want, &r->log_has);
+}
+
+static int base_extend(room *r, uint64_t want)
+{
+	struct stat st;
+	if (r->base_has == 0 && stat(r->base_path, &st) == 0) r->base_has = prefix_of(&st);
+	if (r->base_has >= want) return 0;
+	if (!r->held) return ENOMEM;
+	int fd = held_base(r->held, r->base_path);
+	return fd < 0 ? errno : extend(r, fd, want, &r->base_has);
+}
+
+void room_base_cut(room *r, uint64_t base_end)
+{
+	r->base_has = 0;
+	if (r->base_keep) (void)base_extend(r, base_end + r->base_keep);
+}
+
+/* ---- a commit ---- */
+
+static uint64_t share(const room *r, uint64_t keep)
+{
+	return r->need == ROOM_GROWS ? keep : r->need == ROOM_SHRINKS ? keep / 2 : 0;
+}
+
+/* Asks for more only where the commit needs it: on a full disk that takes long. */
+static int for_log(room *r, const room_commit *c, bool *is_short)
+{
+	uint64_t wish = c->log_end + room_log_ahead(r), least = c->log_end + share(r, r->log_keep);
+	int error = 0;
+	if (wish > r->log_has && (r->log_has < least || r->need == ROOM_GROWS || !r->is_short)) error = log_extend(r, wish);
+	*is_short = wish > r->log_has;
+	if (r->need == ROOM_FREES || least <= r->log_has) return 0;
+	return error ? error : ENOSPC;
+}
+
+static bool base_suffices(const room *r, const room_commit *c)
+{
+	return c->base_end <= r->base_has && c->base_end + share(r, r->base_keep) <= r->base_has + c->free_bytes;
+}
+
+static int for_base(room *r, const room_commit *c, bool *is_short)
+{
+	uint64_t wish = c->base_end + r->base_keep;
+	int error = 0;
+	if (wish > r->base_has + c->free_bytes || c->base_end > r->base_has) {
+		if (r->need == ROOM_GROWS || !r->is_short || !base_suffices(r, c)) error = base_extend(r, wish);
+	}
+	*is_short = wish > r->base_has + c->free_bytes;
+	/* Without page 1 no pages were taken: it stands where the last commit stood. */
+	if (!c->has_first || base_suffices(r, c)) return 0;
+	return error ? error : ENOSPC;
+}
+
+int room_for_commit(room *r, const room_commit *c)
+{
+	if (c->log_salt != r->log_salt) { /* begun anew, perhaps cut, by us or another */
+		r->log_salt = c->log_salt;
+		room_forget(r);
+	}
+	if (r->log_keep == 0) keep_settle(r);
+	bool log_short = false, base_short = false;
+	int error = for_log(r, c, &log_short);
+	if (error == 0) error = for_base(r, c, &base_short);
+	r->is_short = log_short || base_short;
+	r->must_fold = log_short;
+	return error;
+}
