@@ -211,7 +211,11 @@ static cb_code move_rows(moving *v, uint64_t segment, cb_error *err)
 	if (code == CB_OK) code = segment_flush(s->segments, err);
 	if (code == CB_OK && segment_failures(s->segments) != failures) code = cb_err_set(err, CB_IO, "flushing a segment failed");
 	if (code == CB_OK) code = store_in_transaction(s, true, move_body, v, err);
-	for (size_t i = 0; i < copied; i++) segment_unpin(s->segments, move_at(v, i)->segment);
+	for (size_t i = copied; i > 0; i--) {
+		const move *m = move_at(v, i - 1);
+		if (code == CB_NOSPACE) segment_take_back(s->segments, m->segment, m->offset, m->row.size);
+		else segment_unpin(s->segments, m->segment);
+	}
 	if (code != CB_OK) return code;
 	if (s->live.map) (void)atomic_fetch_add(&s->live.map->sweeps, 1);
 	return segment_remove(s->segments, segment, err);

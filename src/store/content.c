@@ -213,7 +213,7 @@ static cb_code pin_reserve(store *s, cb_error *err)
 	store_txn *t = &s->txn;
 	if (t->pin_count < t->pin_capacity) return CB_OK;
 	size_t n = t->pin_capacity ? t->pin_capacity * 2 : 16;
-	uint64_t *wider = mem_realloc(t->pins, n * sizeof *wider);
+	segment_place *wider = mem_realloc(t->pins, n * sizeof *wider);
 	if (!wider) return cb_err_nomem(err);
 	t->pins = wider;
 	t->pin_capacity = n;
@@ -225,7 +225,7 @@ static cb_code put_large_inside(store *s, engine_row *row, span bytes, uint64_t 
 	CB_TRY(pin_reserve(s, err));
 	if (s->txn.pin_count == 0) s->txn.segment_failures = segment_failures(s->segments);
 	CB_TRY(append(s, bytes, row, err));
-	s->txn.pins[s->txn.pin_count++] = row->segment;
+	s->txn.pins[s->txn.pin_count++] = (segment_place){row->segment, row->offset, row->size};
 	return put_row(s, false, row, out_id, err);
 }
 
@@ -250,8 +250,12 @@ static cb_code put_large_outside(store *s, engine_row *row, span bytes, uint64_t
 	cb_code code = segment_flush(s->segments, err);
 	if (code == CB_OK && segment_failures(s->segments) != failures)
 		code = cb_err_set(err, CB_IO, "flushing segment %06llu failed", (ull)w.row.segment);
+	bool tried = code == CB_OK;
 	if (code == CB_OK) code = store_in_transaction(s, false, put_body, &w, err);
-	segment_unpin(s->segments, w.row.segment);
+	/* As in store_write_commit: only where no crash can bring the row back. */
+	if (code == CB_NOSPACE || (code != CB_OK && !tried))
+		segment_take_back(s->segments, w.row.segment, w.row.offset, w.row.size);
+	else segment_unpin(s->segments, w.row.segment);
 	if (code == CB_OK) *out_id = w.id;
 	return code;
 }

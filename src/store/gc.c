@@ -72,7 +72,7 @@ void store_owner_end(store *s, uint64_t owner)
 	if (owner == 0 || !fork_is_current(s) || !owner_forget(s, owner)) return;
 	/* A row that stays behind is found by the next gc, since its lock is free. */
 	if (store_in_write(s)) (void)store_wrote(s, owner_end_body(s, &owner, NULL));
-	else (void)store_in_transaction(s, false, owner_end_body, &owner, NULL);
+	else (void)store_in_transaction_as(s, STORE_FREES, false, owner_end_body, &owner, NULL);
 	if (s->owner_fd >= 0) lock_byte_release(s->owner_fd, LOCK_OWNERS + owner);
 }
 
@@ -151,7 +151,7 @@ cb_code store_gc_begin(store *s, uint64_t *out_horizon, cb_error *err)
 {
 	CB_TRY(store_gc_lock(s, err));
 	owner_look l = {.s = s, .dead = BUF_INIT(SIZE_MAX / 2)};
-	cb_code code = store_in_transaction(s, false, begin_body, &l, err);
+	cb_code code = store_in_transaction_as(s, STORE_FREES, false, begin_body, &l, err);
 	s->gc_owners_dead = l.dead.size / sizeof(uint64_t);
 	buf_done(&l.dead);
 	if (code != CB_OK) {
@@ -169,6 +169,11 @@ void store_gc_end(store *s)
 
 /* ---- sweep ---- */
 
+enum {
+	SHORT_BATCH_ROWS = 32,      /* where there is little room for the log: a row can mean a page, and its neighbours' */
+	GIVE_BACK_BYTES = 64 << 20, /* of segments, that wait for a flush; none wait where room is short */
+};
+
 typedef struct swept_range {
 	uint64_t segment, offset, size;
 } swept_range;
@@ -182,8 +187,9 @@ typedef struct sweep {
 	bool is_node;
 	uint64_t last_id, seen;
 	engine_row doomed[ENGINE_BATCH_ROWS];
-	size_t doomed_count;
-	buf ranges; /* of swept_range */
+	size_t doomed_count, most; /* rows looked at in one batch */
+	buf ranges;                /* of swept_range: deleted, not yet given back */
+	uint64_t ranges_bytes;
 } sweep;
 
 static cb_code look_visit(void *context, const engine_row *row, cb_error *err)
@@ -213,6 +219,7 @@ static cb_code sweep_one(sweep *w, const engine_row *row, cb_error *err)
 	st->bytes_freed += row->size;
 	if (row->segment == 0) return CB_OK;
 	swept_range r = {row->segment, row->offset, row->size};
+	w->ranges_bytes += row->size;
 	return buf_append(&w->ranges, &r, sizeof r, err);
 }
 
@@ -230,36 +237,25 @@ static cb_code look_batch(sweep *w, cb_error *err)
 	w->doomed_count = 0;
 	w->seen = 0;
 	engine *e = w->s->engine;
-	return e->ops->row_walk(e, w->is_node, w->last_id, ENGINE_BATCH_ROWS, false, look_visit, w, err);
-}
-
-static cb_code sweep_table(sweep *w, bool is_node, cb_error *err)
-{
-	w->is_node = is_node;
-	w->last_id = 0;
-	do {
-		CB_TRY(look_batch(w, err));
-		if (w->doomed_count) CB_TRY(store_in_transaction(w->s, false, sweep_body, w, err));
-		(void)sched_yield();
-	} while (w->seen == ENGINE_BATCH_ROWS);
-	return CB_OK;
+	return e->ops->row_walk(e, w->is_node, w->last_id, w->most, false, look_visit, w, err);
 }
 
 /* ---- segments ---- */
 
-static cb_code has_row(void *context, const engine_row *row, cb_error *err)
+static cb_code see_end(void *context, const engine_row *row, cb_error *err)
 {
-	(void)row;
 	(void)err;
-	*(bool *)context = true;
-	return CB_INTERRUPTED;
+	uint64_t *end = context;
+	if (row->offset + row->size > *end) *end = row->offset + row->size;
+	return CB_OK;
 }
 
-static cb_code segment_in_use(store *s, uint64_t segment, bool *out, cb_error *err)
+/* The byte behind the last content that a row names; 0: none. */
+static cb_code segment_end(store *s, uint64_t segment, uint64_t *out, cb_error *err)
 {
 	STORE_ENTER(s, err);
-	*out = false;
-	return s->engine->ops->segment_rows(s->engine, segment, has_row, out, err);
+	*out = 0;
+	return s->engine->ops->segment_rows(s->engine, segment, see_end, out, err);
 }
 
 static cb_code segment_look(void *context, uint64_t segment, uint64_t bytes, cb_error *err)
@@ -268,27 +264,72 @@ static cb_code segment_look(void *context, uint64_t segment, uint64_t bytes, cb_
 	AUTO_FD int claim = -1;
 	if (segment_claim(w->s->segments, segment, &claim, NULL) != CB_OK) return CB_OK;
 	/* Asked only now: before the claim somebody could still have added a row. */
-	bool used = true;
-	CB_TRY(segment_in_use(w->s, segment, &used, err));
-	if (used) return CB_OK;
+	uint64_t end = 0;
+	CB_TRY(segment_end(w->s, segment, &end, err));
+	if (end) { /* what a killed writer left behind it, and what was swept there */
+		if (bytes > end) segment_cut(w->s->segments, segment, claim, end);
+		return CB_OK;
+	}
 	CB_TRY(segment_remove(w->s->segments, segment, err));
 	w->stats->segments_freed++;
-	(void)bytes;
 	return CB_OK;
 }
 
-static cb_code give_back(sweep *w, cb_error *err)
+/* First the deletions so far are flushed: then nothing can bring a row back that names the bytes. */
+static cb_code give_back(sweep *w, bool at_end, cb_error *err)
 {
 	store *s = w->s;
 	if (!s->segments) return CB_OK;
 	CB_TRY(store_sync(s, err));
 	if (s->live.map) (void)atomic_fetch_add(&s->live.map->sweeps, 1);
-	CB_TRY(segment_files(s->segments, segment_look, w, err));
+	if (at_end) CB_TRY(segment_files(s->segments, segment_look, w, err));
 	for (size_t at = 0; at < w->ranges.size; at += sizeof(swept_range)) {
 		swept_range r;
 		memcpy(&r, w->ranges.bytes + at, sizeof r);
 		segment_punch(s->segments, r.segment, r.offset, r.size);
 	}
+	w->ranges.size = 0;
+	w->ranges_bytes = 0;
+	return CB_OK;
+}
+
+/* ---- the tables ---- */
+
+static cb_code sweep_batch(sweep *w, cb_error *err)
+{
+	uint64_t last_id = w->last_id, bytes = w->ranges_bytes;
+	size_t ranges = w->ranges.size;
+	store_gc_stats stats = *w->stats;
+	cb_error why = {0};
+	CB_TRY(look_batch(w, err));
+	if (!w->doomed_count) return CB_OK;
+	cb_code code = store_in_transaction_as(w->s, STORE_FREES, false, sweep_body, w, &why);
+	if (code == CB_OK) return CB_OK;
+	/* Their rows are still there: so must be their bytes. */
+	w->ranges.size = ranges;
+	w->ranges_bytes = bytes;
+	if (code == CB_NOSPACE && w->most > SHORT_BATCH_ROWS) { /* more than the kept room carries: again, in small pieces */
+		w->most = SHORT_BATCH_ROWS;
+		w->last_id = last_id;
+		*w->stats = stats;
+		w->seen = w->most;
+		return CB_OK;
+	}
+	if (err) *err = why;
+	return code;
+}
+
+static cb_code sweep_table(sweep *w, bool is_node, cb_error *err)
+{
+	w->is_node = is_node;
+	w->last_id = 0;
+	do {
+		if (store_is_short(w->s)) w->most = SHORT_BATCH_ROWS;
+		CB_TRY(sweep_batch(w, err));
+		if (w->ranges_bytes >= GIVE_BACK_BYTES || (w->ranges_bytes && store_is_short(w->s)))
+			CB_TRY(give_back(w, false, err));
+		(void)sched_yield();
+	} while (w->seen == w->most);
 	return CB_OK;
 }
 
@@ -302,11 +343,14 @@ cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, vo
 	             .is_marked = is_marked,
 	             .context = context,
 	             .stats = &stats,
+	             .most = ENGINE_BATCH_ROWS,
 	             .ranges = BUF_INIT(SIZE_MAX / 2)};
 	cb_code code = s->gc_running ? CB_OK : cb_err_set(err, CB_INVALID, "no gc was begun");
 	if (code == CB_OK) code = sweep_table(w, true, err);
 	if (code == CB_OK) code = sweep_table(w, false, err);
-	if (code == CB_OK) code = give_back(w, err);
+	/* Also after a failure: what is gone already would otherwise keep its bytes for as long as its segment lives. */
+	if (code == CB_OK) code = give_back(w, true, err);
+	else if (w->ranges.size) (void)give_back(w, false, NULL);
 	buf_done(&w->ranges);
 	if (code == CB_OK && out) *out = stats;
 	return code;

@@ -24,6 +24,10 @@ typedef struct pending_blob {
 	bool is_node;
 } pending_blob;
 
+typedef struct segment_place {
+	uint64_t segment, offset, size;
+} segment_place;
+
 /* A write transaction. */
 typedef struct store_txn {
 	bool active;
@@ -33,9 +37,10 @@ typedef struct store_txn {
 	uint64_t first_node, first_content; /* numbers from here on are this transaction's and may come back after an abort */
 	pending_blob *pending;              /* enter the cache at commit */
 	size_t pending_count, pending_capacity, pending_bytes;
-	uint64_t *pins; /* segments appended to */
+	segment_place *pins; /* appended to segments */
 	size_t pin_count, pin_capacity;
 	uint64_t segment_failures; /* as they were at the first append */
+	bool may_be_there;         /* its commit failed in a way after which a crash may bring it back: its bytes stay */
 	uint64_t touched[LIVE_SLOTS / 64];
 } store_txn;
 

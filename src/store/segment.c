@@ -161,6 +161,19 @@ static cb_code flush_fd(const segments *g, int fd, uint64_t number, cb_error *er
 	return CB_OK;
 }
 
+static void cut(const segments *g, uint64_t number, int fd, uint64_t end)
+{
+	char path[LIMIT_PATH_BYTES + NAME_BYTES];
+	if (ftruncate(fd, (off_t)end) != 0 || !g->faults) return;
+	path_of(g, number, path, sizeof path);
+	fault_saw_truncate(g->faults, path, end);
+}
+
+static uint64_t aligned(uint64_t end)
+{
+	return (end + ALIGN_BYTES - 1) & ~(uint64_t)(ALIGN_BYTES - 1);
+}
+
 static cb_code load_page(void *file, uint64_t offset, void *to, size_t size)
 {
 	return io_pread_all(*(const int *)file, to, size, offset, NULL, NULL);
@@ -260,7 +273,7 @@ static void adopt_newest(segments *g)
 	struct stat st;
 	if (newest == 0 || segment_claim(g, newest, &fd, NULL) != CB_OK || fstat(fd, &st) != 0) return;
 	if ((uint64_t)st.st_size > segment_max_bytes / 2 || header_check(g, fd, newest, NULL) != CB_OK) return;
-	uint64_t end = ((uint64_t)st.st_size + ALIGN_BYTES - 1) & ~(uint64_t)(ALIGN_BYTES - 1);
+	uint64_t end = aligned((uint64_t)st.st_size);
 	char path[LIMIT_PATH_BYTES + NAME_BYTES];
 	path_of(g, newest, path, sizeof path);
 	saw_open(g, path, fd, (uint64_t)st.st_size);
@@ -284,6 +297,23 @@ static void retire(segments *g)
 	}
 	c->next = g->retired;
 	g->retired = c;
+}
+
+void segment_cut(segments *g, uint64_t segment, int claim, uint64_t end)
+{
+	cut(g, segment, claim, end);
+}
+
+void segment_take_back(segments *g, uint64_t segment, uint64_t offset, uint64_t size)
+{
+	(void)pthread_mutex_lock(&g->mutex);
+	claimed *c = g->current;
+	if (c && c->number == segment && c->end == aligned(offset + size)) {
+		cut(g, segment, c->fd, offset);
+		c->end = offset;
+	}
+	(void)pthread_mutex_unlock(&g->mutex);
+	segment_unpin(g, segment);
 }
 
 void segment_unpin(segments *g, uint64_t segment)
@@ -365,10 +395,14 @@ static cb_code append(segments *g, span bytes, uint64_t fresh_number, bool *need
 	if (*need_number) return CB_OK;
 	claimed *c = g->current;
 	c->unflushed = true;
-	CB_TRY(write_at(g, c->fd, c->number, bytes.bytes, bytes.size, c->end, err));
+	cb_code code = write_at(g, c->fd, c->number, bytes.bytes, bytes.size, c->end, err);
+	if (code != CB_OK) {
+		cut(g, c->number, c->fd, c->end); /* what was written of it would take room that nobody finds again */
+		return code;
+	}
 	*out_segment = c->number;
 	*out_offset = c->end;
-	c->end = (c->end + bytes.size + ALIGN_BYTES - 1) & ~(uint64_t)(ALIGN_BYTES - 1);
+	c->end = aligned(c->end + bytes.size);
 	c->pins++;
 	return CB_OK;
 }

@@ -35,6 +35,8 @@ cb_code segment_flush(segments *g, cb_error *err);
 /* Raised by every failed flush: bytes appended before one may not be there. */
 uint64_t segment_failures(segments *g);
 void segment_unpin(segments *g, uint64_t segment);
+/* Unpins, and takes the bytes of an append back when nobody has appended since: no row will name them. Best effort. */
+void segment_take_back(segments *g, uint64_t segment, uint64_t offset, uint64_t size);
 
 /* CB_NOTFOUND: no such file; CB_CORRUPT: not a segment of this store, or too short. */
 cb_code segment_read(segments *g, uint64_t segment, uint64_t offset, void *to, size_t size, cb_error *err);
@@ -46,6 +48,8 @@ cb_code segment_files(segments *g, segment_visit visit, void *context, cb_error 
 cb_code segment_claim(segments *g, uint64_t segment, int *out_fd, cb_error *err);
 /* With the claim: removes the file. */
 cb_code segment_remove(segments *g, uint64_t segment, cb_error *err);
+/* With the claim: gives back what lies behind `end`. Best effort. */
+void segment_cut(segments *g, uint64_t segment, int claim, uint64_t end);
 /* Gives the range's blocks back. Best effort. */
 void segment_punch(segments *g, uint64_t segment, uint64_t offset, uint64_t size);
 /* The current segment takes no more; the next append begins a new one. What was appended to it is still flushed by segment_flush. */

@@ -147,9 +147,15 @@ void store_txn_clear(store *s, bool committed)
 		if (committed) cache_put(s->cache, t->pending[i].is_node, t->pending[i].value);
 		blob_unref(t->pending[i].value);
 	}
-	for (size_t i = 0; i < t->pin_count; i++) segment_unpin(s->segments, t->pins[i]);
+	/* From the last on: each is the end of its segment when those after it are gone. */
+	for (size_t i = t->pin_count; i > 0; i--) {
+		const segment_place *p = &t->pins[i - 1];
+		if (committed || t->may_be_there) segment_unpin(s->segments, p->segment);
+		else segment_take_back(s->segments, p->segment, p->offset, p->size);
+	}
 	t->pending_count = t->pin_count = 0;
 	t->pending_bytes = 0;
+	t->may_be_there = false;
 	t->counters_known = t->counters_changed = false;
 	t->active = false;
 	memset(t->touched, 0, sizeof t->touched);
@@ -245,6 +251,8 @@ cb_code store_write_commit(store *s, bool sync, cb_error *err)
 		return code;
 	}
 	code = commit_stamped(s, err);
+	/* An ordinary commit that is refused for room is refused before its last frame is written. Of other failures that is not known. */
+	s->txn.may_be_there = code != CB_OK && (code != CB_NOSPACE || s->engine->need != STORE_GROWS);
 	finish(s, code == CB_OK);
 	s->unflushed = s->unflushed || code == CB_OK;
 	if (code == CB_OK && (sync || s->durability == STORE_FULL)) code = store_sync(s, err);

@@ -1,0 +1,268 @@
+/*
+ * test_disk_reserve.c: a full disk is no dead end.
+ *
+ * Somebody takes every free block of the disk within a millisecond. Ordinary changes are then refused; but what takes away or records (rm,
+ * undo, a step's record, delete, prune, gc) goes on, in the process that met the full disk and in one that opens the store on it, and when
+ * it is done ordinary changes work again, although the disk is as full as before. Nothing acknowledged is lost; fsck finds nothing.
+ */
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "harness/boxes.h"
+#include "harness/disks.h"
+
+enum {
+	SMALL_BYTES = 8 << 20,
+	LARGE_BYTES = 96 << 20,
+	KEPT = 40,
+	MOST_WRITES = 60000,
+	FEW_WRITES = 40,
+};
+
+typedef struct stage {
+	disk d;
+	bool full; /* every step is flushed */
+	cb_store *s;
+	cb_box *kept, *junk;
+	unsigned acknowledged; /* files /work/fN of junk */
+	cb_error err;
+} stage;
+
+static void stage_open(stage *g)
+{
+	cb_error err = {0};
+	cb_store_options o = {.full = g->full};
+	CHECK_OK(cb_store_open(g->d.folder, &o, &g->s, &err));
+	g->kept = g->junk = NULL;
+}
+
+static void stage_close(stage *g)
+{
+	cb_box_close(g->kept);
+	cb_box_close(g->junk);
+	cb_store_close(g->s);
+	g->kept = g->junk = NULL;
+	g->s = NULL;
+}
+
+static void name_of(unsigned i, char out[32])
+{
+	(void)snprintf(out, 32, "/work/f%u", i);
+}
+
+/* Small, in the table; every seventh in a segment. */
+static size_t bytes_of(unsigned i, bool segments, uint8_t *out)
+{
+	size_t size = segments && i % 7 == 3 ? 70000 : 200 + i % 3000;
+	test_rng r = {i * 2 + 1};
+	for (size_t k = 0; k < size; k++) out[k] = (uint8_t)test_rand(&r);
+	return size;
+}
+
+static cb_code write_one(cb_box *b, unsigned i, bool segments, cb_error *err)
+{
+	static uint8_t bytes[70000];
+	char path[32];
+	name_of(i, path);
+	size_t size = bytes_of(i, segments, bytes);
+	return cb_write_file(b, path, bytes, size, NULL, err);
+}
+
+static void check_one(cb_box *b, unsigned i, bool segments)
+{
+	static uint8_t bytes[70000];
+	cb_error err = {0};
+	char path[32];
+	char *got = NULL;
+	size_t size = 0;
+	name_of(i, path);
+	CHECK_OK(cb_read_file(b, path, &got, &size, &err));
+	CHECK_U64(size, bytes_of(i, segments, bytes));
+	CHECK_MSG(memcmp(got, bytes, size) == 0, "%s is not what was acknowledged", path);
+	cb_free(got);
+}
+
+static void stage_make(stage *g, disk_kind kind, uint64_t bytes)
+{
+	cb_error err = {0};
+	disk_make(&g->d, kind, bytes);
+	stage_open(g);
+	CHECK_OK(cb_box_create(g->s, "kept", &g->kept, &err));
+	CHECK_OK(cb_box_create(g->s, "junk", &g->junk, &err));
+	for (unsigned i = 0; i < KEPT; i++) CHECK_OK(write_one(g->kept, i, true, &err));
+	CHECK_OK(cb_mkdir(g->junk, "/work/tree", 0755, false, &err));
+	for (unsigned i = 0; i < 100; i++) {
+		char path[48];
+		(void)snprintf(path, sizeof(path), "/work/tree/t%u", i);
+		must_write(g->junk, path, "leaf");
+	}
+	CHECK_OK(cb_mkdir(g->junk, "/work/empty", 0755, false, &err));
+	CHECK_OK(cb_kv_set(g->junk, "key", "value", 5, &err));
+	CHECK_OK(cb_checkpoint_save(g->junk, "named", 0, false, &err));
+	for (unsigned i = 0; i < 200; i++, g->acknowledged++) {
+		cb_code code = write_one(g->junk, i, true, &err);
+		if (code == CB_NOSPACE) break;
+		CHECK_OK(code);
+	}
+}
+
+static void check_kept(stage *g)
+{
+	for (unsigned i = 0; i < KEPT; i++) check_one(g->kept, i, true);
+	for (unsigned i = 0; i < g->acknowledged; i += 1 + g->acknowledged / 200) check_one(g->junk, i, true);
+}
+
+/* Writes until nothing more is taken; what was acknowledged is there, what was refused is not. */
+static void fill(stage *g)
+{
+	unsigned in_a_row = 0, i = 0;
+	for (; i < MOST_WRITES && in_a_row < 8; i++) {
+		cb_error err = {0};
+		cb_code code = write_one(g->junk, g->acknowledged, true, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOSPACE, "on a full disk: %s: %s", cb_code_name(code), err.message);
+		in_a_row = code == CB_OK ? 0 : in_a_row + 1;
+		g->acknowledged += code == CB_OK;
+	}
+	CHECK_MSG(in_a_row == 8, "the disk never got full");
+	char refused[32];
+	name_of(g->acknowledged, refused);
+	CHECK(!exists(g->junk, refused));
+}
+
+/* ---- what must work ---- */
+
+static void small_deeds(stage *g)
+{
+	cb_error err = {0};
+	char path[32];
+	uint64_t seq = 0;
+	cb_step_info info = {.kind = "note", .params = "p", .result = "r"};
+	name_of(g->acknowledged - 1, path);
+	CHECK_OK(cb_unlink(g->junk, path, &err));
+	CHECK_OK(cb_undo(g->junk, 0, &seq, &err));
+	CHECK(exists(g->junk, path));
+	CHECK_OK(cb_rmdir(g->junk, "/work/empty", &err));
+	CHECK_OK(cb_remove(g->junk, "/work/tree", &err));
+	CHECK_OK(cb_kv_delete(g->junk, "key", &err));
+	CHECK_OK(cb_step_record(g->junk, &info, &seq, &err));
+	CHECK_OK(cb_checkpoint_delete(g->junk, "named", &err));
+	for (unsigned i = 0; i < 60 && i < g->acknowledged; i++) {
+		name_of(i, path);
+		CHECK_OK(cb_unlink(g->junk, path, &err));
+	}
+	for (unsigned i = 0; i < 60 && i < g->acknowledged; i++) CHECK_OK(cb_undo(g->junk, 0, NULL, &err));
+}
+
+static void ordinary_again(stage *g, cb_box *b)
+{
+	cb_error err = {0};
+	char path[32];
+	for (unsigned i = 0; i < FEW_WRITES; i++) {
+		name_of(1000000 + i, path);
+		must_write(b, path, "after");
+	}
+	for (unsigned i = 0; i < FEW_WRITES; i++) {
+		name_of(1000000 + i, path);
+		CHECK_STR(must_read(b, path), "after");
+		CHECK_OK(cb_unlink(b, path, &err));
+	}
+	test_store_sound(g->s);
+}
+
+static void reopen(stage *g, const char *kept, const char *junk)
+{
+	stage_close(g);
+	stage_open(g);
+	if (kept) g->kept = must_open(g->s, kept);
+	if (junk) g->junk = must_open(g->s, junk);
+}
+
+static void prune_and_gc(stage *g)
+{
+	cb_error err = {0};
+	cb_prune_options keep = {.keep_steps = 2};
+	uint64_t pruned = 0;
+	char path[32];
+	for (unsigned i = 0; i < g->acknowledged; i += 2) {
+		name_of(i, path);
+		CHECK_OK(cb_unlink(g->junk, path, &err));
+	}
+	CHECK_OK(cb_prune(g->junk, &keep, &pruned, &err));
+	CHECK(pruned > 0);
+	CHECK_OK(cb_store_gc(g->s, NULL, &err));
+	for (unsigned i = 1; i < g->acknowledged; i += 2 + g->acknowledged / 200 * 2) check_one(g->junk, i, true);
+}
+
+static void delete_and_gc(stage *g)
+{
+	cb_error err = {0};
+	cb_box_close(g->junk);
+	g->junk = NULL;
+	g->acknowledged = 0;
+	CHECK_OK(cb_box_delete(g->s, "junk", &err));
+	CHECK_OK(cb_store_gc(g->s, NULL, &err));
+}
+
+static void no_dead_end(disk_kind kind, uint64_t bytes, bool full, bool reopened)
+{
+	static stage g;
+	g = (stage){.full = full};
+	cb_error err = {0};
+	stage_make(&g, kind, bytes);
+	refiller_start(&g.d);
+	fill(&g);
+	check_kept(&g);
+	if (reopened) reopen(&g, "kept", "junk");
+	small_deeds(&g);
+	check_kept(&g);
+	if (reopened) reopen(&g, "kept", "junk");
+	prune_and_gc(&g);
+	if (reopened) reopen(&g, "kept", "junk");
+	ordinary_again(&g, g.junk);
+	delete_and_gc(&g);
+	if (reopened) reopen(&g, "kept", NULL);
+	ordinary_again(&g, g.kept);
+	CHECK_OK(cb_box_create(g.s, "new", &g.junk, &err));
+	check_kept(&g);
+	test_store_sound(g.s);
+	refiller_stop(&g.d);
+	ballast_drop(&g.d);
+	CHECK_OK(write_one(g.junk, 3, true, &err));
+	CHECK_OK(cb_store_vacuum(g.s, &err));
+	check_kept(&g);
+	test_store_sound(g.s);
+	stage_close(&g);
+	disk_unmount(&g.d);
+}
+
+TEST_LIMIT(ext4_is_no_dead_end, 120)
+{
+	no_dead_end(DISK_EXT4, SMALL_BYTES, false, false);
+}
+
+TEST_LIMIT(ext4_is_no_dead_end_opened_again, 120)
+{
+	no_dead_end(DISK_EXT4, SMALL_BYTES, false, true);
+}
+
+TEST_LIMIT(ext4_is_no_dead_end_full_durability, 120)
+{
+	no_dead_end(DISK_EXT4, SMALL_BYTES, true, true);
+}
+
+TEST_LIMIT(larger_ext4_is_no_dead_end, 240)
+{
+	no_dead_end(DISK_EXT4, LARGE_BYTES, false, true);
+}
+
+TEST_LIMIT(tmpfs_is_no_dead_end, 120)
+{
+	no_dead_end(DISK_TMPFS, SMALL_BYTES, false, false);
+}
+
+TEST_LIMIT(tmpfs_is_no_dead_end_opened_again, 120)
+{
+	no_dead_end(DISK_TMPFS, SMALL_BYTES, true, true);
+}
