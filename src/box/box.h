@@ -264,7 +264,8 @@ void files_before_unlink(cb_box *b, uint64_t ino);
 void files_before_refresh(cb_box *b);
 
 /* As cb_txn_begin, over the state after a step of the box, which must be state_id (CB_STALE: another one, or pruned): what a command
- * did that began there is merged onto the head by cb_txn_commit. */
+ * did that began there is merged onto the head by cb_txn_commit. It is a record of what happened, which a full disk should not stop:
+ * its commit may use what is kept for that (STORE_SHRINKS). */
 cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err);
 /* CB_READONLY on a state's handle, recorded. */
 cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err);

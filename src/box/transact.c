@@ -75,6 +75,7 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 	if (code == CB_OK && base->id != state_id)
 		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
 	if (code == CB_OK) code = begin_over(b, base, info, out, err);
+	if (code == CB_OK) (*out)->txn->need = STORE_SHRINKS;
 	return box_leave(b, code);
 }
 

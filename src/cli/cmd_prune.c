@@ -110,7 +110,9 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	char size[CLI_FORMAT_MAX];
 	uint64_t folders = 0;
 	CB_TRY(cli_store(c, &store, err));
-	CB_TRY(cb_work_clean(store, false, &folders, err));
+	/* What an interrupted program left may wait for the room that gc makes. */
+	cb_error why = {0};
+	if (cb_work_clean(store, false, &folders, &why) != CB_OK) cli_note(c, "%s", why.message);
 	CB_TRY(cb_store_gc(store, &r, err));
 	if (cli_flag(call, "vacuum")) CB_TRY(cb_store_vacuum(store, err));
 	if (!cli_is_json(c)) {

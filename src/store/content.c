@@ -224,7 +224,16 @@ static cb_code put_large_inside(store *s, engine_row *row, span bytes, uint64_t 
 {
 	CB_TRY(pin_reserve(s, err));
 	if (s->txn.pin_count == 0) s->txn.segment_failures = segment_failures(s->segments);
-	CB_TRY(append(s, bytes, row, err));
+	cb_error why = {0};
+	cb_code code = append(s, bytes, row, &why);
+	/* No room is kept for segments. But a step's record may have to say much: then in the table. */
+	if (code == CB_NOSPACE && s->engine->need != STORE_GROWS) {
+		row->segment = row->offset = 0;
+		row->data = bytes;
+		return put_row(s, false, row, out_id, err);
+	}
+	if (code != CB_OK && err) *err = why;
+	if (code != CB_OK) return code;
 	s->txn.pins[s->txn.pin_count++] = (segment_place){row->segment, row->offset, row->size};
 	return put_row(s, false, row, out_id, err);
 }

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cowbox/exec.h>
+
 #include "base/err.h"
 #include "harness/boxes.h"
 #include "harness/disks.h"
@@ -265,4 +267,80 @@ TEST_LIMIT(tmpfs_is_no_dead_end, 120)
 TEST_LIMIT(tmpfs_is_no_dead_end_opened_again, 120)
 {
 	no_dead_end(DISK_TMPFS, SMALL_BYTES, true, true);
+}
+
+/* ---- what is said of a step may be long ---- */
+
+TEST_LIMIT(a_long_record_is_kept, 120)
+{
+	static stage g;
+	static char result[300000];
+	g = (stage){0};
+	cb_error err = {0};
+	uint64_t seq = 0;
+	memset(result, 'r', sizeof(result) - 1);
+	cb_step_info info = {.kind = "note", .result = result};
+	stage_make(&g, DISK_EXT4, LARGE_BYTES);
+	refiller_start(&g.d);
+	fill(&g);
+	CHECK_OK(cb_step_record(g.junk, &info, &seq, &err));
+	check_kept(&g);
+	test_store_sound(g.s);
+	stage_close(&g);
+	refiller_stop(&g.d);
+	disk_unmount(&g.d);
+}
+
+/* ---- programs ---- */
+
+static cb_code run(stage *g, const char *text, cb_error *err)
+{
+	cb_sandbox *sandbox = NULL;
+	cb_exec *e = NULL;
+	const cb_exec_result *r = NULL;
+	const char *const argv[] = {"sh", "-c", text};
+	cb_exec_options o = {.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
+	CB_TRY(cb_sandbox_open(g->junk, NULL, &sandbox, err));
+	cb_code code = cb_exec_start(sandbox, &o, &e, err);
+	if (code == CB_UNSUPPORTED) test_skip(err->message);
+	if (code == CB_OK) code = cb_exec_wait(e, &r, err);
+	cb_exec_close(e);
+	cb_sandbox_close(sandbox);
+	return code;
+}
+
+/* It fills the disk with a file in its box, and what it did cannot be captured: the box is deleted, and all is as before. */
+TEST_LIMIT(a_program_that_fills_the_disk, 240)
+{
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	stage_make(&g, DISK_TMPFS, LARGE_BYTES);
+	CHECK(chmod(g.d.mount, 0755) == 0);
+	uint64_t room = disk_room(&g.d);
+	cb_code code = run(&g, "head -c 400M /dev/urandom >/work/fill; :", &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOSPACE, "%s: %s", cb_code_name(code), err.message);
+	check_kept(&g);
+	ballast_load(&g.d, 0);
+	/* The box itself goes on. */
+	char path[32];
+	name_of(0, path);
+	CHECK_OK(cb_unlink(g.junk, path, &err));
+	CHECK_OK(cb_undo(g.junk, 0, NULL, &err));
+	/* So does the sandbox: whatever fails now fails for room, and nothing is lost by it. */
+	code = run(&g, "rm -f /work/fill /work/tree/t1", &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOSPACE, "%s: %s", cb_code_name(code), err.message);
+	check_kept(&g);
+	cb_box_close(g.junk);
+	g.junk = NULL;
+	g.acknowledged = 0;
+	CHECK_OK(cb_box_delete(g.s, "junk", &err));
+	(void)cb_work_clean(g.s, false, NULL, NULL);
+	CHECK_OK(cb_store_gc(g.s, NULL, &err));
+	ballast_drop(&g.d);
+	CHECK_MSG(disk_room(&g.d) + (8 << 20) > room, "%" PRIu64 " bytes did not come back", room - disk_room(&g.d));
+	ordinary_again(&g, g.kept);
+	check_kept(&g);
+	stage_close(&g);
+	disk_unmount(&g.d);
 }
