@@ -133,6 +133,7 @@ typedef struct txn {
 	int64_t started_ns;
 	bool record;
 	store_need need; /* of the write transaction that commits it */
+	bool is_account; /* of what a program did already: its need does not depend on its calls */
 	uint64_t target, other_box, other_seq;
 	buf expected; /* what its calls relied on (expect.c) */
 	buf lost;     /* lost_path: what the last commit failed for */

@@ -256,9 +256,11 @@ static cb_code op_begin_ahead(op *o, store_need need, const char *kind, const ch
 	return CB_OK;
 }
 
-static void op_join(op *o)
+static void op_join(op *o, store_need need)
 {
 	o->t = o->b->txn;
+	/* A transaction is what the most demanding of its calls is. */
+	if (need < o->t->need && !o->t->is_account) o->t->need = need;
 	o->t->now_ns = clock_now(store_clock(o->b->cs->s));
 	o->saved = pmap_ref(&o->t->delta);
 	o->saved_now = o->t->now;
@@ -272,7 +274,7 @@ static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind,
 	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
-	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o);
+	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o, need);
 	else if (code == CB_OK) code = ahead ? op_begin_ahead(o, need, kind, params, err) : op_begin_own(o, need, kind, params, err);
 	if (code == CB_OK) b->changing++;
 	else (void)pthread_mutex_unlock(&b->lock);
@@ -297,7 +299,7 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 	if (code == CB_OK && b->visiting) code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && !b->txn) code = txn_create_unlocked(b, kind, params, &b->txn, err);
 	if (code == CB_OK) {
-		op_join(o);
+		op_join(o, STORE_GROWS);
 		o->t->last_write_ns = o->t->now_ns;
 		b->changing++;
 	} else {

@@ -34,6 +34,7 @@ static cb_code txn_handle(cb_box *b, state *base, uint64_t stamp, const cb_step_
 	if (code == CB_OK) code = txn_fields(t->txn, info, err);
 	if (code == CB_OK) {
 		t->txn->explicit_ = true;
+		t->txn->need = STORE_SHRINKS; /* until a call says otherwise */
 		*out = t;
 	} else {
 		cb_box_close(t);
@@ -75,7 +76,7 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 	if (code == CB_OK && base->id != state_id)
 		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
 	if (code == CB_OK) code = begin_over(b, base, info, out, err);
-	if (code == CB_OK) (*out)->txn->need = STORE_SHRINKS;
+	if (code == CB_OK) (*out)->txn->is_account = true;
 	return box_leave(b, code);
 }
 

@@ -113,8 +113,13 @@ static int log_extend(room *r, uint64_t want)
 	struct stat st;
 	if (r->log_has == 0 && stat(path, &st) == 0) r->log_has = prefix_of(&st);
 	if (r->log_has >= want) return 0;
-	if (r->log_fd < 0) r->log_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	return r->log_fd < 0 ? errno : extend(r, r->log_fd, want, &r->log_has);
+	if (r->log_fd < 0) {
+		int error = fault_strike(r->plan, STORE_FAULT_OPEN);
+		if (error) return error;
+		r->log_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (r->log_fd < 0) return errno;
+	}
+	return extend(r, r->log_fd, want, &r->log_has);
 }
 
 static int base_extend(room *r, uint64_t want)
@@ -123,6 +128,8 @@ static int base_extend(room *r, uint64_t want)
 	if (r->base_has == 0 && stat(r->base_path, &st) == 0) r->base_has = prefix_of(&st);
 	if (r->base_has >= want) return 0;
 	if (!r->held) return ENOMEM;
+	int error = fault_strike(r->plan, STORE_FAULT_OPEN);
+	if (error) return error;
 	int fd = held_base(r->held, r->base_path);
 	return fd < 0 ? errno : extend(r, fd, want, &r->base_has);
 }

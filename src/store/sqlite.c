@@ -50,8 +50,14 @@ cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err)
 	cb_code code = code_of(e, rc);
 	if (code == CB_CORRUPT)
 		return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
-	if (code == CB_NOSPACE) return cb_err_set(err, code, "%s: no space left on the device", e->file);
+	if (code == CB_NOSPACE)
+		return cb_err_set(
+			err, code,
+			"%s: no space left on the device: make room, or delete or prune boxes and run gc, for which some is kept",
+			e->file);
 	int system = sqlite3_system_errno(e->db);
+	if ((rc & 0xff) == SQLITE_CANTOPEN && (system == EMFILE || system == ENFILE))
+		return cb_err_set(err, code, "%s: too many open files: close some, or raise the limit (ulimit -n)", e->file);
 	if (code == CB_IO && system)
 		return cb_err_errno(err, system, "%s: the disk fails or was taken away (%s)", e->file, sqlite3_errmsg(e->db));
 	if (code == CB_IO)

@@ -494,6 +494,7 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 	*s = (shim_file){.plan = plan, .path = name, .real = (sqlite3_file *)(void *)(s + 1), .room = {.log_fd = -1}};
 	s->real->pMethods = NULL;
 	int error = fault_strike(plan, STORE_FAULT_OPEN);
+	errno = error;
 	if (error) return io_code(error, SQLITE_CANTOPEN);
 	int rc = host_open(name, s->real, flags, out_flags);
 	if (rc != SQLITE_OK) return rc;

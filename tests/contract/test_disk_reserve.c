@@ -5,6 +5,7 @@
  * undo, a step's record, delete, prune, gc) goes on, in the process that met the full disk and in one that opens the store on it, and when
  * it is done ordinary changes work again, although the disk is as full as before. Nothing acknowledged is lost; fsck finds nothing.
  */
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,6 +147,13 @@ static void small_deeds(stage *g)
 	CHECK_OK(cb_undo(g->junk, 0, &seq, &err));
 	CHECK(exists(g->junk, path));
 	CHECK_OK(cb_rmdir(g->junk, "/work/empty", &err));
+	/* Several removals at once are still only that. */
+	cb_box *t = NULL;
+	CHECK_OK(cb_txn_begin(g->junk, NULL, &t, &err));
+	CHECK_OK(cb_unlink(t, "/work/tree/t1", &err));
+	CHECK_OK(cb_unlink(t, "/work/tree/t2", &err));
+	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));
+	cb_box_close(t);
 	CHECK_OK(cb_remove(g->junk, "/work/tree", &err));
 	CHECK_OK(cb_kv_delete(g->junk, "key", &err));
 	CHECK_OK(cb_step_record(g->junk, &info, &seq, &err));
@@ -343,4 +351,108 @@ TEST_LIMIT(a_program_that_fills_the_disk, 240)
 	check_kept(&g);
 	stage_close(&g);
 	disk_unmount(&g.d);
+}
+
+/* ---- several processes, killed ---- */
+
+enum { WORKERS = 3, ROUNDS = 10 };
+
+/* One random thing; whatever is refused is refused for room, for another's gc, or because there is nothing to do. */
+static void worker_deed(cb_store *s, cb_box *b, test_rng *r, uint64_t number)
+{
+	cb_error err = {0};
+	char path[64];
+	cb_code code = CB_OK;
+	cb_prune_options keep = {.keep_steps = 5};
+	cb_step_info info = {.kind = "note", .result = "r"};
+	(void)snprintf(path, sizeof(path), "/work/w%" PRIu64, number * 100 + test_rand_below(r, 20));
+	switch (test_rand_below(r, 12)) {
+	case 0:
+		code = cb_store_gc(s, NULL, &err);
+		break;
+	case 1:
+		code = cb_prune(b, &keep, NULL, &err);
+		break;
+	case 2:
+		code = cb_step_record(b, &info, NULL, &err);
+		break;
+	case 3:
+	case 4:
+		code = cb_undo(b, 0, NULL, &err);
+		break;
+	case 5:
+	case 6:
+	case 7:
+		code = cb_unlink(b, path, &err);
+		break;
+	default:
+		code = cb_write_file(b, path, err.message, test_rand_below(r, sizeof(err.message)), NULL, &err);
+		break;
+	}
+	bool fits = code == CB_OK || code == CB_NOSPACE || code == CB_BUSY || code == CB_NOTHING || code == CB_NOTFOUND ||
+	            code == CB_CONFLICT || code == CB_STALE;
+	CHECK_MSG(fits, "%s: %s", cb_code_name(code), err.message);
+}
+
+static void worker(const stage *g, uint64_t number, uint64_t seed)
+{
+	cb_error err = {0};
+	cb_store *s = NULL;
+	cb_store_options o = {.full = g->full};
+	test_rng r = {seed * 2 + 1};
+	CHECK_OK(cb_store_open(g->d.folder, &o, &s, &err));
+	cb_box *b = must_open(s, "junk");
+	for (;;) worker_deed(s, b, &r, number);
+}
+
+static void killed_round(stage *g, test_rng *r)
+{
+	cb_error err = {0};
+	pid_t pids[WORKERS];
+	for (unsigned i = 0; i < WORKERS; i++) {
+		uint64_t seed = test_rand(r);
+		pids[i] = fork();
+		CHECK(pids[i] >= 0);
+		if (pids[i] == 0) worker(g, i, seed);
+	}
+	(void)usleep(20000 + (useconds_t)test_rand_below(r, 200000));
+	for (unsigned i = 0; i < WORKERS; i++) (void)kill(pids[i], SIGKILL);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		int status = 0;
+		CHECK(waitpid(pids[i], &status, 0) == pids[i]);
+		CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "a worker ended by itself");
+	}
+	stage_open(g);
+	g->kept = must_open(g->s, "kept");
+	g->junk = must_open(g->s, "junk");
+	check_kept(g);
+	test_store_sound(g->s);
+	CHECK_OK(cb_step_record(g->junk, &(cb_step_info){.kind = "note"}, NULL, &err));
+	CHECK_OK(cb_store_gc(g->s, NULL, &err));
+	stage_close(g);
+}
+
+static void killed_on(disk_kind kind, bool full)
+{
+	static stage g;
+	g = (stage){.full = full};
+	test_rng r = {test_seed() | 1};
+	stage_make(&g, kind, LARGE_BYTES);
+	refiller_start(&g.d);
+	fill(&g);
+	g.acknowledged = 0; /* the workers undo what they like */
+	stage_close(&g);
+	for (unsigned i = 0; i < ROUNDS * test_soak(); i++) killed_round(&g, &r);
+	refiller_stop(&g.d);
+	disk_unmount(&g.d);
+}
+
+TEST_LIMIT(killed_on_a_full_ext4, 240)
+{
+	killed_on(DISK_EXT4, false);
+}
+
+TEST_LIMIT(killed_on_a_full_tmpfs, 240)
+{
+	killed_on(DISK_TMPFS, true);
 }

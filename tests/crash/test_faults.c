@@ -517,3 +517,8 @@ TEST_LIMIT(openings, 300)
 {
 	campaign(FAIL_OPEN, EIO, false, false);
 }
+
+TEST_LIMIT(openings_emfile, 300)
+{
+	campaign(FAIL_OPEN, EMFILE, true, false);
+}
