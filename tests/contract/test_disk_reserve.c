@@ -5,12 +5,14 @@
  * undo, a step's record, delete, prune, gc) goes on, in the process that met the full disk and in one that opens the store on it, and when
  * it is done ordinary changes work again, although the disk is as full as before. Nothing acknowledged is lost; fsck finds nothing.
  */
+#include <dirent.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cowbox/exec.h>
+#include <cowbox/transfer.h>
 
 #include "base/err.h"
 #include "harness/boxes.h"
@@ -264,7 +266,7 @@ TEST_LIMIT(ext4_is_no_dead_end_full_durability, 120)
 
 TEST_LIMIT(larger_ext4_is_no_dead_end, 240)
 {
-	no_dead_end(DISK_EXT4, LARGE_BYTES, false, true);
+	no_dead_end(DISK_EXT4_JOURNAL, LARGE_BYTES, false, true);
 }
 
 TEST_LIMIT(tmpfs_is_no_dead_end, 120)
@@ -449,10 +451,79 @@ static void killed_on(disk_kind kind, bool full)
 
 TEST_LIMIT(killed_on_a_full_ext4, 240)
 {
-	killed_on(DISK_EXT4, false);
+	killed_on(DISK_EXT4_JOURNAL, false);
 }
 
 TEST_LIMIT(killed_on_a_full_tmpfs, 240)
 {
 	killed_on(DISK_TMPFS, true);
+}
+
+/* ---- what cannot work, fails cleanly ---- */
+
+static unsigned count_names(const char *folder, const char *part)
+{
+	DIR *d = opendir(folder);
+	unsigned n = 0;
+	CHECK(d != NULL);
+	for (const struct dirent *e; (e = readdir(d));) n += strstr(e->d_name, part) != NULL;
+	(void)closedir(d);
+	return n;
+}
+
+static void refused_or_done(cb_code code, const cb_error *err)
+{
+	CHECK_MSG(code == CB_OK || code == CB_NOSPACE, "%s: %s", cb_code_name(code), err->message);
+}
+
+TEST_LIMIT(what_needs_room_is_refused_and_leaves_nothing, 120)
+{
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	char path[4400], host[4400], command[9000];
+	cb_store *other = NULL;
+	cb_store_options reading = {.read_only = true, .no_create = true};
+	stage_make(&g, DISK_EXT4, LARGE_BYTES);
+	(void)snprintf(host, sizeof(host), "%s/host", test_tmpdir());
+	(void)snprintf(command, sizeof(command), "mkdir '%s' && head -c 3000000 /dev/urandom >'%s/a'", host, host);
+	CHECK(system(command) == 0);
+	refiller_start(&g.d);
+	fill(&g);
+	(void)snprintf(path, sizeof(path), "%s/backup", g.d.mount);
+	CHECK_CODE(cb_store_backup(g.s, path, &err), CB_NOSPACE);
+	CHECK_U64(count_names(g.d.mount, "backup"), 0);
+	CHECK_CODE(cb_import(g.junk, host, &(cb_import_options){.to = "/work/imported"}, NULL, &err), CB_NOSPACE);
+	CHECK(!exists(g.junk, "/work/imported/a"));
+	refused_or_done(cb_store_vacuum(g.s, &err), &err);
+	refused_or_done(cb_box_fork(g.s, "junk", "fork", NULL, &err), &err);
+	refused_or_done(cb_checkpoint_save(g.junk, "full", 0, false, &err), &err);
+	/* Readers come and go, beside it and alone. */
+	CHECK_OK(cb_store_open(g.d.folder, &reading, &other, &err));
+	cb_box *b = must_open(other, "kept");
+	check_one(b, 3, true);
+	stage_close(&g);
+	check_one(b, 10, true);
+	cb_box_close(b);
+	cb_store_close(other);
+	CHECK_OK(cb_store_open(g.d.folder, &reading, &other, &err));
+	b = must_open(other, "kept");
+	check_one(b, 17, true);
+	cb_box_close(b);
+	cb_store_close(other);
+	/* A new store cannot be made; when there is room it can, in the same place. */
+	(void)snprintf(path, sizeof(path), "%s/new", g.d.mount);
+	CHECK_CODE(cb_store_open(path, NULL, &other, &err), CB_NOSPACE);
+	refiller_stop(&g.d);
+	ballast_drop(&g.d);
+	CHECK_OK(cb_store_open(path, NULL, &other, &err));
+	test_store_sound(other);
+	cb_store_close(other);
+	stage_open(&g);
+	g.kept = must_open(g.s, "kept");
+	g.junk = must_open(g.s, "junk");
+	check_kept(&g);
+	test_store_sound(g.s);
+	stage_close(&g);
+	disk_unmount(&g.d);
 }

@@ -121,11 +121,11 @@ static void one_fill(filling *f, unsigned round)
 	check_all(f, "thinned");
 }
 
-static void full_disk(bool ext4)
+static void full_disk(disk_kind kind)
 {
 	static filling f;
 	cb_error err = {0};
-	disk_make(&f.d, ext4, DISK_BYTES);
+	disk_make(&f.d, kind, DISK_BYTES);
 	f.events = calloc(MAX_EVENTS + 64, sizeof(*f.events));
 	CHECK(f.events != NULL);
 	f.a = (crash_actor){.box = "box", .rng = {test_seed()}, .next_tag = 1, .intend = intend, .context = &f};
@@ -183,7 +183,7 @@ TEST_LIMIT(opened_with_little_room, 120)
 	disk d;
 	unsigned opened = 0;
 	char live[4400], fresh[4400], command[4500];
-	disk_make(&d, false, DISK_BYTES);
+	disk_make(&d, DISK_TMPFS, DISK_BYTES);
 	(void)snprintf(live, sizeof(live), "%s/live", d.folder);
 	(void)snprintf(fresh, sizeof(fresh), "%s/fresh", d.mount);
 	(void)snprintf(command, sizeof(command), "rm -rf '%s'", fresh);
@@ -199,10 +199,16 @@ TEST_LIMIT(opened_with_little_room, 120)
 
 TEST_LIMIT(ext4_fills_up, 120)
 {
-	full_disk(true);
+	full_disk(DISK_EXT4);
 }
 
 TEST_LIMIT(tmpfs_fills_up, 120)
 {
-	full_disk(false);
+	full_disk(DISK_TMPFS);
+}
+
+/* Where nothing can be allocated ahead nothing is kept, but nothing is lost either. */
+TEST_LIMIT(ext2_fills_up, 120)
+{
+	full_disk(DISK_EXT2);
 }

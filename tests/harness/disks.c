@@ -51,8 +51,8 @@ static bool mount_image(const disk *d, disk_kind kind, uint64_t bytes)
 	int fd = open(image, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) return false;
 	(void)close(fd);
-	(void)snprintf(command, sizeof(command), "mkfs.%s -q -m 0 -O ^has_journal '%s'", kind == DISK_EXT4 ? "ext4" : "ext2",
-	               image);
+	(void)snprintf(command, sizeof(command), "mkfs.%s -q -m 0 %s '%s'", kind == DISK_EXT2 ? "ext2" : "ext4",
+	               kind == DISK_EXT4_JOURNAL ? "" : "-O ^has_journal", image);
 	if (!run_quietly(command)) return false;
 	if (!loop_attach(image, device, sizeof(device))) return false;
 	return mount(device, d->mount, "ext4", MS_NOATIME, NULL) == 0; /* its driver knows ext2 too */
@@ -111,9 +111,13 @@ void ballast_load(const disk *d, uint64_t spare)
 	if (room <= spare) return;
 	int fd = open(d->ballast, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	CHECK(fd >= 0);
-	struct stat before;
-	CHECK(fstat(fd, &before) == 0);
-	CHECK_MSG(posix_fallocate(fd, before.st_size, (off_t)(room - spare)) == 0 || errno == ENOSPC, "ballast");
+	static const char bytes[64 << 10] = {1};
+	for (uint64_t left = room - spare; left > 0;) {
+		ssize_t n = write(fd, bytes, left < sizeof(bytes) ? (size_t)left : sizeof(bytes));
+		CHECK_MSG(n > 0 || errno == ENOSPC, "ballast");
+		if (n <= 0) break;
+		left -= (uint64_t)n;
+	}
 	(void)close(fd);
 }
 

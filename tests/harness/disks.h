@@ -10,8 +10,9 @@
 
 typedef enum disk_kind {
 	DISK_TMPFS,
-	DISK_EXT4,
-	DISK_EXT2, /* cannot allocate ahead: fallocate is not supported there */
+	DISK_EXT4,         /* without a journal, so that it can be very small */
+	DISK_EXT4_JOURNAL, /* 16 MiB at least */
+	DISK_EXT2,         /* cannot allocate ahead: fallocate is not supported there */
 } disk_kind;
 
 typedef struct disk {

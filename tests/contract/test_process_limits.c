@@ -1,0 +1,227 @@
+/*
+ * test_process_limits.c: a process at the limits of its descriptors and of its memory. Whatever is refused is refused with a reason, nothing
+ * acknowledged is lost, and when the limit is raised the same handles go on.
+ *
+ * Each limit is tried in a process of its own, one descriptor (or some pages) further than the last, until nothing is refused any more.
+ */
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/boxes.h"
+
+enum {
+	LARGE_BYTES = 200000, /* goes to a segment */
+	FILES = 6,
+	DESCRIPTORS_MOST = 48,
+	STEP_BYTES = 8 << 10,
+	STEPS_MOST = 100,
+};
+
+/* Shared with the process under the limit. */
+typedef struct report {
+	unsigned refused;
+	bool written[2 * FILES], checkpoint, finished;
+} report;
+
+static char folder[4200];
+static report *told;
+static char large[LARGE_BYTES];
+
+static bool worked(cb_code code, const cb_error *err)
+{
+	if (code == CB_OK) return true;
+	bool fits = code == CB_IO || code == CB_LIMIT || code == CB_NOMEM || code == CB_NOSPACE;
+	CHECK_MSG(fits && err->message[0], "at the limit: %s: '%s'", cb_code_name(code), err->message);
+	told->refused++;
+	return false;
+}
+
+static void name_of(unsigned i, char out[32])
+{
+	(void)snprintf(out, 32, "/work/%s%u", i < FILES ? "small" : "large", i);
+}
+
+static cb_code write_one(cb_box *b, unsigned i, cb_error *err)
+{
+	char path[32];
+	name_of(i, path);
+	return cb_write_file(b, path, large, i < FILES ? 500 + i : LARGE_BYTES - i, NULL, err);
+}
+
+static void deeds(cb_store *s, cb_box *b)
+{
+	cb_error err = {0};
+	char *bytes = NULL;
+	size_t size = 0;
+	for (unsigned i = 0; i < 2 * FILES; i++) {
+		if (worked(write_one(b, i, &err), &err)) told->written[i] = true;
+		if (i == FILES && worked(cb_read_file(b, "/work/known", &bytes, &size, &err), &err)) {
+			CHECK_U64(size, LARGE_BYTES);
+			cb_free(bytes);
+		}
+	}
+	if (worked(cb_checkpoint_save(b, "named", 0, false, &err), &err)) told->checkpoint = true;
+	(void)worked(cb_unlink(b, "/work/gone", &err), &err);
+	(void)worked(cb_store_gc(s, NULL, &err), &err);
+}
+
+/* Handles opened before the limit, or under it. */
+static void under(int resource, rlim_t limit, bool opened_before)
+{
+	cb_error err = {0};
+	cb_store *s = NULL;
+	cb_box *b = NULL;
+	struct rlimit r;
+	CHECK(getrlimit(resource, &r) == 0);
+	rlim_t wide = r.rlim_cur;
+	if (opened_before) {
+		CHECK_OK(cb_store_open(folder, NULL, &s, &err));
+		b = must_open(s, "box");
+	}
+	r.rlim_cur = limit;
+	CHECK(setrlimit(resource, &r) == 0);
+	if (!s && worked(cb_store_open(folder, NULL, &s, &err), &err)) (void)worked(cb_box_open(s, "box", &b, &err), &err);
+	if (b) deeds(s, b);
+	r.rlim_cur = wide;
+	CHECK(setrlimit(resource, &r) == 0);
+	if (!s) CHECK_OK(cb_store_open(folder, NULL, &s, &err));
+	if (!b) b = must_open(s, "box");
+	must_write(b, "/work/after", "wide again");
+	CHECK_STR(must_read(b, "/work/after"), "wide again");
+	test_store_sound(s);
+	told->finished = true;
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+static void check_told(void)
+{
+	cb_error err = {0};
+	cb_store *s = NULL;
+	CHECK_OK(cb_store_open(folder, NULL, &s, &err));
+	cb_box *b = must_open(s, "box");
+	for (unsigned i = 0; i < 2 * FILES; i++) {
+		char path[32], *bytes = NULL;
+		size_t size = 0;
+		name_of(i, path);
+		if (!told->written[i]) continue;
+		CHECK_OK(cb_read_file(b, path, &bytes, &size, &err));
+		CHECK(size == (i < FILES ? 500 + i : LARGE_BYTES - i) && memcmp(bytes, large, size) == 0);
+		cb_free(bytes);
+	}
+	if (told->checkpoint) cb_box_close(must_open(s, "box@named"));
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+static void store_make(void)
+{
+	cb_error err = {0};
+	cb_store *s = NULL;
+	cb_box *b = NULL;
+	char command[4300];
+	(void)snprintf(folder, sizeof(folder), "%s/store", test_tmpdir());
+	(void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	CHECK(system(command) == 0);
+	CHECK_OK(cb_store_open(folder, NULL, &s, &err));
+	CHECK_OK(cb_box_create(s, "box", &b, &err));
+	CHECK_OK(cb_write_file(b, "/work/known", large, LARGE_BYTES, NULL, &err));
+	must_write(b, "/work/gone", "going");
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* True: something was refused. */
+static bool one(int resource, rlim_t limit, bool opened_before)
+{
+	int status = 0;
+	store_make();
+	*told = (report){0};
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		under(resource, limit, opened_before);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0 && told->finished, "limit %ju: ended with status %x",
+	          (uintmax_t)limit, (unsigned)status);
+	check_told();
+	return told->refused > 0;
+}
+
+static void told_make(void)
+{
+	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(told != MAP_FAILED);
+	for (size_t i = 0; i < sizeof(large); i++) large[i] = (char)(i * 7 + i / 251);
+}
+
+static void descriptors(bool opened_before)
+{
+	unsigned refusing = 0;
+	told_make();
+	int lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	CHECK(lowest >= 0 && close(lowest) == 0);
+	unsigned i = 0;
+	while (i < DESCRIPTORS_MOST && one(RLIMIT_NOFILE, (rlim_t)lowest + i, opened_before)) {
+		refusing++;
+		i++;
+	}
+	CHECK_MSG(i < DESCRIPTORS_MOST, "still refused with %u descriptors", i);
+	CHECK(refusing > 0);
+	test_note("refused something with up to %u descriptors", refusing - 1);
+}
+
+TEST_LIMIT(few_descriptors_to_open_with, 120)
+{
+	descriptors(false);
+}
+
+TEST_LIMIT(few_descriptors_to_go_on_with, 120)
+{
+	descriptors(true);
+}
+
+static rlim_t address_space(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	CHECK(f && fscanf(f, "%lu", &pages) == 1);
+	(void)fclose(f);
+	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void memory(bool opened_before)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	test_skip("a sanitizer needs more address space than any limit");
+#endif
+	unsigned refusing = 0;
+	char stack[512 << 10]; /* the stack must be able to grow: what it cannot get is a signal, not an error */
+	told_make();
+	memset(stack, 1, sizeof(stack));
+	CHECK(mallopt(M_TOP_PAD, 0) == 1 && mallopt(M_TRIM_THRESHOLD, 0) == 1); /* so that little lies ready */
+	for (unsigned i = 0; i < STEPS_MOST; i++) {
+		rlim_t limit = address_space() + (rlim_t)i * STEP_BYTES + (rlim_t)(stack[i] - 1);
+		refusing += one(RLIMIT_AS, limit, opened_before);
+	}
+	test_note("%u of %d limits refused something", refusing, STEPS_MOST);
+	CHECK(refusing > 0);
+}
+
+TEST_LIMIT(little_memory_to_open_with, 240)
+{
+	memory(false);
+}
+
+TEST_LIMIT(little_memory_to_go_on_with, 240)
+{
+	memory(true);
+}
