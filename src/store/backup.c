@@ -237,16 +237,23 @@ static cb_code look_at_file(void *context, uint64_t segment, uint64_t bytes, cb_
 	return live_bytes < bytes / 2 ? buf_append(&l->sparse, &segment, sizeof segment, err) : CB_OK;
 }
 
+/* One segment after the other; one that finds no room for its copy does not keep the others from it. */
 static cb_code compact(store *s, const file_look *l, moving *v, cb_error *err)
 {
+	cb_code first = CB_OK;
 	for (size_t at = 0; at < l->sparse.size; at += sizeof(uint64_t)) {
 		uint64_t segment;
 		memcpy(&segment, l->sparse.bytes + at, sizeof segment);
 		AUTO_FD int claim = -1;
 		if (segment_claim(s->segments, segment, &claim, NULL) != CB_OK) continue;
-		CB_TRY(move_rows(v, segment, err));
+		cb_error why = {0};
+		cb_code code = move_rows(v, segment, &why);
+		if (code == CB_OK) continue;
+		if (err && (first == CB_OK || code != CB_NOSPACE)) *err = why;
+		first = code;
+		if (code != CB_NOSPACE) return code;
 	}
-	return CB_OK;
+	return first;
 }
 
 static cb_code compact_segments(store *s, cb_error *err)
@@ -287,6 +294,7 @@ cb_code store_vacuum(store *s, cb_error *err)
 	CB_TRY(store_gc_lock(s, err));
 	cb_code code = compact_segments(s, err);
 	if (code == CB_OK) code = vacuum_database(s, err);
+	else if (code == CB_NOSPACE) (void)vacuum_database(s, NULL);
 	store_gc_unlock(s);
 	return code;
 }

@@ -74,11 +74,13 @@ static uint64_t prefix_of(const struct stat *st)
 	return all > lists ? all - lists : 0;
 }
 
-static int allocate(const room *r, int fd, uint64_t bytes)
+/* From `has` on, which is there: tmpfs looks at every page of the range. */
+static int allocate(const room *r, int fd, uint64_t has, uint64_t want)
 {
 	int error = fault_strike(r->plan, STORE_FAULT_ALLOCATE);
 	if (error) return error;
-	do error = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0 ? 0 : errno;
+	off_t from = (off_t)(has & ~(uint64_t)4095);
+	do error = fallocate(fd, FALLOC_FL_KEEP_SIZE, from, (off_t)want - from) == 0 ? 0 : errno;
 	while (error == EINTR);
 	return error;
 }
@@ -88,7 +90,7 @@ static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 {
 	struct stat st;
 	uint64_t more = want + r->log_keep / STEPS;
-	int error = allocate(r, fd, more);
+	int error = allocate(r, fd, *has, more);
 	if (error == 0) {
 		*has = more;
 		return 0;
@@ -97,7 +99,7 @@ static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 		*has = everything;
 		return 0;
 	}
-	if (allocate(r, fd, want) == 0) {
+	if (allocate(r, fd, *has, want) == 0) {
 		*has = want;
 		return 0;
 	}

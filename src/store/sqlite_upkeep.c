@@ -8,11 +8,11 @@
 
 enum { CHECK_LINES = 100 }; /* complaints of one kind; a file damaged all over needs no more */
 
-/* Folds the log and lets it begin anew. Best effort: with readers about, it does so later. */
-static cb_code fold(engine *base, cb_error *err)
+/* Best effort: with readers about, the log begins anew later. */
+static cb_code fold(engine *base, int mode, cb_error *err)
 {
 	sqlite_engine *e = sql_engine(base);
-	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	int rc = sqlite3_wal_checkpoint_v2(e->db, "main", mode, NULL, NULL);
 	if (!sql_is_flush_failure(rc)) return CB_OK;
 	base->flush_failed = true;
 	return sql_error(e, rc, err);
@@ -44,12 +44,12 @@ cb_code sqlite_vacuum(engine *base, cb_error *err)
 	sqlite_engine *e = sql_engine(base);
 	if (e->memory) return sql_exec(e, "VACUUM", err);
 	CB_TRY(vacuum_room(e, err));
-	CB_TRY(fold(base, err));
+	CB_TRY(fold(base, SQLITE_CHECKPOINT_PASSIVE, err)); /* so that it is written at the log's beginning */
 	if (e->room) e->room->need = ROOM_FREES;
 	cb_code code = sql_exec(e, "VACUUM", err);
 	if (e->room) e->room->need = ROOM_GROWS;
 	/* Also after a failure, which leaves the log as long as it had become. */
-	cb_code folded = fold(base, code == CB_OK ? err : NULL);
+	cb_code folded = fold(base, SQLITE_CHECKPOINT_TRUNCATE, code == CB_OK ? err : NULL);
 	return code == CB_OK ? folded : code;
 }
 
