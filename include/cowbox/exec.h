@@ -154,7 +154,8 @@ CB_API cb_code cb_exec_changes(cb_exec *exec, cb_change_visit visit, void *conte
 CB_API void cb_exec_close(cb_exec *exec);
 
 /* Captures what programs left in a box (NULL: in all of them) whose caller died, each as a step (result: interrupted), or records that it
- * is lost. cb_sandbox_open tries it too. What cannot be captured now, for lack of room say, waits. CB_NOTFOUND: no such box. out_steps may be NULL. */
+ * is lost. cb_sandbox_open tries it too. What cannot be captured now, for lack of room say, waits. CB_NOTFOUND: no such box. out_steps
+ * may be NULL. */
 CB_API cb_code cb_exec_recover(cb_store *store, const char *box, uint64_t *out_steps, cb_error *err);
 /* Removes the folders kept for running programs in boxes, or in boxes that are gone, which nobody uses now; they are made again when
  * needed. */

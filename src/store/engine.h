@@ -10,6 +10,8 @@
 #ifndef STORE_ENGINE_H
 #define STORE_ENGINE_H
 
+#include <stdatomic.h>
+
 #include "store/store.h"
 
 typedef struct engine engine;
@@ -127,11 +129,11 @@ typedef struct store_ops {
 /* First member of every implementation. */
 struct engine {
 	const store_ops *ops;
-	uint64_t log_pages; /* not yet folded into the database, as of the last commit */
-	store_need need;    /* of the write transaction that begins next */
-	bool is_short;      /* of room on the disk, as of the last commit: write as little as can be */
-	bool must_fold;     /* its log is: tidy before the next transaction */
-	bool flush_failed;  /* what was acknowledged may not be durable: the store stops writing */
+	uint64_t log_pages;    /* not yet folded into the database, as of the last commit */
+	store_need need;       /* of the write transaction that begins next */
+	_Atomic bool is_short; /* of room on the disk, as of the last commit: write as little as can be. Looked at by any thread */
+	bool must_fold;        /* its log is: tidy before the next transaction */
+	bool flush_failed;     /* what was acknowledged may not be durable: the store stops writing */
 };
 
 typedef struct engine_options {

@@ -1,6 +1,6 @@
 /*
- * test_process_limits.c: a process at the limits of its descriptors and of its memory. Whatever is refused is refused with a reason, nothing
- * acknowledged is lost, and when the limit is raised the same handles go on.
+ * test_process_limits.c: a process at the limits of its descriptors and of its memory. Whatever is refused is refused with a reason,
+ * nothing acknowledged is lost, and when the limit is raised the same handles go on.
  *
  * Each limit is tried in a process of its own, one descriptor (or some pages) further than the last, until nothing is refused any more.
  */
