@@ -275,7 +275,8 @@ static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind,
 	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o, need);
-	else if (code == CB_OK) code = ahead ? op_begin_ahead(o, need, kind, params, err) : op_begin_own(o, need, kind, params, err);
+	else if (code == CB_OK)
+		code = ahead ? op_begin_ahead(o, need, kind, params, err) : op_begin_own(o, need, kind, params, err);
 	if (code == CB_OK) b->changing++;
 	else (void)pthread_mutex_unlock(&b->lock);
 	return code;

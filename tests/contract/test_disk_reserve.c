@@ -527,3 +527,43 @@ TEST_LIMIT(what_needs_room_is_refused_and_leaves_nothing, 120)
 	stage_close(&g);
 	disk_unmount(&g.d);
 }
+
+/* ---- much at once ---- */
+
+enum { BIG_FILES = 6000, BIG_STEPS = 4000 };
+
+/* More than one transaction of what is kept could carry: it goes in batches. */
+TEST_LIMIT(a_large_tree_and_a_long_history_go, 240)
+{
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	cb_box *t = NULL;
+	char path[64];
+	stage_make(&g, DISK_EXT4, LARGE_BYTES);
+	CHECK_OK(cb_txn_begin(g.junk, NULL, &t, &err));
+	for (unsigned i = 0; i < BIG_FILES; i++) {
+		(void)snprintf(path, sizeof(path), "/work/big/%u/%u", i % 60, i);
+		cb_write_options o = {.parents = true};
+		CHECK_OK(cb_write_file(t, path, path, strlen(path), &o, &err));
+	}
+	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));
+	cb_box_close(t);
+	for (unsigned i = 0; i < BIG_STEPS; i++) {
+		(void)snprintf(path, sizeof(path), "/work/s%u", i % 50);
+		must_write(g.junk, path, path);
+	}
+	refiller_start(&g.d);
+	fill(&g);
+	CHECK_OK(cb_remove(g.junk, "/work/big", &err));
+	CHECK(!exists(g.junk, "/work/big"));
+	reopen(&g, "kept", "junk");
+	check_kept(&g);
+	test_store_sound(g.s);
+	delete_and_gc(&g);
+	ordinary_again(&g, g.kept);
+	check_kept(&g);
+	stage_close(&g);
+	refiller_stop(&g.d);
+	disk_unmount(&g.d);
+}
