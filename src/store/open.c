@@ -12,12 +12,12 @@
 
 #include "base/buf.h"
 #include "base/io.h"
+#include "store/boot.h"
 
 enum {
 	DEFAULT_CACHE_BYTES = 64 << 20,
 	DEFAULT_LOCK_TIMEOUT_MS = 60000,
 	ID_TEXT_BYTES = 2 * SEGMENT_ID_BYTES + 1,
-	BOOT_TEXT_BYTES = 64,
 	/* Where it is not known how far numbers were given out (the file `numbers` is lost, or an older program used the store). */
 	BOOT_SKIP = 1 << 20,
 	BOOT_SKIP_BOXES = 1 << 12, /* their numbers have 31 bits */
@@ -143,21 +143,13 @@ static bool id_parse(const char *text, uint8_t out[SEGMENT_ID_BYTES])
 	return true;
 }
 
-static void boot_id(char out[BOOT_TEXT_BYTES])
-{
-	out[0] = 0;
-	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, out, BOOT_TEXT_BYTES - 1) : 0;
-	if (n < 0) n = 0;
-	out[n] = 0;
-	out[strcspn(out, "\n")] = 0;
-}
-
 /* One value of table meta; "" when it is not there. */
 static cb_code meta_or_empty(store *s, const char *key, char *out, size_t size, cb_error *err)
 {
-	cb_code code = s->engine->ops->meta_get(s->engine, key, out, size, err);
+	cb_error why;
+	cb_code code = s->engine->ops->meta_get(s->engine, key, out, size, &why);
 	if (code == CB_NOTFOUND) out[0] = 0;
+	else if (code != CB_OK && err) *err = why;
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
@@ -189,7 +181,7 @@ static cb_code names_flush(const store *s, cb_error *err)
 }
 
 /* Inside a write transaction of the engine. */
-static cb_code identity_write(store *s, const char *boot, bool skip, char id[ID_TEXT_BYTES], cb_error *err)
+static cb_code identity_write(store *s, const boot *now, bool skip, char id[ID_TEXT_BYTES], cb_error *err)
 {
 	engine *e = s->engine;
 	char created[32];
@@ -212,17 +204,19 @@ static cb_code identity_write(store *s, const char *boot, bool skip, char id[ID_
 		}
 		CB_TRY(e->ops->counters_set(e, counters, err));
 	}
-	return e->ops->meta_set(e, "boot_id", boot, err);
+	CB_TRY(e->ops->meta_set(e, "boot_clock", now->clock, err));
+	return e->ops->meta_set(e, "boot_id", now->id, err);
 }
 
 /* All that an open asks the database for, under one lock. */
-static cb_code identity_read(store *s, char id[ID_TEXT_BYTES], char known[BOOT_TEXT_BYTES], cb_error *err)
+static cb_code identity_read(store *s, char id[ID_TEXT_BYTES], boot *known, cb_error *err)
 {
 	engine *e = s->engine;
 	uint64_t counters[STORE_COUNTERS];
 	CB_TRY(e->ops->read_begin(e, err));
 	cb_code code = meta_or_empty(s, "store_id", id, ID_TEXT_BYTES, err);
-	if (code == CB_OK) code = meta_or_empty(s, "boot_id", known, BOOT_TEXT_BYTES, err);
+	if (code == CB_OK) code = meta_or_empty(s, "boot_id", known->id, sizeof known->id, err);
+	if (code == CB_OK) code = meta_or_empty(s, "boot_clock", known->clock, sizeof known->clock, err);
 	if (code == CB_OK) code = e->ops->counters_get(e, counters, err);
 	if (code == CB_OK) s->epoch_at_open = counters[STORE_EPOCH];
 	e->ops->read_end(e);
@@ -236,17 +230,17 @@ static cb_code identity_read(store *s, char id[ID_TEXT_BYTES], char known[BOOT_T
 static cb_code identity_settle(store *s, char id[ID_TEXT_BYTES], cb_error *err)
 {
 	engine *e = s->engine;
-	char known[BOOT_TEXT_BYTES], boot[BOOT_TEXT_BYTES];
-	CB_TRY(identity_read(s, id, known, err));
-	boot_id(boot);
-	bool new_boot = strcmp(known, boot) != 0 || !boot[0];
+	boot known, now;
+	CB_TRY(identity_read(s, id, &known, err));
+	boot_now(&now);
+	bool new_boot = !boot_is_same(&known, &now);
 	if (s->read_only || (id[0] && !new_boot)) return CB_OK;
 	if (!id[0] && s->path) CB_TRY(names_flush(s, err));
 	CB_TRY(lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err));
 	e->need = STORE_FREES; /* opening must not fail for lack of room: it is how room is made */
 	cb_code code = e->ops->write_begin(e, err);
 	if (code == CB_OK) {
-		code = identity_write(s, boot, id[0] && new_boot, id, err);
+		code = identity_write(s, &now, id[0] && new_boot, id, err);
 		if (code == CB_OK) code = e->ops->write_commit(e, err);
 		else e->ops->write_abort(e);
 	}
