@@ -5,6 +5,7 @@
  * invariants listed in inode.c, and every content they name is there and has its sum. A complaint names the box, the state, and the
  * path where there is one; what is sound stays readable.
  */
+#include "base/id_set.h"
 #include "box/history.h"
 
 #include <inttypes.h>
@@ -17,8 +18,7 @@ typedef struct checking {
 	cb_complain complain;
 	void *context;
 	uint64_t count;
-	buf sound;      /* bytes, by content number: 0 unknown, 1 sound, 2 damaged */
-	uint8_t beyond; /* the same for numbers that no counter gave out */
+	id_set sound, damaged; /* contents looked at so far */
 	const char *box;
 	uint64_t seq;
 } checking;
@@ -107,46 +107,33 @@ typedef struct content_check {
 	uint64_t ino;
 } content_check;
 
-static cb_code content_state(checking *c, uint64_t content, uint8_t **out, cb_error *err)
-{
-	if (content >> NUMBER_BITS) {
-		c->beyond = 2;
-		*out = &c->beyond;
-		return CB_OK;
-	}
-	if (content >= c->sound.size) {
-		uint8_t *fresh;
-		size_t grow = (size_t)content + 1 - c->sound.size + 4096;
-		CB_TRY(buf_extend(&c->sound, grow, &fresh, err));
-		memset(fresh, 0, grow);
-	}
-	*out = &c->sound.bytes[content];
-	return CB_OK;
-}
-
+/* Each content is read once, however many files share it. */
 static cb_code check_content(void *context, uint64_t content, uint64_t min_size, cb_error *err)
 {
 	const content_check *k = context;
 	checking *c = k->p->c;
-	uint8_t *known;
 	uint64_t size = 0;
+	bool was;
 	cb_error why = {0};
-	CB_TRY(content_state(c, content, &known, err));
-	if (*known == 0) {
+	bool damaged = id_set_has(&c->damaged, content);
+	if (!damaged && !id_set_has(&c->sound, content)) {
 		blob *bytes = NULL;
 		cb_code code = store_content_get(c->cs->s, content, &bytes, &why);
 		blob_unref(bytes);
 		if (code != CB_OK && !is_damage(code)) return cb_err_set(err, code, "%s", why.message);
-		*known = code == CB_OK ? 1 : 2;
+		damaged = code != CB_OK;
+		CB_TRY(id_set_add(damaged ? &c->damaged : &c->sound, content, &was, err));
 	}
-	if (*known == 1) CB_TRY(store_content_size(c->cs->s, content, &size, err));
-	if (*known == 1 && size < min_size) *known = 2;
-	if (*known == 2) {
-		char what[600];
-		(void)snprintf(what, sizeof(what), "its content %" PRIu64 " is damaged or missing%s%.400s", content,
-		               why.message[0] ? ": " : "", why.message);
-		complain_ino(k->p, k->ino, what);
+	if (!damaged) CB_TRY(store_content_size(c->cs->s, content, &size, err));
+	if (!damaged && size < min_size) {
+		damaged = true;
+		CB_TRY(id_set_add(&c->damaged, content, &was, err));
 	}
+	if (!damaged) return CB_OK;
+	char what[600];
+	(void)snprintf(what, sizeof(what), "its content %" PRIu64 " is damaged or missing%s%.400s", content,
+	               why.message[0] ? ": " : "", why.message);
+	complain_ino(k->p, k->ino, what);
 	return CB_OK;
 }
 
@@ -465,7 +452,7 @@ static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 
 cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)
 {
-	checking c = {.cs = cs, .complain = complain, .context = context, .sound = BUF_INIT(SIZE_MAX)};
+	checking c = {.cs = cs, .complain = complain, .context = context};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	cb_error why = {0};
 	cb_code code = store_check(cs->s, relay, &c, err);
@@ -473,7 +460,8 @@ cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64
 		code = complain_if(&c, store_box_list(cs->s, true, collect_box, &rows, &why), &why, "the list of boxes", err);
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++) code = check_box(&c, &all[i], err);
-	buf_done(&c.sound);
+	id_set_done(&c.sound);
+	id_set_done(&c.damaged);
 	if (code == CB_OK && out_complaints) *out_complaints = c.count;
 	return code;
 }

@@ -10,6 +10,7 @@
  * sweep spares. A step written meanwhile can only refer to older things through states whose steps are still there, or after touching
  * them (store_content_touch).
  */
+#include "base/id_set.h"
 #include "box/audit.h"
 #include "box/graft.h"
 #include "box/history.h"
@@ -25,35 +26,9 @@ enum {
 	SHORT_BATCH = 32,  /* of all these, where there is little room on the disk for the log */
 };
 
-typedef struct bitmap {
-	buf words;
-} bitmap;
-
-static cb_code bitmap_set(bitmap *m, uint64_t id, bool *was, cb_error *err)
-{
-	if (id >> NUMBER_BITS) return cb_err_set(err, CB_CORRUPT, "number %llu is out of range: run fsck", (unsigned long long)id);
-	size_t byte = (size_t)(id >> 3);
-	if (byte >= m->words.size) {
-		uint8_t *fresh;
-		size_t grow = byte + 1 - m->words.size + (m->words.size >> 1) + 4096;
-		CB_TRY(buf_extend(&m->words, grow, &fresh, err));
-		memset(fresh, 0, grow);
-	}
-	uint8_t bit = (uint8_t)(1u << (id & 7));
-	*was = (m->words.bytes[byte] & bit) != 0;
-	m->words.bytes[byte] |= bit;
-	return CB_OK;
-}
-
-static bool bitmap_get(const bitmap *m, uint64_t id)
-{
-	size_t byte = (size_t)(id >> 3);
-	return byte < m->words.size && (m->words.bytes[byte] >> (id & 7) & 1);
-}
-
 typedef struct marking {
 	cb_store *cs;
-	bitmap nodes, contents;
+	id_set nodes, contents;
 	cb_error *err;
 	cb_code failed; /* of mark_enter, which cannot say so itself */
 } marking;
@@ -63,14 +38,14 @@ static cb_code mark_content(void *context, uint64_t content, uint64_t min_size, 
 	(void)min_size;
 	marking *m = context;
 	bool was;
-	return bitmap_set(&m->contents, content, &was, err);
+	return id_set_add(&m->contents, content, &was, err);
 }
 
 static bool mark_enter(void *context, uint64_t node)
 {
 	marking *m = context;
 	bool was = false;
-	if (m->failed == CB_OK) m->failed = bitmap_set(&m->nodes, node, &was, m->err);
+	if (m->failed == CB_OK) m->failed = id_set_add(&m->nodes, node, &was, m->err);
 	return !was && m->failed == CB_OK;
 }
 
@@ -107,8 +82,8 @@ static cb_code mark_step(void *context, const store_step *step, cb_error *err)
 	step_page *p = context;
 	bool was;
 	if (step->has_root) CB_TRY(buf_append(&p->roots, &step->root, sizeof(uint64_t), err));
-	if (step->params_content) CB_TRY(bitmap_set(&p->m->contents, step->params_content, &was, err));
-	if (step->result_content) CB_TRY(bitmap_set(&p->m->contents, step->result_content, &was, err));
+	if (step->params_content) CB_TRY(id_set_add(&p->m->contents, step->params_content, &was, err));
+	if (step->result_content) CB_TRY(id_set_add(&p->m->contents, step->result_content, &was, err));
 	if (step->has_changes) CB_TRY(tree_changes_decode(step->changes, mark_change, p->m, err));
 	p->last = step->seq;
 	return ++p->count == PAGE ? CB_INTERRUPTED : CB_OK;
@@ -150,7 +125,7 @@ static cb_code mark_all(marking *m, cb_error *err)
 static bool is_marked(void *context, bool is_node, uint64_t id)
 {
 	const marking *m = context;
-	return bitmap_get(is_node ? &m->nodes : &m->contents, id);
+	return id_set_has(is_node ? &m->nodes : &m->contents, id);
 }
 
 /* ---- roots that are no longer needed ---- */
@@ -260,18 +235,21 @@ static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_e
 	return buf_append(context, c, sizeof(*c), err);
 }
 
-/* A batch of a deleted box; *more: there is another. */
-static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *more, bool *gone, cb_error *err)
+/* A batch of a deleted box; *more: there is another. *gone: its row was removed. *counts: it was one that a user saw, neither hidden nor a
+ * box that was never whole. */
+static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *more, bool *gone, bool *counts, cb_error *err)
 {
 	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX), names = BUF_INIT(SIZE_MAX);
 	/* Read again under the writer lock: a box that was being built may be published, or gone, since the list was made. */
 	store_box now;
-	bool being_built = false;
-	cb_code code = store_box_get(cs->s, row->id, &now, err);
+	graft_stage stage = GRAFT_NONE;
+	cb_error why;
+	cb_code code = store_box_get(cs->s, row->id, &now, &why);
 	if (code == CB_NOTFOUND || (code == CB_OK && !now.deleted)) return CB_OK;
+	if (code != CB_OK && err) *err = why;
 	if (code != CB_OK) return code;
-	CB_TRY(graft_is_living(cs, row, &being_built, err));
-	if (being_built) return CB_OK;
+	CB_TRY(graft_stage_of(cs, row, &stage, err));
+	if (stage == GRAFT_LIVING) return CB_OK;
 	CB_TRY(store_box_forks(cs->s, row->id, keep_fork_origin, &needed, err));
 	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
 	uint64_t *seqs = (uint64_t *)(void *)needed.bytes;
@@ -289,18 +267,19 @@ static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *m
 	uint64_t deleted;
 	CB_TRY(store_step_delete(cs->s, row->id, 0, INT64_MAX, &deleted, err));
 	*gone = true;
+	*counts = stage == GRAFT_NONE && !box_is_hidden(&now);
 	return store_box_remove(cs->s, row->id, err);
 }
 
-static cb_code reap_whole(cb_store *cs, const store_box *row, bool *gone, cb_error *err)
+static cb_code reap_whole(cb_store *cs, const store_box *row, bool *gone, bool *counts, cb_error *err)
 {
 	size_t most = REAP_BATCH;
 	for (bool more = true; more;) {
 		cb_error why = {0};
 		most = most < batch_of(cs, REAP_BATCH) ? most : batch_of(cs, REAP_BATCH);
-		more = *gone = false;
+		more = *gone = *counts = false;
 		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
-		cb_code code = reap_box(cs, row, most, &more, gone, &why);
+		cb_code code = reap_box(cs, row, most, &more, gone, counts, &why);
 		if (code == CB_OK) code = store_write_commit(cs->s, false, &why);
 		else store_write_abort(cs->s);
 		if (code == CB_NOSPACE && most > 1) { /* more than the kept room carries: again, in smaller pieces */
@@ -324,10 +303,10 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 		const store_box *all = (const store_box *)(const void *)rows.bytes;
 		for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
 			if (!all[i].deleted) continue;
-			bool gone = false;
-			CB_TRY(reap_whole(cs, &all[i], &gone, err));
+			bool gone = false, counts = false;
+			CB_TRY(reap_whole(cs, &all[i], &gone, &counts, err));
 			progress = progress || gone;
-			*freed += gone;
+			*freed += counts;
 		}
 	}
 	return CB_OK;
@@ -401,12 +380,12 @@ static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_e
 	CB_TRY(prune_hidden(cs, err));
 	CB_TRY(thin_all(cs, err));
 	CB_TRY(settle_heads(cs, err));
-	marking m = {.cs = cs, .nodes = {BUF_INIT(SIZE_MAX)}, .contents = {BUF_INIT(SIZE_MAX)}};
+	marking m = {.cs = cs};
 	store_gc_stats stats = {0};
 	cb_code code = mark_all(&m, err);
 	if (code == CB_OK) code = store_gc_sweep(cs->s, horizon, is_marked, &m, &stats, err);
-	buf_done(&m.nodes.words);
-	buf_done(&m.contents.words);
+	id_set_done(&m.nodes);
+	id_set_done(&m.contents);
 	result->nodes_kept = stats.nodes_kept;
 	result->nodes_freed = stats.nodes_freed;
 	result->contents_kept = stats.contents_kept;

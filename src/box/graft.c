@@ -85,14 +85,16 @@ cb_code graft_begin(graft *g, const char *name, int64_t created_ns, cb_error *er
 	return CB_OK;
 }
 
-cb_code graft_is_living(cb_store *cs, const store_box *row, bool *out, cb_error *err)
+cb_code graft_stage_of(cb_store *cs, const store_box *row, graft_stage *out, cb_error *err)
 {
 	AUTO_FREE char *owner = NULL;
-	*out = false;
-	cb_code code = store_setting_get(cs->s, row->id, GRAFT_OWNER_SETTING, &owner, NULL);
+	cb_error why;
+	cb_code code = store_setting_get(cs->s, row->id, GRAFT_OWNER_SETTING, &owner, &why);
+	*out = GRAFT_NONE;
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK) return store_setting_get(cs->s, row->id, GRAFT_OWNER_SETTING, &owner, err);
-	*out = store_owner_is_living(cs->s, strtoull(owner, NULL, 10));
+	if (code != CB_OK && err) *err = why;
+	if (code != CB_OK) return code;
+	*out = store_owner_is_living(cs->s, strtoull(owner, NULL, 10)) ? GRAFT_LIVING : GRAFT_DEAD;
 	return CB_OK;
 }
 

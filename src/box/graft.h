@@ -91,8 +91,13 @@ void graft_check_begin(graft_check *c, const tree_view *before, const tree_view 
 cb_code graft_check_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err); /* a tree_diff_visit */
 cb_code graft_check_end(graft_check *c, uint64_t *out_keys, cb_error *err);
 
-/* Is this deleted box still being built? For gc. */
-cb_code graft_is_living(cb_store *cs, const store_box *row, bool *out, cb_error *err);
+/* For gc: what a deleted box is. */
+typedef enum graft_stage {
+	GRAFT_NONE,   /* a whole box that somebody deleted */
+	GRAFT_LIVING, /* it is being built */
+	GRAFT_DEAD,   /* its builder is gone: it was never whole */
+} graft_stage;
+cb_code graft_stage_of(cb_store *cs, const store_box *row, graft_stage *out, cb_error *err);
 /* The name of a step's second parent, "" when it is not known. */
 void step_other_name(cb_store *cs, uint64_t box, uint64_t other_box, char out[CB_NAME_MAX + 1]);
 

@@ -11,9 +11,6 @@
 /* The steps of a box that others rely on, sorted: checkpoints, fork origins, last merges. */
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
 
-/* A node or content number of more bits is no counter's; tables by number must not grow with a hostile one. */
-enum { NUMBER_BITS = 35 };
-
 /* A step's row with strings of its own. row.kind, row.who and the row's spans are empty: use the fields here. */
 typedef struct step_row {
 	store_step row;
