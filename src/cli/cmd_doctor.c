@@ -1,7 +1,6 @@
 /* cmd_doctor.c: what this machine offers and what is missing, tried for real, in plain words. */
 #include "cli/doctor.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOW_SPACE_BYTES = 256 << 20, TREE_DEPTH_MAX = 32 };
+enum { LOW_SPACE_BYTES = 256 << 20 };
 
 /* ---- the report ---- */
 
@@ -104,46 +103,10 @@ bool doctor_attempt(doctor_try fn, void *context, char text[DOCTOR_TEXT_MAX])
 	return size > 0 && answer[0] == 'y';
 }
 
-static void remove_below(int folder, unsigned depth)
+cb_code doctor_folder(const doctor *d, temporary_place *out, cb_error *err)
 {
-	DIR *dir = fdopendir(folder);
-	if (!dir) {
-		(void)close(folder);
-		return;
-	}
-	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-		if (unlinkat(dirfd(dir), e->d_name, 0) == 0) continue;
-		int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && depth < TREE_DEPTH_MAX) remove_below(fd, depth + 1);
-		else if (fd >= 0) (void)close(fd);
-		(void)unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
-	}
-	(void)closedir(dir);
-}
-
-void doctor_remove(const char *folder)
-{
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0) remove_below(fd, 0);
-	(void)rmdir(folder);
-}
-
-static char *folder_in(const char *parent)
-{
-	AUTO_BUF buf text = BUF_INIT(64 << 10);
-	char *out = NULL;
-	if (buf_printf(&text, NULL, "%s/.cowbox-doctor-XXXXXX", parent) != CB_OK) return NULL;
-	if (buf_take(&text, &out, NULL, NULL) != CB_OK) return NULL;
-	if (mkdtemp(out)) return out;
-	free(out);
-	return NULL;
-}
-
-char *doctor_folder(const doctor *d)
-{
-	char *out = d->nearest ? folder_in(d->nearest) : NULL;
-	return out ? out : folder_in("/tmp");
+	if (d->nearest && temporary_place_make(d->nearest, out, NULL) == CB_OK) return CB_OK;
+	return temporary_place_make("/tmp", out, err);
 }
 
 /* ---- the store ---- */
@@ -304,14 +267,15 @@ static void tell_store(doctor *d)
 		doctor_tell(d, "store", DOCTOR_OK, "", "the store '%s' is not there yet: 'cowbox new' makes it", d->store);
 	}
 	tell_filesystem(d);
-	AUTO_FREE char *folder = folder_in(d->nearest);
-	if (!folder) {
+	ATTR_CLEANUP(temporary_place_remove) temporary_place folder = TEMPORARY_PLACE_NONE;
+	cb_error why = {0};
+	if (temporary_place_make(d->nearest, &folder, &why) != CB_OK) {
 		d->broken = true;
 		doctor_tell(d, "writing", DOCTOR_FAIL, "make it writable, or name another store with --store or COWBOX_STORE",
-		            "nothing can be written in '%s': %s", d->nearest, strerror(errno));
+		            "nothing can be written in '%s': %s", d->nearest, why.message);
 		return;
 	}
-	if (doctor_attempt(try_writers, folder, text)) {
+	if (doctor_attempt(try_writers, folder.path, text)) {
 		doctor_tell(d, "writing", DOCTOR_OK, "",
 		            "journal, locks and shared memory work there: two processes wrote to one box");
 	} else {
@@ -319,7 +283,6 @@ static void tell_store(doctor *d)
 		doctor_tell(d, "writing", DOCTOR_FAIL, "put the store on a local disk: --store or COWBOX_STORE",
 		            "a store does not work in '%s': %s", d->nearest, text);
 	}
-	doctor_remove(folder);
 }
 
 /* ---- programs and the terminal ---- */

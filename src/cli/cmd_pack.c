@@ -1,4 +1,5 @@
 /* cmd_pack.c: pack and unpack: a box as one compressed, checked stream. */
+#include "base/temporary.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -43,14 +44,16 @@ static cb_code pack_to(cli *c, const cli_call *call, cb_box *box, int fd, cb_pac
 }
 
 /* The finished file takes its place whole, and over another only when told to. */
-static cb_code put_in_place(const char *made, const char *path, bool force, cb_error *err)
+static cb_code put_in_place(int folder, const char *made, const char *name, bool force, const char *path, cb_error *err)
 {
-	if (force ? rename(made, path) == 0 : link(made, path) == 0) return CB_OK;
-	if (errno == EEXIST) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	if (renameat2(folder, made, folder, name, force ? 0 : RENAME_NOREPLACE) == 0) return CB_OK;
 	int why = errno;
 	struct stat st;
-	/* A filesystem without hard links. */
-	if (!force && (why == EPERM || why == EOPNOTSUPP) && lstat(path, &st) != 0 && rename(made, path) == 0) return CB_OK;
+	if (why == EEXIST) return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
+	/* Filesystems without RENAME_NOREPLACE. */
+	bool unknown = !force && (why == EINVAL || why == ENOSYS);
+	if (unknown && fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && renameat(folder, made, folder, name) == 0)
+		return CB_OK;
 	return cb_err_errno(err, why, "write '%s'", path);
 }
 
@@ -62,17 +65,24 @@ static cb_code pack_file(cli *c, const cli_call *call, cb_box *box, const char *
 		cli_hint(c, "take another name, or --force");
 		return cb_err_set(err, CB_EXISTS, "'%s' exists already", path);
 	}
-	AUTO_FREE char *made = NULL;
-	if (asprintf(&made, "%s.XXXXXX", path) < 0) return cb_err_nomem(err);
-	AUTO_FD int fd = mkostemp(made, O_CLOEXEC);
-	if (fd < 0) return cb_err_errno(err, errno, "write '%s'", path);
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	AUTO_FREE char *above = mem_strdup(slash ? path : ".");
+	char made[TEMPORARY_BYTES];
+	if (!above) return cb_err_nomem(err);
+	if (slash) above[slash == path ? 1 : slash - path] = 0;
+	AUTO_FD int folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	if (folder < 0) return cb_err_errno(err, errno, "write '%s'", path);
+	if (!*name) return cb_err_set(err, CB_ISDIR, "'%s' names a folder: name the file to be", path);
+	temporary_sweep(folder); /* of packs that were killed here */
+	cb_code code = temporary_file(folder, made, &fd, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "write '%s'", path);
 	mode_t mask = umask(0);
 	(void)umask(mask);
-	cb_code code = fchmod(fd, 0666 & ~mask) == 0 ? CB_OK : cb_err_errno(err, errno, "write '%s'", path);
+	code = fchmod(fd, 0666 & ~mask) == 0 ? CB_OK : cb_err_errno(err, errno, "write '%s'", path);
 	if (code == CB_OK) code = pack_to(c, call, box, fd, info, err);
 	if (code == CB_OK && fsync(fd) != 0 && errno != EINVAL) code = cb_err_errno(err, errno, "write '%s'", path);
-	if (code == CB_OK) code = put_in_place(made, path, force, err);
-	(void)unlink(made);
+	if (code == CB_OK) code = put_in_place(folder, made, name, force, path, err);
+	if (code != CB_OK) temporary_remove(folder, made);
 	return code;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/temporary.h"
 
 const cli_config_key cli_config_keys[] = {
 	{"checkpoint.every", CLI_COUNT, "STEPS", "0", true, "save the checkpoint auto-SEQ every so many steps; 0: never"},
@@ -173,19 +174,21 @@ static cb_code file_edit(cli *c, const char *name, const char *value, buf *out, 
 
 static cb_code file_write(const char *path, const buf *text, cb_error *err)
 {
-	AUTO_FREE char *beside = NULL;
-	AUTO_FREE char *folder = mem_strdup(path);
-	if (!folder || asprintf(&beside, "%s.new-%d", path, (int)getpid()) < 0) return cb_err_nomem(err);
-	char *slash = strrchr(folder, '/');
-	if (slash && slash != folder) {
-		*slash = 0;
-		CB_TRY(io_mkdirs(folder, 0700, err));
-	}
-	AUTO_FD int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0) return cb_err_errno(err, errno, "writing '%s'", beside);
-	cb_code code = io_write_all(fd, text->bytes, text->size, err);
-	if (code == CB_OK && rename(beside, path) != 0) code = cb_err_errno(err, errno, "writing '%s'", path);
-	if (code != CB_OK) (void)unlink(beside);
+	AUTO_FREE char *above = mem_strdup(path);
+	char made[TEMPORARY_BYTES];
+	if (!above) return cb_err_nomem(err);
+	char *slash = strrchr(above, '/');
+	const char *name = slash ? path + (slash - above) + 1 : path;
+	if (slash) slash[slash == above] = 0;
+	if (slash) CB_TRY(io_mkdirs(above, 0700, err));
+	AUTO_FD int folder = open(slash ? above : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	if (folder < 0) return cb_err_errno(err, errno, "writing '%s'", path);
+	temporary_sweep(folder);
+	cb_code code = temporary_file(folder, made, &fd, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "writing '%s'", path);
+	code = io_write_all(fd, text->bytes, text->size, err);
+	if (code == CB_OK && renameat(folder, made, folder, name) != 0) code = cb_err_errno(err, errno, "writing '%s'", path);
+	if (code != CB_OK) temporary_remove(folder, made);
 	return code;
 }
 

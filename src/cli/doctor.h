@@ -2,6 +2,7 @@
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
 
+#include "base/temporary.h"
 #include "cli/cli.h"
 
 typedef enum doctor_status { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL } doctor_status;
@@ -24,10 +25,8 @@ void doctor_tell(doctor *d, const char *name, doctor_status status, const char *
 typedef bool (*doctor_try)(void *context, char text[DOCTOR_TEXT_MAX]);
 bool doctor_attempt(doctor_try fn, void *context, char text[DOCTOR_TEXT_MAX]);
 
-/* A new folder for a trial, on the filesystem of the store where that can be; free() it. NULL: nowhere. */
-char *doctor_folder(const doctor *d);
-/* With everything in it. Links are not followed. */
-void doctor_remove(const char *folder);
+/* A new folder for a trial, on the filesystem of the store where that can be. */
+cb_code doctor_folder(const doctor *d, temporary_place *out, cb_error *err);
 
 void doctor_kernel(doctor *d);
 

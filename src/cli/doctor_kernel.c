@@ -114,19 +114,18 @@ static void tell_namespaces(doctor *d)
 		doctor_tell(d, "namespaces", DOCTOR_WARN,
 		            users ? "the kernel must allow them inside a user namespace" : user_namespace_fix(),
 		            "no mount, pid, network, ipc and uts namespaces (%s)", text);
-	AUTO_FREE char *folder = doctor_folder(d);
-	if (!folder) {
+	ATTR_CLEANUP(temporary_place_remove) temporary_place folder = TEMPORARY_PLACE_NONE;
+	if (doctor_folder(d, &folder, NULL) != CB_OK) {
 		doctor_tell(d, "overlayfs", DOCTOR_WARN, "make a folder writable", "overlayfs not tried: no folder for the trial");
 		return;
 	}
-	if (doctor_attempt(try_overlay, folder, text))
+	if (doctor_attempt(try_overlay, folder.path, text))
 		doctor_tell(d, "overlayfs", DOCTOR_OK, "", "overlayfs works in a user namespace");
 	else
 		doctor_tell(d, "overlayfs", DOCTOR_WARN,
 		            users ? "Linux 5.11 or newer, and a store on a local filesystem (not overlayfs itself)"
 		                  : user_namespace_fix(),
 		            "no overlayfs in a user namespace (%s)", text);
-	doctor_remove(folder);
 }
 
 /* ---- running programs ---- */

@@ -4,7 +4,6 @@
  */
 #include "exec/exec.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-enum { TRIAL_DEPTH = 32 };
+#include "base/temporary.h"
 
 /* ---- what to do ---- */
 
@@ -137,28 +136,6 @@ static cb_code run_in(const char *folder, cb_tier tier, cb_error *err)
 
 /* ---- its folder ---- */
 
-static void remove_below(int folder, unsigned depth)
-{
-	DIR *dir = fdopendir(folder);
-	if (!dir) (void)close(folder);
-	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-		if (unlinkat(dirfd(dir), e->d_name, 0) == 0) continue;
-		int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && depth < TRIAL_DEPTH) remove_below(fd, depth + 1);
-		else if (fd >= 0) (void)close(fd);
-		(void)unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
-	}
-	if (dir) (void)closedir(dir);
-}
-
-static void folder_remove(const char *folder)
-{
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0) remove_below(fd, 0);
-	(void)rmdir(folder);
-}
-
 /* The folder, or the nearest above it that is there: the filesystem a store would be on. */
 static char *nearest_folder(const char *path)
 {
@@ -183,31 +160,28 @@ static char *default_folder(void)
 	return home && *home && asprintf(&out, "%s/.local/share", home) >= 0 ? out : mem_strdup("/tmp");
 }
 
-static cb_code folder_make(const char *wish, char **out, cb_error *err)
+static cb_code folder_make(const char *wish, temporary_place *out, cb_error *err)
 {
 	AUTO_FREE char *named = wish ? mem_strdup(wish) : default_folder();
 	AUTO_FREE char *nearest = named ? nearest_folder(named) : NULL;
-	AUTO_FREE char *folder = NULL;
-	if (!nearest || asprintf(&folder, "%s/.cowbox-doctor-XXXXXX", nearest) < 0) return cb_err_nomem(err);
-	if (!mkdtemp(folder)) return cb_err_errno(err, errno, "making a folder for a trial in '%s'", nearest);
-	*out = TAKE_PTR(folder);
-	return CB_OK;
+	if (!nearest) return cb_err_nomem(err);
+	cb_code code = temporary_place_make(nearest, out, err);
+	return code == CB_OK ? code : cb_err_wrap(err, code, "making a folder for a trial in '%s'", nearest);
 }
 
 cb_code cb_sandbox_try(const char *folder, cb_tier tier, cb_tier_report *out, cb_error *err)
 {
-	AUTO_FREE char *trial = NULL;
+	ATTR_CLEANUP(temporary_place_remove) temporary_place trial = TEMPORARY_PLACE_NONE;
 	AUTO_FREE char *store = NULL;
 	cb_error why = {0};
 	CB_TRY(folder_make(folder, &trial, err));
-	if (asprintf(&store, "%s/store", trial) < 0) return cb_err_nomem(err);
+	if (asprintf(&store, "%s/store", trial.path) < 0) return cb_err_nomem(err);
 	*out = (cb_tier_report){0};
 	cb_code code = run_in(store, tier, &why);
 	out->works = code == CB_OK;
 	if (!out->works) {
 		(void)snprintf(out->why, sizeof(out->why), "%.255s", why.message);
-		(void)snprintf(out->fix, sizeof(out->fix), "%s", fix_of(tier, trial, why.message));
+		(void)snprintf(out->fix, sizeof(out->fix), "%s", fix_of(tier, trial.path, why.message));
 	}
-	folder_remove(trial);
 	return CB_OK;
 }

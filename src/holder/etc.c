@@ -357,9 +357,8 @@ static cb_code write_own(const making *m, cb_error *err)
 	return dns ? write_host_file(m, "resolv.conf", "", err) : write_text(m, "resolv.conf", "", err);
 }
 
-static cb_code fill(making *m, int area, const char *temporary, cb_error *err)
+static cb_code fill(making *m, cb_error *err)
 {
-	CB_TRY(host_dir_open(area, temporary, 0, &m->to, NULL, err));
 	if (m->from.fd >= 0) CB_TRY(copy_all(m, err));
 	CB_TRY(write_own(m, err));
 	return host_mode_set(m->to, 0755, err);
@@ -368,8 +367,9 @@ static cb_code fill(making *m, int area, const char *temporary, cb_error *err)
 static cb_code make(making *m, int area, const char *name, cb_error *err)
 {
 	char temporary[HOST_TEMPORARY_BYTES];
-	CB_TRY(host_dir_begin(area, temporary, err));
-	cb_code code = fill(m, area, temporary, err);
+	temporary_sweep(area); /* of holders that were killed here */
+	CB_TRY(temporary_folder(area, temporary, &m->to, err));
+	cb_code code = fill(m, err);
 	if (code == CB_OK) code = host_dir_commit(area, temporary, name, err);
 	if (code == CB_OK) return CB_OK;
 	(void)area_remove(area, temporary, NULL);

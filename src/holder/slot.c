@@ -70,7 +70,7 @@ static const char *changes_name(const slot *s)
 
 static bool is_stale(const char *name)
 {
-	return strncmp(name, "work.", 5) == 0 || strncmp(name, HOST_TEMPORARY_PREFIX, sizeof(HOST_TEMPORARY_PREFIX) - 1) == 0;
+	return strncmp(name, "work.", 5) == 0 || temporary_is(name);
 }
 
 /* Takes away what mounts and writes before this one left. *out_next: a number that no work folder has. */

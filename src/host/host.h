@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "base/temporary.h"
 
 typedef enum host_type { HOST_FILE = 1, HOST_DIR, HOST_SYMLINK, HOST_FIFO, HOST_SOCKET, HOST_DEVICE } host_type;
 
@@ -99,7 +100,7 @@ cb_code host_xattr_set(int fd, const char *name, span value, cb_error *err);
 cb_code host_dir_make(int dir, const char *name, uint32_t mode, cb_error *err);
 /* The thing appears whole: replace takes the place of a file or link that is there (a folder: CB_ISDIR), otherwise CB_EXISTS. */
 cb_code host_symlink_make(int dir, const char *name, const char *target, bool replace, cb_error *err);
-/* Another name for from_dir/from, which must still be (dev, ino): else CB_BUSY. */
+/* Another name for from_dir/from, which must still be (dev, ino): else CB_BUSY, and the wrong name is taken away again. */
 cb_code host_link_make(int from_dir, const char *from, const host_stat *expected, int dir, const char *name, bool replace,
                        cb_error *err);
 /* Renames without following; without replace CB_EXISTS when the target is there. */
@@ -114,13 +115,13 @@ cb_code host_times_set(int fd, int64_t atime_ns, int64_t mtime_ns, cb_error *err
 /* Of a name, a link itself too. */
 cb_code host_times_set_at(int dir, const char *name, int64_t atime_ns, int64_t mtime_ns, cb_error *err);
 
-/* A file that appears whole: written under a temporary name beside its place (".cowbox-tmp-" and 16 hexadecimal digits), then renamed.
+/* A file that appears whole: written under a temporary name beside its place (base/temporary.h), then renamed. What killed processes left
+ * goes with temporary_sweep, which whoever writes to a folder calls first.
  *
  *   host_writer w = HOST_WRITER_NONE;                 (ATTR_CLEANUP(host_writer_done): drops what was not committed)
  *   host_writer_begin(&w, dir, err); io_pwrite_all(w.fd, ...); host_mode_set(w.fd, ...); host_writer_commit(&w, name, replace, err);
  */
-#define HOST_TEMPORARY_PREFIX ".cowbox-tmp-"
-enum { HOST_TEMPORARY_BYTES = 32 };
+enum { HOST_TEMPORARY_BYTES = TEMPORARY_BYTES };
 typedef struct host_writer {
 	int dir; /* lent */
 	int fd;  /* for writing, mode 0600 at first */
@@ -129,16 +130,15 @@ typedef struct host_writer {
 } host_writer;
 #define HOST_WRITER_NONE ((host_writer){.dir = -1, .fd = -1})
 cb_code host_writer_begin(host_writer *w, int dir, cb_error *err);
-/* Under its own name at once, for a folder that itself has a temporary name still (host_dir_begin): that saves a rename for each file.
+/* Under its own name at once, for a folder that itself has a temporary name still (temporary_folder): that saves a rename for each file.
  * CB_EXISTS. The name is lent until commit. */
 cb_code host_writer_begin_as(host_writer *w, int dir, const char *name, cb_error *err);
 /* replace false: CB_EXISTS when something is there by now. true: over a file or link, CB_ISDIR over a folder. */
 cb_code host_writer_commit(host_writer *w, const char *name, bool replace, cb_error *err);
 void host_writer_done(host_writer *w);
 
-/* A folder that appears whole, in the same way: made under a temporary name, mode 0700, filled, then given its name. host_dir_commit is
- * CB_EXISTS when something is there by now; an empty folder may be replaced where the filesystem knows no other rename. */
-cb_code host_dir_begin(int dir, char out_temporary[HOST_TEMPORARY_BYTES], cb_error *err);
+/* A folder that appears whole, in the same way: made by temporary_folder, filled, then given its name. CB_EXISTS when something is there by
+ * now; an empty folder may be replaced where the filesystem knows no other rename. */
 cb_code host_dir_commit(int dir, const char *temporary, const char *name, cb_error *err);
 
 /* ---- a way down and up again, with few descriptors ---- */

@@ -1,52 +1,27 @@
 /*
  * write.c: making, replacing and removing names in a folder of the host.
  *
- * Crash window: whatever takes its final name does so in one rename or link, complete. A process killed before leaves a file with a name
- * of its own (HOST_TEMPORARY_PREFIX) beside it.
+ * Crash window: whatever takes its final name does so in one rename or link, complete. A process killed before leaves a thing with a
+ * temporary name beside it, which the next one to write there sweeps away (base/temporary.h).
  */
 #include "host/internal.h"
-
-#include "base/hash.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum {
-	NS_PER_S = 1000000000,
-	NAME_TRIES = 100, /* somebody who guesses 64 random bits a hundred times is at work */
-};
+enum { NS_PER_S = 1000000000 };
 
 /* ---- temporary names ---- */
 
-static void temporary_name(char out[HOST_TEMPORARY_BYTES])
-{
-	static _Atomic uint64_t seed, count;
-	uint64_t base = atomic_load(&seed);
-	if (!base) {
-		if (getrandom(&base, sizeof(base), 0) != sizeof(base)) base = (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL);
-		atomic_store(&seed, base | 1);
-	}
-	uint64_t number = hash_u64(base + atomic_fetch_add(&count, 1));
-	(void)snprintf(out, HOST_TEMPORARY_BYTES, HOST_TEMPORARY_PREFIX "%016" PRIx64, number);
-}
-
 cb_code host_writer_begin(host_writer *w, int dir, cb_error *err)
 {
-	for (int i = 0; i < NAME_TRIES; i++) {
-		temporary_name(w->temporary);
-		w->dir = dir;
-		w->fd = openat(dir, w->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (w->fd >= 0) return CB_OK;
-		if (errno != EEXIST) return cb_err_errno(err, errno, "cannot make a file");
-	}
-	return cb_err_set(err, CB_EXISTS, "every temporary name is taken");
+	CB_TRY(temporary_file(dir, w->temporary, &w->fd, err));
+	w->dir = dir;
+	return CB_OK;
 }
 
 cb_code host_writer_begin_as(host_writer *w, int dir, const char *name, cb_error *err)
@@ -75,16 +50,6 @@ void host_writer_done(host_writer *w)
 	if (w->fd < 0) return;
 	(void)close(TAKE_FD(w->fd));
 	if (w->named || w->temporary[0]) (void)unlinkat(w->dir, w->named ? w->named : w->temporary, 0);
-}
-
-cb_code host_dir_begin(int dir, char out_temporary[HOST_TEMPORARY_BYTES], cb_error *err)
-{
-	for (int i = 0; i < NAME_TRIES; i++) {
-		temporary_name(out_temporary);
-		if (mkdirat(dir, out_temporary, 0700) == 0) return CB_OK;
-		if (errno != EEXIST) return cb_err_errno(err, errno, "cannot make a folder");
-	}
-	return cb_err_set(err, CB_EXISTS, "every temporary name is taken");
 }
 
 cb_code host_dir_commit(int dir, const char *temporary, const char *name, cb_error *err)
@@ -121,12 +86,18 @@ cb_code host_dir_make(int dir, const char *name, uint32_t mode, cb_error *err)
 	return mkdirat(dir, name, (mode_t)mode) == 0 ? CB_OK : host_fail(err, errno, "make folder", name);
 }
 
-/* Gives what was made under a temporary name its place. A rename onto another name of the same file does nothing, so the temporary one is
- * always taken away. */
-static cb_code put_in_place(int dir, const char *temporary, const char *name, cb_error *err)
+/* What takes the place of another thing without being a file that could be locked, a link, is made in a folder of its own. */
+typedef struct scratch {
+	int dir, fd;
+	char name[HOST_TEMPORARY_BYTES];
+} scratch;
+
+/* A rename onto another name of the same file does nothing, so what was made is taken away with the folder. */
+static cb_code scratch_end(scratch *s, cb_code code, const char *made, const char *name, cb_error *err)
 {
-	cb_code code = host_rename(dir, temporary, dir, name, true, err);
-	(void)unlinkat(dir, temporary, 0);
+	if (code == CB_OK) code = host_rename(s->fd, made, s->dir, name, true, err);
+	(void)close(s->fd);
+	temporary_remove(s->dir, s->name);
 	return code;
 }
 
@@ -135,21 +106,21 @@ cb_code host_symlink_make(int dir, const char *name, const char *target, bool re
 	CB_TRY(host_name_check(name, err));
 	if (symlinkat(target, dir, name) == 0) return CB_OK;
 	if (!replace || errno != EEXIST) return host_fail(err, errno, "make link", name);
-	for (int i = 0; i < NAME_TRIES; i++) {
-		char temporary[HOST_TEMPORARY_BYTES];
-		temporary_name(temporary);
-		if (symlinkat(target, dir, temporary) == 0) return put_in_place(dir, temporary, name, err);
-		if (errno != EEXIST) return host_fail(err, errno, "make link", name);
-	}
-	return cb_err_set(err, CB_EXISTS, "every temporary name is taken");
+	scratch s = {.dir = dir, .fd = -1};
+	CB_TRY(temporary_folder(dir, s.name, &s.fd, err));
+	cb_code code = symlinkat(target, s.fd, "link") == 0 ? CB_OK : host_fail(err, errno, "make link", name);
+	return scratch_end(&s, code, "link", name, err);
 }
 
-static cb_code link_is(int dir, const char *name, const char *from, const host_stat *expected, cb_error *err)
+/* Links, and looks whether that was what was meant: somebody may have put another thing there. */
+static cb_code link_expected(int from_dir, const char *from, const host_stat *expected, int dir, const char *name, cb_error *err)
 {
 	host_stat s;
-	CB_TRY(host_stat_at(dir, name, &s, err));
-	if (s.dev == expected->dev && s.ino == expected->ino) return CB_OK;
-	return cb_err_set(err, CB_BUSY, "'%s' was replaced meanwhile: try again", from);
+	if (linkat(from_dir, from, dir, name, 0) != 0) return host_fail(err, errno, "link", from);
+	cb_code code = host_stat_at(dir, name, &s, err);
+	if (code == CB_OK && s.dev == expected->dev && s.ino == expected->ino) return CB_OK;
+	(void)unlinkat(dir, name, 0);
+	return code == CB_OK ? cb_err_set(err, CB_BUSY, "'%s' was replaced meanwhile: try again", from) : code;
 }
 
 cb_code host_link_make(int from_dir, const char *from, const host_stat *expected, int dir, const char *name, bool replace,
@@ -157,16 +128,16 @@ cb_code host_link_make(int from_dir, const char *from, const host_stat *expected
 {
 	CB_TRY(host_name_check(from, err));
 	CB_TRY(host_name_check(name, err));
-	char temporary[HOST_TEMPORARY_BYTES] = "";
-	for (int i = 0; i < NAME_TRIES; i++) {
-		temporary_name(temporary);
-		if (linkat(from_dir, from, dir, temporary, 0) == 0) break;
-		if (errno != EEXIST) return host_fail(err, errno, "link", from);
+	cb_error why;
+	cb_code code = link_expected(from_dir, from, expected, dir, name, &why);
+	if (code == CB_OK) return CB_OK;
+	if (!replace || code != CB_EXISTS) {
+		if (err) *err = why;
+		return code;
 	}
-	cb_code code = link_is(dir, temporary, from, expected, err);
-	if (code == CB_OK) code = host_rename(dir, temporary, dir, name, replace, err);
-	(void)unlinkat(dir, temporary, 0); /* also after a rename that did nothing: both were the same file */
-	return code;
+	scratch s = {.dir = dir, .fd = -1};
+	CB_TRY(temporary_folder(dir, s.name, &s.fd, err));
+	return scratch_end(&s, link_expected(from_dir, from, expected, s.fd, "link", err), "link", name, err);
 }
 
 cb_code host_file_remove(int dir, const char *name, cb_error *err)

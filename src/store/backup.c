@@ -6,7 +6,6 @@
  */
 #include "store/internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/temporary.h"
 
 /* ---- lists of segments ---- */
 
@@ -64,25 +64,6 @@ static cb_code copy_segments(store *s, const char *to, cb_error *err)
 	return io_flush_folder(folder, err);
 }
 
-static void remove_files(const char *folder)
-{
-	DIR *dir = opendir(folder);
-	const struct dirent *e;
-	while (dir && (e = readdir(dir)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) (void)unlinkat(dirfd(dir), e->d_name, 0);
-	if (dir) (void)closedir(dir);
-}
-
-static void remove_part(const char *part)
-{
-	char folder[LIMIT_PATH_BYTES + 64];
-	(void)snprintf(folder, sizeof folder, "%s/seg", part);
-	remove_files(folder);
-	(void)rmdir(folder);
-	remove_files(part);
-	(void)rmdir(part);
-}
-
 static cb_code taken(const char *to, cb_error *err)
 {
 	return cb_err_set(err, CB_EXISTS, "'%s' exists already", to);
@@ -112,16 +93,18 @@ static cb_code backup_as(store *s, const char *part, const char *to, cb_error *e
 
 static cb_code backup_locked(store *s, const char *to, cb_error *err)
 {
-	char part[LIMIT_PATH_BYTES + 16];
+	char above[LIMIT_PATH_BYTES + 16];
 	struct stat st;
 	size_t size = strlen(to);
 	if (lstat(to, &st) == 0) return taken(to, err);
+	/* The folder that will hold it: what comes before the last component, with its '/'. */
 	while (size > 1 && to[size - 1] == '/') size--;
-	(void)snprintf(part, sizeof part, "%.*s.part-XXXXXX", (int)size, to);
-	if (!mkdtemp(part)) return cb_err_errno(err, errno, "making '%s'", to);
-	cb_code code = backup_as(s, part, to, err);
-	if (code != CB_OK) remove_part(part);
-	return code;
+	while (size > 0 && to[size - 1] != '/') size--;
+	(void)snprintf(above, sizeof above, "%.*s%s", (int)size, to, size ? "" : ".");
+	ATTR_CLEANUP(temporary_place_remove) temporary_place part = TEMPORARY_PLACE_NONE;
+	cb_code code = temporary_place_make(above, &part, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "making '%s'", to);
+	return backup_as(s, part.path, to, err); /* once it has its name there is no part left to be removed */
 }
 
 cb_code store_backup(store *s, const char *to_path, cb_error *err)

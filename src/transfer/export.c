@@ -6,7 +6,8 @@
  * their entries are there; then they get their mode and times.
  *
  * Crash window: a target that was not there is filled under a temporary name and takes its own at the end, so nobody sees a half
- * file. In a folder that was there each file takes its name by a rename.
+ * file. In a folder that was there each file takes its name by a rename. What a killed export left under a temporary name the next one to
+ * the same place takes away.
  */
 #include <cowbox/transfer.h>
 
@@ -217,6 +218,7 @@ static cb_code folder_enter(exporting *x, const char *name, const record *r, cb_
 		x->folders.size -= sizeof(*r);
 		return code;
 	}
+	if (!made) temporary_sweep(host_stack_fd(x->stack));
 	x->count.folders += made;
 	return CB_OK;
 }
@@ -302,12 +304,11 @@ static cb_code target_make(exporting *x, const char *host_path, cb_error *err)
 {
 	host_root parent = {.fd = -1};
 	CB_TRY(host_path_parent(host_path, &parent, &x->target_name, err));
-	cb_code code = host_dir_begin(parent.fd, x->temporary, err);
-	if (code == CB_OK) {
-		code = host_dir_open(parent.fd, x->temporary, HOST_XDEV, &x->root.fd, &x->root.stat, err);
-		if (code != CB_OK) (void)host_dir_remove(parent.fd, x->temporary, NULL);
-	}
+	temporary_sweep(parent.fd);
+	cb_code code = temporary_folder(parent.fd, x->temporary, &x->root.fd, err);
+	if (code == CB_OK) code = host_stat_fd(x->root.fd, &x->root.stat, err);
 	if (code != CB_OK) {
+		if (x->root.fd >= 0) temporary_remove(parent.fd, x->temporary);
 		host_root_done(&parent);
 		return code;
 	}
@@ -316,12 +317,14 @@ static cb_code target_make(exporting *x, const char *host_path, cb_error *err)
 	return CB_OK;
 }
 
-/* Also of what a failure left incomplete: it is to be found where it was asked for. */
+/* Also of what a failure left incomplete: it is to be found where it was asked for. But where somebody else put something there meanwhile
+ * nothing is left of ours: the box has it all. */
 static cb_code target_name(const exporting *x, cb_error *err)
 {
 	if (x->parent.fd < 0) return CB_OK;
 	cb_code code = host_dir_commit(x->parent.fd, x->temporary, x->target_name, err);
-	return code == CB_OK ? code : cb_err_wrap(err, code, "what was written is in '%s' beside it", x->temporary);
+	if (code != CB_OK) temporary_remove(x->parent.fd, x->temporary);
+	return code;
 }
 
 static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
@@ -331,6 +334,7 @@ static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
 	if (code == CB_NOTDIR) return cb_err_set(err, CB_EXISTS, "'%s' exists and is no folder: name another", host_path);
 	if (code != CB_OK) return code;
 	bool empty = false;
+	temporary_sweep(x->root.fd);
 	CB_TRY(is_empty(&x->root, &empty, err));
 	x->keep_root = !empty;
 	if (empty || x->options->overwrite) return CB_OK;
@@ -367,6 +371,7 @@ static cb_code export_leaf(exporting *x, const record *r, const char *host_path,
 	if (code == CB_OK && !x->options->overwrite)
 		return cb_err_set(err, CB_EXISTS, "'%s' exists: allow overwriting, or name another", host_path);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	temporary_sweep(x->root.fd);
 	return put_leaf(x, name, name, r, x->root.fd, err);
 }
 

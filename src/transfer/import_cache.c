@@ -218,8 +218,9 @@ cache_writer *cache_writer_open(const cache_key *key)
 	                    .block = BUF_INIT(BLOCK_BYTES + ENTRY_MAX_BYTES),
 	                    .path = BUF_INIT(LIMIT_HOST_PATH_BYTES)};
 	bool ready = w->folder >= 0 && key_names(key, &w->names, NULL) == CB_OK &&
-	             getrandom(&w->nonce, sizeof(w->nonce), 0) == sizeof(w->nonce) &&
-	             host_writer_begin(&w->file, w->folder, NULL) == CB_OK;
+	             getrandom(&w->nonce, sizeof(w->nonce), 0) == sizeof(w->nonce);
+	if (ready) temporary_sweep(w->folder);
+	ready = ready && host_writer_begin(&w->file, w->folder, NULL) == CB_OK;
 	if (!ready) {
 		cache_writer_abort(w);
 		return NULL;

@@ -10,6 +10,7 @@
 #ifndef WORK_IMPL_H
 #define WORK_IMPL_H
 
+#include "base/temporary.h"
 #include "box/box.h"
 #include "work/stamp.h"
 #include "work/work.h"
@@ -17,9 +18,9 @@
 /* ---- slots.c ---- */
 
 typedef struct work_dirs {
-	int top, slots, layers, area; /* of a store in memory: only an area, an empty folder to mount one's own on */
-	uid_t uid;                    /* whom the area belongs to; 0: the caller */
-	char temporary[32];           /* the path of such an area, which goes with it */
+	int top, slots, layers, area;        /* of a store in memory: only an area, an empty folder to mount one's own on */
+	uid_t uid;                           /* whom the area belongs to; 0: the caller */
+	char temporary[8 + TEMPORARY_BYTES]; /* the path of such an area, which goes with it */
 } work_dirs;
 #define WORK_DIRS_NONE ((work_dirs){-1, -1, -1, -1, 0, ""})
 /* Makes them when they are not there. CB_DENIED: not ours, or open to others. */

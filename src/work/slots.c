@@ -59,14 +59,15 @@ static cb_code folder_open(int in, const char *name, bool make, int *out, cb_err
 /* Whoever comes first decides; the others read what was decided. */
 static cb_code uid_make(int top, cb_error *err)
 {
-	uint32_t random[2];
-	char temporary[32], text[16];
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) return cb_err_errno(err, errno, "getrandom");
-	(void)snprintf(temporary, sizeof(temporary), "uid.%08x", random[0]);
-	int n = snprintf(text, sizeof(text), "%u\n", (unsigned)(RESERVED_UID_FIRST + (random[1] & RESERVED_UID_MASK)));
-	AUTO_FD int fd = openat(top, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0) return cb_err_errno(err, errno, "choosing a user id for the store");
-	cb_code code = io_write_all(fd, text, (size_t)n, err);
+	uint32_t random;
+	char temporary[TEMPORARY_BYTES], text[16];
+	AUTO_FD int fd = -1;
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) return cb_err_errno(err, errno, "getrandom");
+	int n = snprintf(text, sizeof(text), "%u\n", (unsigned)(RESERVED_UID_FIRST + (random & RESERVED_UID_MASK)));
+	temporary_sweep(top);
+	cb_code code = temporary_file(top, temporary, &fd, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "choosing a user id for the store");
+	code = io_write_all(fd, text, (size_t)n, err);
 	if (code == CB_OK && linkat(top, temporary, top, "uid", 0) != 0 && errno != EEXIST)
 		code = cb_err_errno(err, errno, "choosing a user id for the store");
 	(void)unlinkat(top, temporary, 0);
@@ -124,22 +125,24 @@ static cb_code dirs_fill(cb_store *cs, bool make, work_dirs *d, cb_error *err)
 }
 
 /* A store in memory has no folder; the holder mounts a tmpfs on one that is seen by nobody, in a mount namespace of its own. */
-static cb_code temporary_open(work_dirs *d, cb_error *err)
+static cb_code area_in_tmp(work_dirs *d, cb_error *err)
 {
 	uint32_t random = 0;
-	char path[] = "/tmp/cowbox-XXXXXX";
-	if (!mkdtemp(path)) return cb_err_errno(err, errno, "making a folder in /tmp");
-	(void)snprintf(d->temporary, sizeof(d->temporary), "%s", path);
-	d->area = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (d->area < 0) return cb_err_errno(err, errno, "'%s'", path);
+	char name[TEMPORARY_BYTES];
+	AUTO_FD int above = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (above < 0) return cb_err_errno(err, errno, "making a folder in /tmp");
+	temporary_sweep(above); /* of processes that were killed */
+	cb_code code = temporary_folder(above, name, &d->area, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "in /tmp");
+	(void)snprintf(d->temporary, sizeof(d->temporary), "/tmp/%s", name);
 	if (geteuid() != 0) return CB_OK;
 	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) return cb_err_errno(err, errno, "getrandom");
 	d->uid = RESERVED_UID_FIRST + (random & RESERVED_UID_MASK);
-	return fchown(d->area, d->uid, d->uid) == 0 ? CB_OK : cb_err_errno(err, errno, "giving '%s' away", path);
+	return fchown(d->area, d->uid, d->uid) == 0 ? CB_OK : cb_err_errno(err, errno, "giving '%s' away", d->temporary);
 }
 
 /* The holder has made the folder it mounted on. */
-static void temporary_remove(const work_dirs *d)
+static void area_drop(const work_dirs *d)
 {
 	int copy = d->area < 0 ? -1 : openat(d->area, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *list = copy < 0 ? NULL : fdopendir(copy);
@@ -151,7 +154,7 @@ static void temporary_remove(const work_dirs *d)
 
 void dirs_done(work_dirs *d)
 {
-	if (*d->temporary) temporary_remove(d);
+	if (*d->temporary) area_drop(d);
 	const int all[] = {d->top, d->slots, d->layers, d->area};
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i] >= 0) (void)close(all[i]);
@@ -162,7 +165,7 @@ cb_code dirs_open(cb_store *cs, work_dirs *out, cb_error *err)
 {
 	*out = WORK_DIRS_NONE;
 	if (!store_path(cs->s)) {
-		cb_code made = temporary_open(out, err);
+		cb_code made = area_in_tmp(out, err);
 		if (made != CB_OK) dirs_done(out);
 		return made;
 	}

@@ -490,8 +490,7 @@ TEST(export_names_its_target_last)
 	host_shell("test -z \"$(find '%s' -name '.cowbox-tmp-*')\"", test_tmpdir());
 	options.watch.context = (void *)(uintptr_t)taken;
 	CHECK_CODE(cb_export(b, "/work", taken, &options, NULL, &err), CB_EXISTS);
-	CHECK_MSG(strstr(err.message, ".cowbox-tmp-"), "%s", err.message);
-	host_shell("test \"$(ls '%s')\" = theirs && test $(ls '%s'/.cowbox-tmp-* | wc -l) = 200", taken, test_tmpdir());
+	host_shell("test \"$(ls '%s')\" = theirs && test -z \"$(ls -d '%s'/.cowbox-tmp-* 2>/dev/null)\"", taken, test_tmpdir());
 	host_shell("chmod -R u+w '%s'", test_tmpdir());
 	cb_box_close(b);
 	cb_store_close(s);
