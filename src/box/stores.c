@@ -63,6 +63,7 @@ cb_code cb_store_open(const char *path, const cb_store_options *options, cb_stor
 	store_options so = {.path = memory ? NULL : chosen,
 	                    .create = !options->no_create,
 	                    .read_only = options->read_only,
+	                    .or_read_only = options->or_read_only,
 	                    .durability = options->full ? STORE_FULL : STORE_FAST,
 	                    .cache_bytes = options->cache_bytes};
 	cb_code code = box_store_open(cs, &so, err);

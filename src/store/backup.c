@@ -107,13 +107,26 @@ static cb_code backup_locked(store *s, const char *to, cb_error *err)
 	return backup_as(s, part.path, to, err); /* once it has its name there is no part left to be removed */
 }
 
+/* Where nothing can be written a lock can still be shared, and that keeps others' gc away. Without the file there is nobody. */
+static cb_code lock_shared(const store *s, int *out_fd, cb_error *err)
+{
+	char file[LIMIT_PATH_BYTES + 64];
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = LOCK_GC, .l_len = 1};
+	if (!s->path) return CB_OK;
+	(void)snprintf(file, sizeof file, "%s/locks", s->path);
+	*out_fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (*out_fd < 0 || fcntl(*out_fd, F_OFD_SETLK, &lock) == 0) return CB_OK;
+	return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
+}
+
 cb_code store_backup(store *s, const char *to_path, cb_error *err)
 {
 	if (strlen(to_path) + 64 > LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "the backup's path is too long");
 	if (store_in_write(s)) return cb_err_set(err, CB_INVALID, "a transaction is open");
-	CB_TRY(store_gc_lock(s, err));
+	AUTO_FD int shared = -1;
+	CB_TRY(s->read_only ? lock_shared(s, &shared, err) : store_gc_lock(s, err));
 	cb_code code = backup_locked(s, to_path, err);
-	store_gc_unlock(s);
+	if (!s->read_only) store_gc_unlock(s);
 	return code;
 }
 

@@ -252,7 +252,7 @@ static cb_code put_body(store *s, void *context, cb_error *err)
 /* The slow part, writing and flushing, comes before the writer lock. */
 static cb_code put_large_outside(store *s, engine_row *row, span bytes, uint64_t *out_id, cb_error *err)
 {
-	if (s->read_only) return cb_err_set(err, CB_READONLY, "the store was opened read-only");
+	if (s->read_only) return store_refuse_write(s, err);
 	uint64_t failures = segment_failures(s->segments);
 	put_work w = {.row = *row};
 	CB_TRY(append(s, bytes, &w.row, err));

@@ -139,7 +139,7 @@ struct engine {
 typedef struct engine_options {
 	const char *file; /* NULL: in memory */
 	bool read_only;
-	bool immutable; /* nobody can write it: no locks, no log */
+	bool frozen; /* nothing can be written beside the file either (frozen.h); with read_only */
 	/* A position that was flushed and must be there still, or have been folded into the database since: else CB_CORRUPT. 0: none. */
 	uint64_t promised;
 	store_fault_plan *faults;

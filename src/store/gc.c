@@ -96,7 +96,7 @@ bool store_owner_is_living(store *s, uint64_t owner)
 
 cb_code store_gc_lock(store *s, cb_error *err)
 {
-	if (s->read_only) return cb_err_set(err, CB_READONLY, "the store was opened read-only");
+	if (s->read_only) return store_refuse_write(s, err);
 	STORE_ENTER(s, err);
 	if (s->gc_running) return cb_err_set(err, CB_BUSY, "a gc, vacuum or backup of this store is running");
 	if (s->lock_fd >= 0 && lock_byte_try(s->lock_fd, LOCK_GC, NULL) != CB_OK)

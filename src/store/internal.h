@@ -52,7 +52,8 @@ typedef struct store_ahead {
 
 struct store {
 	char *path; /* absolute; NULL: memory */
-	bool read_only, immutable;
+	bool read_only;
+	int denied; /* why nothing can be written in its folder: EROFS, EACCES or EPERM; 0: it can */
 	store_durability durability;
 	size_t cache_bytes;
 	const clock_source *clock;

@@ -276,7 +276,7 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	path_in(s, database_name, file, sizeof file);
 	engine_options o = {.file = file,
 	                    .read_only = s->read_only,
-	                    .immutable = s->immutable,
+	                    .frozen = s->denied != 0,
 	                    .promised = live_promised(&s->live),
 	                    .faults = s->faults};
 	cb_code code = engine_sqlite_open(&o, &s->engine, err);
@@ -362,22 +362,17 @@ static void store_free_(store *const *s)
 	store_free(*s);
 }
 
-/* One that was folded keeps its length, and zeros in place of a header (vfs.c). */
-static bool log_is_empty(const char *path)
+/* Why this user cannot write the store: EROFS, EACCES or EPERM; 0: he can, as far as it shows. What is missing would be made. */
+static int why_denied(const char *path)
 {
+	static const char *const names[] = {"", "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "locks", "live"};
 	char file[PATH_MAX + 32];
-	static const uint8_t nothing[4];
-	uint8_t magic[4] = {0};
-	(void)snprintf(file, sizeof file, "%s/%s-wal", path, database_name);
-	AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0) return errno == ENOENT;
-	return read(fd, magic, sizeof magic) >= 0 && memcmp(magic, nothing, sizeof magic) == 0;
-}
-
-/* A filesystem that cannot be written has no log to share: SQLite may read the file as it is. */
-static bool is_immutable(const char *path)
-{
-	return access(path, W_OK) != 0 && errno == EROFS && log_is_empty(path);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		(void)snprintf(file, sizeof file, "%s/%s", path, names[i]);
+		if (faccessat(AT_FDCWD, file, W_OK, AT_EACCESS) == 0) continue;
+		if (errno == EROFS || errno == EACCES || errno == EPERM) return errno;
+	}
+	return 0;
 }
 
 static cb_code set_path(store *s, const store_options *o, cb_error *err)
@@ -391,7 +386,8 @@ static cb_code set_path(store *s, const store_options *o, cb_error *err)
 	CB_TRY(check_folder(real, err));
 	if (fork_is_broken_path(real))
 		return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of store '%s'", o->path);
-	s->immutable = o->read_only && is_immutable(real);
+	if (o->read_only || o->or_read_only) s->denied = why_denied(real);
+	if (o->or_read_only && s->denied) s->read_only = true;
 	s->path = mem_strdup(real);
 	return s->path ? CB_OK : cb_err_nomem(err);
 }
@@ -464,6 +460,13 @@ const char *store_path(const store *s)
 bool store_is_read_only(const store *s)
 {
 	return s->read_only;
+}
+
+cb_code store_refuse_write(const store *s, cb_error *err)
+{
+	if (s->denied == EROFS) return cb_err_set(err, CB_READONLY, "store '%s' is on a read-only filesystem", s->path);
+	if (s->denied) return cb_err_set(err, CB_READONLY, "store '%s' cannot be written by you: see to its rights", s->path);
+	return cb_err_set(err, CB_READONLY, "the store was opened read-only");
 }
 
 const clock_source *store_clock(const store *s)

@@ -19,6 +19,7 @@ static cb_code code_of(const sqlite_engine *e, int rc)
 		return CB_NOSPACE;
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
+	case SQLITE_PROTOCOL: /* frozen_shm_lock, and SQLite after a hundred tries to begin reading */
 		return CB_BUSY;
 	case SQLITE_CORRUPT:
 		return CB_CORRUPT;
@@ -50,6 +51,7 @@ cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err)
 	cb_code code = code_of(e, rc);
 	if (code == CB_CORRUPT)
 		return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
+	if (rc == SQLITE_PROTOCOL) return cb_err_set(err, code, "%s: others write the store now: open it again", e->file);
 	if (code == CB_NOSPACE)
 		return cb_err_set(
 			err, code,

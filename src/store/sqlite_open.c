@@ -6,6 +6,7 @@
  */
 #include "base/buf.h"
 #include "base/io.h"
+#include "store/frozen.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
 
@@ -402,13 +403,13 @@ static cb_code name_make(const engine_options *o, char **out, cb_error *err)
 	AUTO_BUF buf name = BUF_INIT(4 * LIMIT_PATH_BYTES);
 	if (!o->file) {
 		CB_TRY(buf_append_str(&name, ":memory:", err));
-	} else if (o->immutable) {
+	} else if (o->frozen) {
 		CB_TRY(buf_append_str(&name, "file:", err));
 		for (const char *p = o->file; *p; p++) {
 			if (strchr("%?#", *p)) CB_TRY(buf_printf(&name, err, "%%%02X", (unsigned)(unsigned char)*p));
 			else CB_TRY(buf_append_byte(&name, (uint8_t)*p, err));
 		}
-		CB_TRY(buf_append_str(&name, "?immutable=1", err));
+		CB_TRY(buf_append_str(&name, "?" FROZEN_PARAMETER "=1", err));
 	} else {
 		CB_TRY(buf_append_str(&name, o->file, err));
 	}
@@ -422,7 +423,7 @@ static cb_code open_database(sqlite_engine *e, const engine_options *o, cb_error
 	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
 	flags |= o->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
 	if (!o->file) flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY;
-	if (o->immutable) flags |= SQLITE_OPEN_URI;
+	if (o->frozen) flags |= SQLITE_OPEN_URI;
 	const char *vfs = NULL;
 	if (o->file && !(vfs = vfs_name(o->faults))) return cb_err_nomem(err);
 	int rc = sqlite3_open_v2(name, &e->db, flags, vfs);

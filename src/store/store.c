@@ -127,7 +127,7 @@ bool store_is_short(const store *s)
 cb_code store_write_begin_as(store *s, store_need need, cb_error *err)
 {
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
-	if (s->read_only) return cb_err_set(err, CB_READONLY, "the store was opened read-only");
+	if (s->read_only) return store_refuse_write(s, err);
 	if (is_holder(s)) return cb_err_set(err, CB_INVALID, "a transaction is open already");
 	CB_TRY(check_poison(s, err));
 	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));

@@ -36,6 +36,7 @@ typedef struct store_options {
 	const char *path; /* the store's folder; NULL: in memory */
 	bool create;      /* make it when it is not there */
 	bool read_only;
+	bool or_read_only; /* where nothing can be written (the filesystem, or the rights of this user), open it for reading */
 	store_durability durability;
 	size_t cache_bytes;        /* nodes and small contents kept in memory; 0: 64 MiB */
 	const clock_source *clock; /* NULL: the system's */
@@ -50,6 +51,8 @@ cb_code store_open(const store_options *options, store **out, cb_error *err);
 void store_close(store *s);
 const char *store_path(const store *s); /* NULL for a memory store */
 bool store_is_read_only(const store *s);
+/* CB_READONLY, saying why it is. */
+cb_code store_refuse_write(const store *s, cb_error *err);
 const clock_source *store_clock(const store *s);
 /* Flushes all committed work to disk. */
 cb_code store_sync(store *s, cb_error *err);

@@ -30,6 +30,7 @@
 
 #include "base/buf.h"
 #include "store/fault_state.h"
+#include "store/frozen.h"
 #include "store/held.h"
 #include "store/room.h"
 
@@ -57,6 +58,7 @@ typedef struct shim_file {
 	sqlite3_file *real;         /* behind this struct */
 	struct shim_file *log;      /* of a database: its log, when open */
 	struct shim_file *database; /* of a log */
+	frozen *frozen;             /* of a database that cannot be written and lacks log or index; else NULL */
 	gather_state state;
 	bool commit_next;  /* the header that came last is a commit frame's */
 	uint8_t *gathered; /* GATHER_BYTES, made when first needed */
@@ -297,6 +299,7 @@ static int shim_file_size(sqlite3_file *f, sqlite3_int64 *out)
 static int shim_shm_lock(sqlite3_file *f, int at, int n, int flags)
 {
 	shim_file *log = shim(f)->log;
+	if (shim(f)->frozen) return frozen_shm_lock(shim(f)->frozen, flags);
 	int rc = real(f)->pMethods->xShmLock(real(f), at, n, flags);
 	if (!log || at != 0 || !(flags & SQLITE_SHM_EXCLUSIVE)) return rc;
 	if (flags & SQLITE_SHM_UNLOCK || rc == SQLITE_OK) {
@@ -317,6 +320,8 @@ static int shim_close(sqlite3_file *f)
 	if (s->log) s->log->database = NULL;
 	free(s->gathered);
 	s->gathered = NULL;
+	frozen_close(s->frozen);
+	s->frozen = NULL;
 	int rc = s->real->pMethods ? s->real->pMethods->xClose(s->real) : SQLITE_OK;
 	room_done(&s->room);
 	held_release(s->held);
@@ -361,6 +366,7 @@ static int shim_characteristics(sqlite3_file *f)
 static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void volatile **out)
 {
 	shim_file *s = shim(f);
+	if (s->frozen) return frozen_shm_map(s->frozen, page, size, extend, out);
 	bool first = s->index_blocks == 0 && s->held;
 	if (first) held_index_enter(s->held, s->path);
 	int rc = real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
@@ -376,11 +382,15 @@ static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void vo
 
 static void shim_shm_barrier(sqlite3_file *f)
 {
-	real(f)->pMethods->xShmBarrier(real(f));
+	if (!shim(f)->frozen) real(f)->pMethods->xShmBarrier(real(f));
 }
 
 static int shim_shm_unmap(sqlite3_file *f, int delete)
 {
+	if (shim(f)->frozen) {
+		frozen_shm_unmap(shim(f)->frozen);
+		return SQLITE_OK;
+	}
 	shim(f)->index = NULL;
 	shim(f)->index_blocks = 0;
 	return real(f)->pMethods->xShmUnmap(real(f), delete);
@@ -496,8 +506,18 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 	int error = fault_strike(plan, STORE_FAULT_OPEN);
 	errno = error;
 	if (error) return io_code(error, SQLITE_CANTOPEN);
+	const shim_file *database = flags & SQLITE_OPEN_WAL ? shim(sqlite3_database_file_object(name)) : NULL;
+	if (database && database->frozen && frozen_lacks_log(database->frozen)) {
+		frozen_empty(f, flags, out_flags);
+		return SQLITE_OK;
+	}
 	int rc = host_open(name, s->real, flags, out_flags);
-	if (rc != SQLITE_OK) return rc;
+	if (rc == SQLITE_OK && flags & SQLITE_OPEN_MAIN_DB && sqlite3_uri_boolean(name, FROZEN_PARAMETER, 0))
+		rc = frozen_open(name, &s->frozen);
+	if (rc != SQLITE_OK) {
+		if (s->real->pMethods) (void)s->real->pMethods->xClose(s->real);
+		return rc;
+	}
 	f->pMethods = &shim_methods;
 	if (flags & SQLITE_OPEN_WAL) {
 		s->database = shim(sqlite3_database_file_object(name));

@@ -1,9 +1,9 @@
 /*
- * vfs.h: the SQLite VFS that carries the database: the system's own, with four additions.
+ * vfs.h: the SQLite VFS that carries the database: the system's own, with some additions.
  *
  * It writes the frames of a commit to the log in one call instead of two a page, spares the flush of the folder beside a log that holds
- * frames already (vfs.c says why both are safe), keeps room on the disk for what a full disk must not stop (room.h), and consults a fault
- * plan where there is one.
+ * frames already (vfs.c says why both are safe), keeps room on the disk for what a full disk must not stop (room.h), reads where nothing
+ * can be written (frozen.h), and consults a fault plan where there is one.
  */
 #ifndef STORE_VFS_H
 #define STORE_VFS_H

@@ -522,7 +522,7 @@ static cb_code refuse_taken(cb_store *cs, const char *name, cb_error *err)
 
 cb_code cb_unpack(cb_store *cs, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out, cb_error *err)
 {
-	if (store_is_read_only(cs->s)) return cb_err_set(err, CB_READONLY, "the store was opened read-only");
+	if (store_is_read_only(cs->s)) return store_refuse_write(cs->s, err);
 	if (name) CB_TRY(refuse_taken(cs, name, err));
 	unpacking u = {.cs = cs, .in = {.fd = -1}, .name = name, .watch = watch, .ino_next = PACK_INO_FIRST};
 	u.step = BUF_INIT(LIMIT_PACK_RECORD_BYTES);

@@ -140,6 +140,7 @@ cb_code work_clean(cb_store *cs, bool all, uint64_t *out_removed, cb_error *err)
 {
 	cleaning c = {.cs = cs, .d = WORK_DIRS_NONE, .all = all};
 	bool found = false;
+	if (store_is_read_only(cs->s)) return store_refuse_write(cs->s, err);
 	c.slots = c.used = c.removed = BUF_INIT(SIZE_MAX);
 	CB_TRY(dirs_find(cs, &c.d, &found, err));
 	cb_code code = CB_OK;

@@ -169,7 +169,7 @@ cb_code dirs_open(cb_store *cs, work_dirs *out, cb_error *err)
 		if (made != CB_OK) dirs_done(out);
 		return made;
 	}
-	if (store_is_read_only(cs->s)) return cb_err_set(err, CB_READONLY, "the store was opened for reading only");
+	if (store_is_read_only(cs->s)) return store_refuse_write(cs->s, err);
 	cb_code code = dirs_fill(cs, true, out, err);
 	if (code != CB_OK) dirs_done(out);
 	return code;
