@@ -356,11 +356,14 @@ enum {
 	CB_NOFOLLOW_OPEN = 64,
 };
 
-/* A handle stays on its file through renames made anywhere, and after unlink until it is closed. Writes are seen at once through the
- * same box handle; they become a step at cb_close, cb_fsync, or when a second has passed since the last write and the box is used again. */
+/* A handle stays on its file through renames made anywhere, and after unlink until it is closed; when the file comes back (an undo, a
+ * restore) it is on that again, and what was written meanwhile lands in it or is reported: see "Open files" in docs/api.md. Writes are
+ * seen at once through the same box handle; they become a step at cb_close, cb_fsync, or when a second has passed since the last write
+ * and the box is used again. */
 CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err);
 /* The handle is gone whatever is returned. When its step cannot be committed it stays with the box: commit it with resolutions, keep or
- * drop it (cb_txn_commit and its siblings on the box). Accepts NULL. */
+ * drop it (cb_txn_commit and its siblings on the box). CB_STALE: what was written to a file that history took is in no state. Accepts
+ * NULL. */
 CB_API cb_code cb_close(cb_file *file, cb_error *err);
 CB_API cb_code cb_read(cb_file *file, void *to, size_t size, size_t *out_size, cb_error *err);
 CB_API cb_code cb_write(cb_file *file, const void *bytes, size_t size, cb_error *err); /* all of it or an error */
@@ -370,7 +373,7 @@ typedef enum cb_whence { CB_SEEK_SET, CB_SEEK_CUR, CB_SEEK_END, CB_SEEK_DATA, CB
 CB_API cb_code cb_seek(cb_file *file, int64_t offset, cb_whence whence, uint64_t *out_position, cb_error *err);
 CB_API cb_code cb_ftruncate(cb_file *file, uint64_t size, cb_error *err);
 CB_API cb_code cb_fstat(cb_file *file, cb_stat_info *out, cb_error *err);
-CB_API cb_code cb_fsync(cb_file *file, cb_error *err); /* ends the step and flushes it to disk */
+CB_API cb_code cb_fsync(cb_file *file, cb_error *err); /* ends the step and flushes it to disk; CB_STALE as cb_close */
 
 /* ---- key-values: fork, undo and merge with the box ---- */
 

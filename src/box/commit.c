@@ -196,6 +196,8 @@ static cb_code write_ended(cb_box *b, cb_code code, state *head, bool sync, cb_c
 	}
 	uint64_t stamp = store_stamp_after(s, b->row.id);
 	CB_TRY(store_write_commit(s, sync, err));
+	/* A restore, undo or merge may have taken files away that are open: they keep the head as it was. */
+	if (b->open_files) files_before_refresh(b);
 	state_unref(b->head);
 	b->head = state_ref(head);
 	state_remember(b->cs, head);

@@ -2,15 +2,29 @@
  * file.c: open files.
  *
  * A handle knows its inode, not its path: after a rename made anywhere the N keys lead to it. Writes go into the box handle's running
- * step. When the inode is gone (unlinked here or by anyone) the handle goes on with the last state in which it saw the file; what it
- * writes then stays in a private transaction that is never committed, so a killed process leaves nothing behind to clean up.
+ * step. When the inode is gone (unlinked here or by anyone, or taken away by a restore, an undo, a merge) the handle is *detached*: it goes
+ * on with the last state in which it saw the file; what it writes then stays in a private transaction that is never committed as such, so
+ * a killed process leaves nothing behind to clean up.
+ *
+ * The file may come back: its removal is undone, or a state that has it is restored. Then the handle is attached again, at its next use:
+ *  - nothing was written while it was gone: it sees the file as it is now;
+ *  - it came back with the bytes it went with: what was written meanwhile lands in it, as one write in the running step;
+ *  - it came back with others (somebody wrote to it, or it is an older state): these stay. What was written meanwhile is in no state, and
+ *    every handle through which some of it was written says so, once: CB_STALE at its next write, cb_ftruncate, cb_fsync or cb_close.
+ *
+ * While it is gone, cb_fsync and cb_close of a handle that wrote to it succeed, as in POSIX, when somebody unlinked it: that is what he
+ * asked for. But when a step that goes through history took it (undo, redo, restore, merge) they are CB_STALE: nobody meant these bytes.
  */
 #include "box/box.h"
+
+#include "base/hash.h"
 
 /* The changes made to a file after it went from the box; all handles on it share them. */
 typedef struct orphan {
 	unsigned refs; /* under the box's lock */
 	txn *t;
+	hash128_value was; /* the bytes it went with */
+	uint64_t was_size;
 } orphan;
 
 struct cb_file {
@@ -23,6 +37,8 @@ struct cb_file {
 	snapshot kept;    /* the last picture that had the file */
 	bool detached;    /* the file is gone from the box */
 	orphan *private_; /* a detached file's own changes; NULL: none yet */
+	bool wrote;       /* some of them through this handle */
+	bool lost;        /* the file came back without what this handle wrote, and it was not told yet */
 };
 
 static void file_keep(cb_file *f)
@@ -43,18 +59,27 @@ void files_before_unlink(cb_box *b, uint64_t ino)
 		if (f->ino == ino && !f->detached) file_keep(f);
 }
 
+/* Of the head alone: what is in the running step besides is committed with it, or stays with it. */
 void files_before_refresh(cb_box *b)
 {
+	tree_view v = state_view(b->cs, b->head);
 	for (cb_file *f = b->open_files; f; f = f->next) {
-		tree_view v = box_view(b);
 		inode node;
-		if (!f->detached && inode_find(&v, f->ino, &node, NULL) == CB_OK) file_keep(f);
+		if (f->detached || inode_find(&v, f->ino, &node, NULL) != CB_OK) continue;
+		snapshot_done(&f->kept);
+		f->kept = (snapshot){.base = state_ref(b->head), .delta = PMAP_EMPTY};
+		f->kept.v = (tree_view){v.nodes, v.root, v.overlay, &f->kept.delta};
 	}
 }
+
+static cb_code file_attach_again(cb_file *f, cb_error *err);
 
 /* The file now: its view and record. */
 static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 {
+	/* Not inside a changing call, where what landed would be taken back if that fails (file_write does it before), nor from a
+	 * visitor, who cannot change the box. What cannot land now is no reason not to read: writing, cb_fsync and cb_close tell. */
+	if (f->detached && f->b->changing == 0 && f->b->visiting == 0) (void)file_attach_again(f, NULL);
 	if (!f->detached) {
 		*v = box_view(f->b);
 		cb_code code = inode_find(v, f->ino, out, err);
@@ -170,21 +195,24 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 	return CB_OK;
 }
 
+static cb_code file_settle(cb_file *f, bool closing, cb_error *err);
+
 cb_code cb_close(cb_file *f, cb_error *err)
 {
 	if (!f) return CB_OK;
 	cb_box *b = f->b;
 	(void)pthread_mutex_lock(&b->lock);
+	cb_code code = f->private_ || f->lost ? file_settle(f, true, err) : CB_OK;
 	cb_file **at = &b->open_files;
 	while (*at != f) at = &(*at)->next;
 	*at = f->next;
-	cb_code code = f->flags & CB_WRITE && !b->closed ? box_flush(b, false, err) : CB_OK;
+	cb_code flushed = f->flags & CB_WRITE && !b->closed ? box_flush(b, false, code == CB_OK ? err : NULL) : CB_OK;
 	file_destroy(f);
 	bool last = b->closed && !b->open_files;
 	if (last) txn_destroy(TAKE_PTR(b->txn));
 	(void)pthread_mutex_unlock(&b->lock);
 	if (last) box_destroy(b);
-	return code;
+	return code == CB_OK ? flushed : code;
 }
 
 /* ---- reading ---- */
@@ -284,12 +312,12 @@ static cb_code write_inode(txn *t, inode *node, const write_request *w, cb_error
 	return inode_save(t, node, err);
 }
 
-/* Gives t to every handle on the file. */
-static cb_code orphan_share(cb_file *f, txn *t, cb_error *err)
+/* Gives t to every handle on the file, which had these bytes until now. */
+static cb_code orphan_share(cb_file *f, txn *t, const void *bytes, size_t size, cb_error *err)
 {
 	orphan *shared = mem_alloc(sizeof(*shared));
 	if (!shared) return cb_err_nomem(err);
-	*shared = (orphan){0, t};
+	*shared = (orphan){0, t, hash128(bytes, size), size};
 	for (cb_file *g = f->b->open_files; g; g = g->next) {
 		if (g->ino != f->ino) continue;
 		g->detached = true;
@@ -319,8 +347,8 @@ static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 		code = data_replace(t, node, bytes, size, err);
 	}
 	if (code == CB_OK) code = inode_save(t, node, err);
+	if (code == CB_OK) code = orphan_share(f, t, bytes, size, err);
 	free(bytes);
-	if (code == CB_OK) code = orphan_share(f, t, err);
 	if (code != CB_OK) txn_destroy(t);
 	return code;
 }
@@ -330,12 +358,143 @@ static cb_code write_detached(cb_file *f, inode *node, const write_request *w, c
 	if (!f->private_) CB_TRY(file_make_private(f, node, err));
 	tree_view v = txn_view(f->private_->t);
 	CB_TRY(inode_find(&v, f->ino, node, err));
-	return write_inode(f->private_->t, node, w, err);
+	CB_TRY(write_inode(f->private_->t, node, w, err));
+	f->wrote = true;
+	return CB_OK;
+}
+
+/* ---- coming back ---- */
+
+/* Every handle that shared the changes is on the file of the box again. */
+static void orphan_end(cb_file *f, bool lost)
+{
+	orphan *o = f->private_;
+	for (cb_file *g = f->b->open_files; g; g = g->next) {
+		if (g->private_ != o) continue;
+		g->lost = g->lost || (lost && g->wrote);
+		g->private_ = NULL;
+		g->wrote = g->detached = false;
+	}
+	txn_destroy(o->t);
+	free(o);
+}
+
+/* Puts what was written to the file while it was gone into it: a write in the running step. */
+static cb_code orphan_land(cb_file *f, cb_error *err)
+{
+	const orphan *o = f->private_;
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+	op w;
+	inode node;
+	tree_view v = txn_view(o->t);
+	CB_TRY(inode_find(&v, f->ino, &node, err));
+	CB_TRY(data_load(f->b->cs, o->t, &v, &node.rec, SIZE_MAX / 2, &bytes, &size, err));
+	CB_TRY(op_begin_running(&w, f->b, "write", f->path, err));
+	v = txn_view(w.t);
+	cb_code code = inode_find(&v, f->ino, &node, err);
+	if (code == CB_OK) inode_changed(w.t, &node, true);
+	if (code == CB_OK) code = data_replace(w.t, &node, bytes, size, err);
+	if (code == CB_OK) code = inode_save(w.t, &node, err);
+	return op_end(&w, code, NULL, err);
+}
+
+static cb_code file_attach_again(cb_file *f, cb_error *err)
+{
+	cb_box *b = f->b;
+	tree_view v = box_view(b);
+	inode node;
+	cb_error why = {0};
+	cb_code code = inode_find(&v, f->ino, &node, &why);
+	if (code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK) return cb_err_set(err, code, "%s", why.message);
+	if (!f->private_) {
+		f->detached = false;
+		return CB_OK;
+	}
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+	bool as_it_went = false;
+	if (node.rec.size == f->private_->was_size) {
+		CB_TRY(data_load(b->cs, b->txn, &v, &node.rec, SIZE_MAX / 2, &bytes, &size, err));
+		hash128_value now = hash128(bytes, size);
+		as_it_went = now.low == f->private_->was.low && now.high == f->private_->was.high;
+	}
+	/* Where it cannot land (a quota, no memory) the handle stays as it is, and its next use tries again. */
+	if (as_it_went) CB_TRY(orphan_land(f, err));
+	orphan_end(f, !as_it_went);
+	return CB_OK;
+}
+
+static cb_code tell_lost(cb_file *f, cb_error *err)
+{
+	if (!f->lost) return CB_OK;
+	f->lost = false;
+	return cb_err_set(err, CB_STALE,
+	                  "'%s' was removed and came back as it was at another time: what was written to it in between is lost",
+	                  f->path);
+}
+
+static cb_code note_kind(void *context, const store_step *step, cb_error *err)
+{
+	static const char *const kinds[] = {"undo", "redo", "restore", "merge"};
+	(void)err;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(step->kind, kinds[i]) == 0) *(bool *)context = true;
+	return CB_OK;
+}
+
+/* Did a step that goes through history take the file? The step is looked for between the last state that had it and the head. What was
+ * pruned since cannot be told: then it counts as unlinked. */
+static bool taken_by_history(const cb_file *f)
+{
+	const cb_box *b = f->b;
+	bool history = false;
+	if (!f->kept.base || f->kept.base->box != b->row.id || f->kept.base->seq >= b->head->seq) return false;
+	uint64_t with = f->kept.base->seq, without = b->head->seq;
+	while (without - with > 1) {
+		uint64_t middle = with + (without - with) / 2;
+		AUTO_STATE state *s = NULL;
+		inode node;
+		if (state_load(b->cs, b->row.id, middle, &s, NULL) != CB_OK) return false;
+		tree_view v = state_view(b->cs, s);
+		if (inode_find(&v, f->ino, &node, NULL) == CB_OK) with = middle;
+		else without = middle;
+	}
+	return store_step_get(b->cs->s, b->row.id, without, note_kind, &history, NULL) == CB_OK && history;
+}
+
+/* For cb_fsync and cb_close, with the box's lock: attaches if it can, and says what became of what was written to a file that went. */
+static cb_code file_settle(cb_file *f, bool closing, cb_error *err)
+{
+	cb_box *b = f->b;
+	/* While there is a running step the handle sees the box as it was when that began. */
+	if (f->private_ && !b->closed) CB_TRY(box_flush(b, false, err));
+	if (f->private_ && box_enter(b, NULL) == CB_OK) {
+		cb_code code = box_leave(b, file_attach_again(f, err));
+		if (code != CB_OK) return code;
+	}
+	CB_TRY(tell_lost(f, err));
+	if (!f->private_ || !f->wrote) return CB_OK;
+	/* Others still have it, and it may come back while they do: they will tell. */
+	for (cb_file *g = b->open_files; closing && g; g = g->next) {
+		if (g == f || g->private_ != f->private_) continue;
+		g->wrote = true;
+		return CB_OK;
+	}
+	if (!taken_by_history(f)) return CB_OK;
+	return cb_err_set(err, CB_STALE, "'%s' is not in the box any more: what was written to it since is in no state", f->path);
 }
 
 static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)
 {
 	CB_TRY(need(f, CB_WRITE, err));
+	if (f->detached || f->lost) {
+		CB_TRY(box_enter(f->b, err));
+		cb_code ready = f->detached ? file_attach_again(f, err) : CB_OK;
+		if (ready == CB_OK) ready = tell_lost(f, err);
+		CB_TRY(box_leave(f->b, ready));
+	}
 	op o;
 	CB_TRY(op_begin_running(&o, f->b, "write", f->path, err));
 	tree_view v;
@@ -372,7 +531,10 @@ cb_code cb_fsync(cb_file *f, cb_error *err)
 {
 	cb_box *b = f->b;
 	CB_TRY(box_enter(b, err));
+	cb_error why = {0};
+	cb_code settled = f->private_ || f->lost ? file_settle(f, false, &why) : CB_OK;
 	cb_code code = box_flush(b, true, err);
 	if (code == CB_OK) code = store_sync(b->cs->s, err);
+	if (code == CB_OK && settled != CB_OK) code = cb_err_set(err, settled, "%s", why.message);
 	return box_leave(b, code);
 }

@@ -148,7 +148,7 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 	if (code == CB_OK) code = state_load_head(b->cs, row.id, &row.head, b->head, &head, err);
 	store_read_end(b->cs->s);
 	if (code != CB_OK) return code;
-	if (b->head && b->open_files && !b->txn) files_before_refresh(b);
+	if (b->head && b->open_files) files_before_refresh(b);
 	state_unref(b->head);
 	b->head = head;
 	state_remember(b->cs, head);
