@@ -186,9 +186,17 @@ static void sweep_one(int dir, const char *name)
 	else if (is_there(dir, name)) temporary_remove(dir, name);
 }
 
+/* Adversary: somebody else who may rename what is in the folder could give a thing of ours that he cannot remove himself such a name. */
+static bool is_trusted(int dir)
+{
+	struct stat st;
+	if (fstat(dir, &st) != 0 || (st.st_uid != geteuid() && st.st_uid != 0)) return false;
+	return !(st.st_mode & S_IWOTH) || st.st_mode & S_ISVTX;
+}
+
 void temporary_sweep(int dir)
 {
-	DIR *list = list_open(dir);
+	DIR *list = is_trusted(dir) ? list_open(dir) : NULL;
 	for (const struct dirent *e; list && (e = readdir(list));)
 		if (temporary_is(e->d_name)) sweep_one(dir, e->d_name);
 	if (list) (void)closedir(list);

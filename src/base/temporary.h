@@ -28,7 +28,8 @@ cb_code temporary_file(int dir, char out_name[TEMPORARY_BYTES], int *out_fd, cb_
 cb_code temporary_folder(int dir, char out_name[TEMPORARY_BYTES], int *out_fd, cb_error *err);
 /* Removes a file, or a folder with all that is in it, following no link; as far as it can. */
 void temporary_remove(int dir, const char *name);
-/* Removes what dead processes of this user left in an open folder; as far as it can. */
+/* Removes what dead processes of this user left in an open folder; as far as it can. Not in a folder of somebody else's, or one that
+ * everybody may write to and rename in. */
 void temporary_sweep(int dir);
 
 /* A folder to try things in, by path: what others left there is swept first, and it goes with all that is in it. */

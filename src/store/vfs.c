@@ -462,6 +462,8 @@ bool vfs_log_header_damaged(sqlite3_file *log)
 	if (log->pMethods->xFileSize(log, &size) != SQLITE_OK || size <= LOG_HEADER_BYTES) return false;
 	if (log->pMethods->xRead(log, h, sizeof h, 0) != SQLITE_OK) return false;
 	uint32_t a = 0, b = 0, magic = log_word(h, true);
+	static const uint8_t nothing[LOG_HEADER_BYTES];
+	if (memcmp(h, nothing, sizeof h) == 0) return false; /* folded, and kept for its room (log_cut) */
 	if ((magic & ~1u) != MAGIC) return true;
 	for (size_t i = 0; i < SUMMED_BYTES; i += 8) {
 		a += log_word(h + i, magic & 1) + b;
@@ -523,7 +525,7 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 		s->database = shim(sqlite3_database_file_object(name));
 		s->database->log = s;
 	}
-	if ((flags & SQLITE_OPEN_MAIN_DB) && name) {
+	if ((flags & SQLITE_OPEN_MAIN_DB) && name && !s->frozen) {
 		s->held = held_take(name);
 		room_init(&s->room, name, s->held, plan);
 	}

@@ -60,6 +60,25 @@ TEST(sweep_takes_the_dead_and_spares_the_living)
 	      there(dir, "cowbox-tmp-0123456789abcdef"));
 }
 
+/* Whoever may rename in a folder could give our things such names. */
+TEST(sweep_only_where_nobody_else_renames)
+{
+	AUTO_FD int dir = folder_open();
+	static const char name[] = ".cowbox-tmp-0123456789abcdef";
+	CHECK(mkdirat(dir, name, 0700) == 0 && fchmod(dir, 0777) == 0);
+	temporary_sweep(dir);
+	CHECK(there(dir, name));
+	if (geteuid() == 0) {
+		CHECK(fchmod(dir, 0700) == 0 && fchown(dir, 12345, 12345) == 0);
+		temporary_sweep(dir);
+		CHECK(there(dir, name) && fchown(dir, 0, 0) == 0);
+	}
+	CHECK(fchmod(dir, 01777) == 0); /* as /tmp */
+	temporary_sweep(dir);
+	CHECK(!there(dir, name));
+	CHECK(fchmod(dir, 0700) == 0);
+}
+
 /* Deeper than there are descriptors, wide, with modes that deny everything, and links that lead out. */
 TEST(remove_takes_all_and_follows_nothing)
 {
