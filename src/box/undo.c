@@ -156,7 +156,8 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 		if (code == CB_STALE) break;
 		if (code != CB_OK) return code;
 		bool is_undo = strcmp(r.kind, "undo") == 0, is_redo = strcmp(r.kind, "redo") == 0;
-		if (r.row.weight == 0 || is_cancelled(c, seq)) continue;
+		/* An undo or redo that found nothing left to change still says which step it took back. */
+		if ((r.row.weight == 0 && !is_undo && !is_redo) || is_cancelled(c, seq)) continue;
 		if (is_redo || (is_undo && !redo)) {
 			CB_TRY(buf_append(&c->cancelled, &r.row.target, sizeof(uint64_t), err));
 			continue;
@@ -178,8 +179,13 @@ static cb_code undo_chosen(op *o, bool redo, uint64_t seq, cb_error *err)
 	if (code != CB_OK) return code;
 	AUTO_STEP_ROW step_row r = {0};
 	CB_TRY(step_row_load(b->cs, b->row.id, seq, false, &r, err));
-	if (seq == 0 || r.row.weight == 0) return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
+	bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
+	if (seq == 0 || (r.row.weight == 0 && !is_return))
+		return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
 	o->t->target = seq;
+	/* Recorded also when nothing is left to change (only times had differed, or a later step took it back): the next undo goes on from
+	 * here, and would otherwise find the same step for ever. */
+	o->t->record = true;
 	code = reverse_step(o->t, b->row.id, seq, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);
 }
