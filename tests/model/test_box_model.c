@@ -10,7 +10,7 @@
  */
 #include "harness/model_state.h"
 
-enum { BOXES = 6, STEPS_MAX = 3000, TEXT_FILES = 3, CHECKPOINTS = 8 };
+enum { BOXES = 6, STEPS_MAX = 3000, TEXT_FILES = 3, CHECKPOINTS = 8, LINES_MAX = 20000 };
 
 typedef struct step {
 	model_state *state;
@@ -21,21 +21,16 @@ typedef struct step {
 	uint64_t target;
 } step;
 
-typedef struct origin {
-	unsigned box; /* slot */
-	uint64_t generation, seq;
-} origin;
-
-/* Who wrote each line of one text file of the newest state. */
-typedef struct blamed {
-	origin lines[400];
-	size_t count;
-} blamed;
+/* The step that first had a line. Names are never used again, so that a box is known by its name after it was deleted. */
+typedef struct writer {
+	char box[32];
+	uint64_t seq;
+	bool forgotten; /* the box was pruned or deleted since: its step may be gone */
+} writer;
 
 typedef struct model_box {
 	bool used;
 	char name[32];
-	uint64_t generation; /* slots are used again */
 	cb_box *b;
 	step *steps;
 	uint64_t head;
@@ -43,8 +38,7 @@ typedef struct model_box {
 	uint64_t checkpoint_seqs[CHECKPOINTS];
 	size_t checkpoint_count;
 	uint64_t quota_bytes, quota_files;
-	blamed blame[TEXT_FILES];
-	bool was_pruned;       /* then blame may end early */
+	bool was_pruned;       /* or a box it was forked from: then blame may end early */
 	model_state *versions; /* per path the highest version seen */
 } model_box;
 
@@ -54,8 +48,9 @@ typedef struct world {
 	cb_store *s;
 	model_box boxes[BOXES];
 	unsigned names;
-	uint64_t generations, inos;
-	unsigned stamp;
+	uint64_t inos;
+	unsigned stamp;          /* the number of the last line; no two lines are alike */
+	writer writers[LINES_MAX]; /* by the line's number */
 	model_trace trace;
 } world;
 
@@ -216,6 +211,7 @@ static size_t edit_text(world *w, const model_state *s, const char *path, char *
 	const char *at = e && e->type == CB_FILE ? e->bytes : "";
 	size_t n = 0, lines = 0;
 	out[0] = 0;
+	CHECK(w->stamp + room / 4 < LINES_MAX);
 	if (!*at) n += (size_t)snprintf(out, room, "first %u\n", ++w->stamp);
 	while (*at && n < room - 100) {
 		size_t size = strcspn(at, "\n") + 1;
@@ -325,20 +321,12 @@ static void check_change(world *w, const model_box *m, const change *c, const mo
 
 /* ---- steps of the model ---- */
 
-static size_t split(const char *text, const char *starts[400])
+/* The number of a line as edit_text makes them ("more 17"); 0 for the bytes of other files. */
+static unsigned line_number(const char *line)
 {
-	size_t n = 0;
-	for (; *text; text += strcspn(text, "\n") + 1) {
-		CHECK(n < 400);
-		starts[n++] = text;
-	}
-	return n;
-}
-
-static bool same_line(const char *a, const char *b)
-{
-	size_t n = strcspn(a, "\n");
-	return n == strcspn(b, "\n") && memcmp(a, b, n) == 0;
+	const char *digits = strchr(line, ' ');
+	unsigned long n = digits ? strtoul(digits + 1, NULL, 10) : 0;
+	return n < LINES_MAX ? (unsigned)n : 0;
 }
 
 static const char *text_in(const model_state *s, const char *path)
@@ -347,36 +335,32 @@ static const char *text_in(const model_state *s, const char *path)
 	return e && e->type == CB_FILE ? e->bytes : "";
 }
 
-/* Lines that were in the file just before keep who wrote them. */
-static void blame_advance(model_box *m, unsigned slot, size_t file, const model_state *before, const model_state *after)
+/* Lines that no step had before were written by this one. What undo, redo and restore bring back had its writer all the time. */
+static void remember_writers(world *w, const model_box *m, const model_state *state)
 {
-	const char *old_text = text_in(before, text_paths[file]), *new_text = text_in(after, text_paths[file]);
-	if (strcmp(old_text, new_text) == 0) return;
-	const char *old_lines[400], *new_lines[400];
-	size_t old_count = split(old_text, old_lines), new_count = split(new_text, new_lines);
-	static blamed next;
-	next.count = new_count;
-	for (size_t i = 0; i < new_count; i++) {
-		next.lines[i] = (origin){slot, m->generation, m->head};
-		for (size_t k = 0; k < old_count; k++)
-			if (same_line(new_lines[i], old_lines[k])) next.lines[i] = m->blame[file].lines[k];
-	}
-	m->blame[file] = next;
+	for (size_t i = 0; i < TEXT_FILES; i++)
+		for (const char *line = text_in(state, text_paths[i]); *line; line += strcspn(line, "\n") + 1) {
+			writer *by = &w->writers[line_number(line)];
+			if (by->box[0]) continue;
+			(void)snprintf(by->box, sizeof(by->box), "%s", m->name);
+			by->seq = m->head;
+		}
 }
 
-static unsigned slot_of(const world *w, const model_box *m)
+/* Steps of the box may be gone from now on. */
+static void forget_writers(world *w, const model_box *m)
 {
-	return (unsigned)(m - w->boxes);
+	for (size_t i = 0; i < LINES_MAX; i++)
+		if (strcmp(w->writers[i].box, m->name) == 0) w->writers[i].forgotten = true;
 }
 
 /* Adopts `state` as the box's next step. */
 static step *add_step(world *w, model_box *m, model_state *state, bool changed)
 {
 	CHECK(m->head + 1 < STEPS_MAX);
-	const model_state *before = head_of(m);
 	step *s = &m->steps[++m->head];
 	*s = (step){.state = state, .changed = changed};
-	for (size_t i = 0; i < TEXT_FILES; i++) blame_advance(m, slot_of(w, m), i, before, state);
+	remember_writers(w, m, state);
 	return s;
 }
 
@@ -696,7 +680,7 @@ static void do_fork(world *w)
 	if (to->used || from->steps[seq].pruned) return;
 	char address[64];
 	(void)snprintf(address, sizeof(address), "%s@%" PRIu64, from->name, seq);
-	*to = (model_box){.used = true, .generation = ++w->generations, .was_pruned = from->was_pruned};
+	*to = (model_box){.used = true, .was_pruned = from->was_pruned};
 	(void)snprintf(to->name, sizeof(to->name), "f%u", ++w->names);
 	model_note(&w->trace, "fork %s as %s", address, to->name);
 	to->b = must_fork(w->s, address, to->name);
@@ -704,14 +688,6 @@ static void do_fork(world *w)
 	to->steps[0] = (step){.state = model_copy(from->steps[seq].state)};
 	to->versions = model_alloc(sizeof(model_state));
 	*to->versions = (model_state){0};
-	memcpy(to->blame, from->blame, sizeof(to->blame));
-	/* The lines' writers are known for the newest state only. */
-	if (seq != from->head) to->was_pruned = true;
-	for (size_t i = 0; i < TEXT_FILES && seq != from->head; i++) {
-		const char *lines[400];
-		to->blame[i].count = split(text_in(to->steps[0].state, text_paths[i]), lines);
-		memset(to->blame[i].lines, 0, sizeof(to->blame[i].lines));
-	}
 	check_box(w, to);
 }
 
@@ -733,6 +709,7 @@ static void do_delete(world *w)
 	if (used < 3) return;
 	model_note(&w->trace, "delete %s", m->name);
 	CHECK_OK(cb_box_delete(w->s, m->name, &err));
+	forget_writers(w, m);
 	box_forget(m);
 }
 
@@ -783,7 +760,10 @@ static void do_prune(world *w)
 		m->steps[seq].pruned = true;
 		went++;
 	}
-	if (went) m->was_pruned = true;
+	if (went) {
+		m->was_pruned = true;
+		forget_writers(w, m);
+	}
 	CHECK_U64(pruned, went);
 }
 
@@ -964,61 +944,53 @@ static void do_diff(world *w)
 typedef struct blame_check {
 	world *w;
 	model_box *m;
-	size_t file, at;
+	const char *path;
+	const char *left; /* of the text that is expected */
+	uint64_t at;
 } blame_check;
 
-static bool has_line(const model_state *s, size_t file, const cb_blame_line *line)
+/* Who wrote a line never changes, however often it is taken away and brought back. Where history is gone a line may have no writer, or the
+ * step that brought it back. */
+static bool is_writer(const blame_check *c, const cb_blame_line *line)
 {
-	const char *lines[400];
-	size_t count = split(text_in(s, text_paths[file]), lines), size = line->size;
-	while (size > 0 && line->text[size - 1] == '\n') size--;
-	for (size_t i = 0; i < count; i++)
-		if (strcspn(lines[i], "\n") == size && memcmp(lines[i], line->text, size) == 0) return true;
-	return false;
-}
-
-/* What undo, redo and restore bring back is given to whoever wrote it first: a step that has the line, and whose predecessor lacks it, or a
- * pruned one of the box this was forked from. */
-static bool brought_in(const blame_check *c, const cb_blame_line *line)
-{
+	const writer *by = &c->w->writers[line_number(c->left)];
+	if (strcmp(line->box, by->box) == 0 && line->seq == by->seq) return true;
+	if (!c->m->was_pruned && !by->forgotten) return false;
 	if (line->seq == 0) return true;
 	for (size_t i = 0; i < BOXES; i++) {
 		const model_box *m = &c->w->boxes[i];
 		if (!m->used || strcmp(m->name, line->box) != 0) continue;
-		if (line->seq == 0 || line->seq > m->head || m->steps[line->seq].pruned || m->steps[line->seq - 1].pruned)
-			return true;
-		return has_line(m->steps[line->seq].state, c->file, line) &&
-		       !has_line(m->steps[line->seq - 1].state, c->file, line);
+		return line->seq <= m->head && (m->steps[line->seq].is_return || m->steps[line->seq].pruned);
 	}
-	return false;
+	return true; /* of a box that is gone too */
 }
 
 static cb_code check_line(void *context, const cb_blame_line *line, cb_error *err)
 {
 	(void)err;
 	blame_check *c = context;
-	const blamed *known = &c->m->blame[c->file];
-	CHECK(c->at < known->count && line->line == c->at + 1);
-	const origin *o = &known->lines[c->at++];
-	const model_box *by = &c->w->boxes[o->box];
-	bool alive = by->used && by->generation == o->generation;
-	if (c->m->was_pruned || !alive || by->was_pruned) return CB_OK; /* the trail may end early */
-	if (strcmp(line->box, by->name) == 0 && line->seq == o->seq) return CB_OK;
-	if (by->steps[o->seq].is_return && brought_in(c, line)) return CB_OK;
-	model_tell(&c->w->trace);
-	test_fail(__FILE__, __LINE__, "blame %s:%s line %" PRIu64 ": %s@%" PRIu64 " instead of %s@%" PRIu64, c->m->name,
-	          text_paths[c->file], line->line, line->box, line->seq, by->name, o->seq);
+	size_t size = strcspn(c->left, "\n") + 1;
+	if (line->line != ++c->at || line->size != size || memcmp(line->text, c->left, size) != 0 || !is_writer(c, line)) {
+		const writer *by = &c->w->writers[line_number(c->left)];
+		model_tell(&c->w->trace);
+		test_fail(__FILE__, __LINE__,
+		          "blame %s:%s line %" PRIu64 " '%.*s': '%.*s' of %s@%" PRIu64 " instead of %s@%" PRIu64 "%s%s", c->m->name, c->path,
+		          c->at, (int)size - 1, c->left, (int)line->size, line->text, line->box, line->seq, by->box, by->seq,
+		          by->forgotten ? " (gone)" : "", c->m->was_pruned ? " (pruned)" : "");
+	}
+	c->left += size;
+	return CB_OK;
 }
 
 static void do_blame(world *w)
 {
 	cb_error err = {0};
-	blame_check c = {w, any_box(w), below(w, TEXT_FILES), 0};
-	if (type_at(head_of(c.m), text_paths[c.file]) != CB_FILE) return;
-	CHECK_OK(cb_blame(c.m->b, text_paths[c.file], check_line, &c, &err));
-	if (c.at != c.m->blame[c.file].count) model_tell(&w->trace);
-	CHECK_MSG(c.at == c.m->blame[c.file].count, "blame %s:%s (%s) tells %zu of %zu lines", c.m->name, text_paths[c.file],
-	          c.m->was_pruned ? "pruned" : "whole", c.at, c.m->blame[c.file].count);
+	blame_check c = {w, any_box(w), text_paths[below(w, TEXT_FILES)], NULL, 0};
+	if (type_at(head_of(c.m), c.path) != CB_FILE) return;
+	c.left = text_in(head_of(c.m), c.path);
+	CHECK_OK(cb_blame(c.m->b, c.path, check_line, &c, &err));
+	if (*c.left) model_tell(&w->trace);
+	CHECK_MSG(!*c.left, "blame %s:%s ends after line %" PRIu64, c.m->name, c.path, c.at);
 }
 
 /* ---- the store ---- */
@@ -1099,7 +1071,7 @@ static void run_world(bool memory, uint64_t seed, unsigned length)
 	if (memory) CHECK_OK(cb_store_open(":memory:", NULL, &w.s, &err));
 	else w.s = test_store_open(false);
 	model_box *first = &w.boxes[0];
-	*first = (model_box){.used = true, .generation = ++w.generations, .steps = model_alloc(sizeof(step) * STEPS_MAX)};
+	*first = (model_box){.used = true, .steps = model_alloc(sizeof(step) * STEPS_MAX)};
 	(void)snprintf(first->name, sizeof(first->name), "b%" PRIx64, seed);
 	CHECK_OK(cb_box_create(w.s, first->name, &first->b, &err));
 	first->steps[0] = (step){.state = model_read(first->b)};
