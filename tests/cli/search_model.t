@@ -69,12 +69,13 @@ my @criteria = (
 );
 subtest 'find' => sub {
 	for (1 .. $rounds) {
-		# An option that is given once only: its last value would hold.
+		# An option is given once only, since its last value would hold, and of --name and --iname one.
 		my (@words, @tests, %used);
 		for (1 .. 1 + int rand 3) {
 			my $i = int rand @criteria;
 			my ($w, $t) = @{$criteria[$i]->()};
 			(my $option = $w->[0]) =~ s/=.*//s;
+			$option = '--name' if $option eq '--iname';
 			next if $used{$option}++ || ($option eq '--type' && $used{'--type'} > 1);
 			$used{'--type'}++ if @$w > 2;
 			push @words, @$w;
@@ -84,7 +85,7 @@ subtest 'find' => sub {
 		my @want = sort grep { my $p = $_; !grep { !$_->($p, $tree{$p}) } @tests } keys %tree;
 		my $r = cowbox('find', 'demo:/work', '--print0', @words);
 		my @got = sort split /\0/, $r->{out};
-		is_deeply(\@got, \@want, "find @words") or diag($r->{err});
+		is_deeply([$r->{err}, @got], ['', @want], "find @words");
 	}
 };
 
