@@ -14,6 +14,9 @@ cd "$(dirname "$0")"
 # python3-venv and what follows are run in boxes; bubblewrap is what a start is measured against.
 packages='gcc g++ clang clang-format make pkg-config perl git libsqlite3-dev libxxhash-dev libpcre2-dev libzstd-dev libclang-rt-14-dev e2fsprogs sqlite3 patch groff-base bsdutils
 	python3-venv gdb strace vim-tiny openssh-client xz-utils bubblewrap'
+# Only the tests use these: PROGRAM:PACKAGE. Boxes see /usr, so that is where the program must be; one that did not come from Debian serves as well,
+# and Debian's package might not even go beside it.
+programs='cargo:cargo rustc:rustc node:nodejs npm:npm javac:default-jdk-headless zsh:zsh fish:fish'
 
 fail() {
 	echo "bootstrap: $1" >&2
@@ -24,6 +27,7 @@ usage() {
 	sed -n '2,8s/^# \{0,1\}//p' "$0"
 }
 
+# missing_packages PROGRAMS
 missing_packages() {
 	for package in $packages; do
 		state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
@@ -31,6 +35,9 @@ missing_packages() {
 		ii*) ;;
 		*) echo "$package" ;;
 		esac
+	done
+	for pair in $1; do
+		[ -x "/usr/bin/${pair%%:*}" ] || echo "${pair#*:}"
 	done
 }
 
@@ -42,9 +49,10 @@ as_root() {
 	fi
 }
 
+# install_missing PROGRAMS: what is missing of the packages and of these programs.
 install_missing() {
-	command -v dpkg-query >/dev/null || fail "this is not Debian: install by hand what matches: $packages; then run 'make check'"
-	missing=$(missing_packages | tr '\n' ' ')
+	command -v dpkg-query >/dev/null || fail "this is not Debian: install by hand what matches: $packages $programs; then run 'make check'"
+	missing=$(missing_packages "$1" | tr '\n' ' ')
 	[ -n "$missing" ] || return 0
 	if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
 		fail "not root and no sudo: as root run 'apt-get install $missing', then run this again"
@@ -67,15 +75,15 @@ build() {
 
 case ${1:-} in
 build)
-	install_missing
+	install_missing ''
 	build
 	;;
 check)
-	install_missing
+	install_missing "$programs"
 	JOBS=$jobs exec tools/check # not through make, whose own error line would follow the totals
 	;;
 demo)
-	install_missing
+	install_missing ''
 	build
 	shift
 	exec sh examples/tour.sh "$@"

@@ -12,10 +12,11 @@ use JSON::PP;
 use POSIX ();
 use Test::More;
 
-our @EXPORT = (qw(world fixture fixture_again cowbox cow json fails script_ok shell pty spill slurp root_of program soak must_work seed_random pick),
+our @EXPORT = (qw(world fixture fixture_again cowbox cow json fails script_ok shell pty spill slurp root_of program soak must_work lacks need_sandbox seed_random pick),
 	@Test::More::EXPORT);
 
 my $root = abs_path(dirname(__FILE__) . '/../..');
+my $started_as = abs_path($0) // $0; # tests change folders
 my $build = $ENV{COWBOX_BUILD} || "$root/build/release";
 $build = "$root/$build" unless $build =~ m{^/};
 my $world;
@@ -23,7 +24,27 @@ my $world;
 sub root_of { $root }
 sub program { "$build/cowbox" }
 sub soak { $ENV{COWBOX_SOAK} || 1 }
-sub must_work { $ENV{COWBOX_MUST_WORK} }
+# What bootstrap.sh installs may not be missing.
+sub must_work { ($ENV{COWBOX_MUST_WORK} || '') eq '1' }
+
+# What kernels, containers and users may lack: tests/may-lack. The reason to skip, or '' when the test must run, whatever comes of it.
+sub lacks {
+	my ($feature, $reason) = @_;
+	return "$feature: $reason" if !must_work() || slurp("$root/tests/may-lack") =~ /^\Q$feature\E\s/m;
+	return '';
+}
+
+# For tests that run programs in boxes: skips all of them where the machine cannot. After world().
+sub need_sandbox {
+	my @store = ('--store', "$world/probe");
+	cowbox(@store, 'new', 'probe');
+	my $r = cowbox(@store, '--json', 'exec', 'probe', '--', 'true');
+	my $error = eval { JSON::PP->new->utf8->decode($r->{err})->{error} } || {};
+	system('rm', '-rf', "$world/probe");
+	return unless ($error->{code} || '') eq 'UNSUPPORTED';
+	my $reason = lacks('sandbox', $error->{message});
+	plan(skip_all => $reason) if $reason;
+}
 
 # A new folder with a store, a home and a work folder, which becomes the current one. Nothing of the user's is seen.
 sub world {
@@ -167,15 +188,29 @@ sub pty {
 	return $text;
 }
 
+# Every random choice of a test comes after this: then the seed repeats it.
+my $seed;
 sub seed_random {
-	my $seed = $ENV{COWBOX_SEED} || time;
+	$seed = $ENV{COWBOX_SEED} || time;
 	srand $seed;
-	note("seed $seed: COWBOX_SEED=$seed repeats it");
+	note("seed $seed");
 	return $seed;
 }
 
 sub pick { $_[int rand @_] }
 
-END { chdir "/" }
+# The very command that repeats a failed random test, from the root of the source.
+sub tell_again {
+	my $builder = Test::More->builder;
+	return if !defined $seed || $builder->is_passing;
+	my @settings = map { "$_=$ENV{$_} " } grep { defined $ENV{$_} } qw(COWBOX_BUILD COWBOX_SOAK);
+	(my $script = $started_as) =~ s{^\Q$root\E/}{};
+	$builder->diag('again: ', @settings, "COWBOX_SEED=$seed $script");
+}
+
+END {
+	tell_again();
+	chdir "/";
+}
 
 1;

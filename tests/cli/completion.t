@@ -123,7 +123,7 @@ for my $shell (qw(zsh fish)) {
 		my $script = cow('completion', $shell);
 		like($script, qr/__complete/, 'asks cowbox');
 		SKIP: {
-			skip "no $shell here", 1 if !`sh -c 'command -v $shell'`;
+			skip "no $shell here", 1 if !`sh -c 'command -v $shell'` && !must_work();
 			spill("$world/script", $script);
 			is(shell("$shell -n '$world/script'")->{err}, '', 'its syntax');
 		}

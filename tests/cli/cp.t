@@ -9,6 +9,7 @@ use Kit;
 world();
 cow('new', 'demo', '--use');
 cow('new', 'other');
+seed_random();
 my $big = join '', map { chr int rand 256 } 1 .. 3_000_000;
 cow('write', 'd/a.txt', '-p', 'hello');
 cow('ln', 'd/a.txt', 'd/b.txt');

@@ -77,9 +77,9 @@ is(cow('fsck'), "the store is sound\n", 'sound');
 ok(json('fsck')->{sound}, 'json: sound');
 my $db = "$world/folder/copy/cowbox.db";
 SKIP: {
-	skip('no DBI for SQLite', 3) unless system("perl -MDBI -MDBD::SQLite -e1 2>/dev/null") == 0 || -x '/usr/bin/sqlite3';
+	skip('no sqlite3 here', 3) if !-x '/usr/bin/sqlite3' && !must_work();
 	my $sql = "UPDATE setting SET value='x'; UPDATE checkpoint SET seq=seq+1";
-	system('sqlite3', $db, $sql) == 0 or system('perl', '-MDBI', '-e', 'DBI->connect("dbi:SQLite:$ARGV[0]")->do($_) for split /;/, $ARGV[1]', $db, $sql);
+	system('sqlite3', $db, $sql) == 0 or die;
 	my $r = cowbox('--store', 'copy', 'fsck');
 	is($r->{status}, 65, 'damage has an exit status of its own');
 	like($r->{out}, qr/demo.*\n.*complaints/, 'and is named');

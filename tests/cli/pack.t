@@ -47,6 +47,7 @@ for my $cut (0, 10, length($bytes) / 2, length($bytes) - 1) {
 	spill('cut.cbx', substr $bytes, 0, $cut);
 	fails(['unpack', 'cut.cbx', 'bad'], 'CORRUPT', 65, qr/pack/);
 }
+seed_random();
 for (1 .. 20) {
 	my $at = int rand length $bytes;
 	my $damaged = $bytes;

@@ -487,8 +487,11 @@ static bool harm_cell(const cell *c, test_rng *r, char *what, size_t size)
 	sqlite3_stmt *stmt = NULL;
 	(void)snprintf(file, sizeof(file), "%.4300s/cowbox.db", o.trial);
 	CHECK(sqlite3_open_v2(file, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK);
-	(void)snprintf(text, sizeof(text), "SELECT %s,%s FROM %s WHERE length(%s)>0 ORDER BY random() LIMIT 1", c->key, c->column,
-	               c->table, c->column);
+	(void)snprintf(text, sizeof(text),
+	               "SELECT %s,%s FROM %s WHERE length(%s)>0 ORDER BY 1,2 LIMIT 1 OFFSET %llu%%max(1,(SELECT count(*) FROM %s "
+	               "WHERE length(%s)>0))",
+	               c->key, c->column, c->table, c->column, (unsigned long long)test_rand_below(r, 1 << 20), c->table,
+	               c->column);
 	CHECK_MSG(sqlite3_prepare_v2(db, text, -1, &stmt, NULL) == SQLITE_OK, "%s: %s", text, sqlite3_errmsg(db));
 	bool found = sqlite3_step(stmt) == SQLITE_ROW;
 	if (found && sqlite3_column_type(stmt, 1) == SQLITE_BLOB) {

@@ -45,7 +45,7 @@ static cb_exec *start(const world *w, cb_exec_options options)
 	cb_error err = {0};
 	cb_exec *e = NULL;
 	cb_code code = cb_exec_start(w->sandbox, &options, &e, &err);
-	if (code == CB_UNSUPPORTED) test_skip(err.message);
+	if (code == CB_UNSUPPORTED) test_lacks("sandbox", err.message);
 	CHECK_MSG(code == CB_OK, "starting: %s (%s)", cb_code_name(code), err.message);
 	return e;
 }
@@ -481,7 +481,7 @@ TEST(tiers_are_tried)
 	for (cb_tier tier = CB_TIER_OVERLAY; tier <= CB_TIER_FOLDER; tier++) {
 		CHECK_OK(cb_sandbox_try(test_tmpdir(), tier, &report, &err));
 		if (!report.works) CHECK(report.why[0] && report.fix[0]);
-		if (!report.works) test_skip(report.why);
+		if (!report.works) test_lacks("sandbox", report.why);
 	}
 	CHECK(setenv("COWBOX_BOX_HELPER", "/no/such/cowbox-box", 1) == 0);
 	CHECK_OK(cb_sandbox_try(test_tmpdir(), CB_TIER_FOLDER, &report, &err));

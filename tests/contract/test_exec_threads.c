@@ -22,7 +22,7 @@ static const cb_exec_result *run(cb_sandbox *sandbox, const char *text, cb_exec 
 	cb_exec_options o = {.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
 	const cb_exec_result *r = NULL;
 	cb_code code = cb_exec_start(sandbox, &o, out, &err);
-	if (code == CB_UNSUPPORTED) test_skip(err.message);
+	if (code == CB_UNSUPPORTED) test_lacks("sandbox", err.message);
 	CHECK_MSG(code == CB_OK, "starting: %s", err.message);
 	CHECK_OK(cb_exec_wait(*out, &r, &err));
 	return r;
@@ -93,7 +93,7 @@ TEST(a_kill_from_another_thread)
 		cb_exec *e = NULL;
 		pthread_t thread;
 		cb_code code = cb_exec_start(sandbox, &o, &e, &err);
-		if (code == CB_UNSUPPORTED) test_skip(err.message);
+		if (code == CB_UNSUPPORTED) test_lacks("sandbox", err.message);
 		CHECK_MSG(code == CB_OK, "starting: %s", err.message);
 		CHECK(pthread_create(&thread, NULL, kill_it, e) == 0);
 		CHECK_OK(cb_exec_wait(e, &r, &err));

@@ -553,7 +553,7 @@ TEST(other_filesystems_are_left_out)
 	const char *f = make_folder("in");
 	host_shell("mkdir '%s/m' '%s/d'", f, f);
 	if (geteuid() != 0 || system(host_text("unshare -m true 2>/dev/null && mount -t tmpfs none '%s/m' 2>/dev/null", f)) != 0)
-		test_skip("mounting needs root");
+		test_lacks("root", "mounting needs root");
 	host_write(host_text("%s/m/inside", f), "x", 1);
 	cb_store *s = test_store_open(true);
 	cb_box *b = NULL;

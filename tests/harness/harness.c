@@ -50,6 +50,7 @@ typedef struct shared_result {
 static test_case *tests_first, **tests_last = &tests_first;
 static shared_result *result;
 static uint64_t seed;
+static const char *program; /* as it was called, to be called again */
 static char tmpdir[PATH_MAX];
 
 void test_register(test_case *t)
@@ -91,7 +92,7 @@ static bool may_lack(const char *feature)
 	char line[256];
 	bool found = false;
 	size_t length = strlen(feature);
-	FILE *f = fopen("tests/sandbox/may-lack", "re");
+	FILE *f = fopen("tests/may-lack", "re");
 	if (!f) return false;
 	while (!found && fgets(line, sizeof(line), f)) found = strncmp(line, feature, length) == 0 && line[length] == ' ';
 	(void)fclose(f);
@@ -324,6 +325,14 @@ static void name_tmpdir(unsigned number)
 	(void)snprintf(tmpdir, sizeof(tmpdir), "%s/cowbox-test-%d-%u-%lx", base, (int)getpid(), number, (unsigned long)now.tv_nsec);
 }
 
+/* The very command that repeats it, from the root of the source. */
+static void tell_again(const test_case *t)
+{
+	const char *helper = getenv("COWBOX_BOX_HELPER"), *soak = getenv("COWBOX_SOAK");
+	test_note("again: %s%s%s%s%s%s%s --seed %" PRIu64 " =%s", helper ? "COWBOX_BOX_HELPER=" : "", helper ? helper : "",
+	          helper ? " " : "", soak ? "COWBOX_SOAK=" : "", soak ? soak : "", soak ? " " : "", program, seed, t->name);
+}
+
 static bool run_test(const test_case *t, unsigned number)
 {
 	int seed_printed = result->seed_printed;
@@ -345,9 +354,10 @@ static bool run_test(const test_case *t, unsigned number)
 		ok = explain_end(status, timed_out, limit_seconds);
 	}
 	remove_tree(tmpdir);
-	if (!ok && result->seed_used) test_note("again: --seed %" PRIu64 " %s", seed, t->name);
+	if (!ok && result->seed_used) tell_again(t);
 	printf("%sok %u - %s%s%s\n", ok ? "" : "not ", number, t->name, ok && result->skipped ? " # SKIP " : "",
 	       ok && result->skipped ? result->skip_reason : "");
+	if (result->seed_used) test_note("random: %s", t->name); /* tools/seeds runs these again */
 	(void)fflush(stdout);
 	return ok;
 }
@@ -357,14 +367,15 @@ static bool run_test(const test_case *t, unsigned number)
 typedef struct options {
 	bool list;
 	int name_count;
-	char **names; /* substrings */
+	char **names; /* substrings; whole names after a '=' */
 } options;
 
 static bool is_selected(const test_case *t, const options *o)
 {
 	if (o->name_count == 0) return true;
 	for (int i = 0; i < o->name_count; i++)
-		if (strstr(t->name, o->names[i])) return true;
+		if (o->names[i][0] == '=' ? strcmp(t->name, o->names[i] + 1) == 0 : strstr(t->name, o->names[i]) != NULL)
+			return true;
 	return false;
 }
 
@@ -381,6 +392,7 @@ static bool parse_seed(const char *text)
 static bool parse(int argc, char **argv, options *out)
 {
 	*out = (options){false, 0, argv};
+	program = argv[0];
 	struct timespec now;
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	seed = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;

@@ -5,7 +5,7 @@
  *
  * A test program is one .c file linked with harness.c and libcowbox.a. Each test runs in a forked child with a time limit (60 s, or
  * TEST_LIMIT(name, seconds); longer under sanitizers and COWBOX_SOAK), so a crash or hang is one failed test, and whatever it leaves
- * running is killed. Arguments: names (substrings) to run only those; `--seed N` for random tests; `--list`. A failed CHECK prints
+ * running is killed. Arguments: names (substrings, or =NAME exactly) to run only those; `--seed N` for random tests; `--list`. A failed CHECK prints
  * file, line and expression as a TAP comment and ends the test, also when made in a thread or in a process the test forked.
  */
 #ifndef TESTS_HARNESS_H
@@ -31,7 +31,7 @@ typedef struct test_case {
 void test_register(test_case *t);
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void test_skip(const char *reason) __attribute__((noreturn)); /* fails instead when COWBOX_MUST_WORK=1 */
-/* The same for a feature by name: what tests/sandbox/may-lack lists may be missing everywhere. */
+/* The same for a feature by name: what tests/may-lack lists may be missing everywhere. */
 void test_lacks(const char *feature, const char *reason) __attribute__((noreturn));
 void test_note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a TAP comment */
 /* From --seed, else COWBOX_SEED, else the time; printed once as a TAP comment, and again when the test fails. */

@@ -26,10 +26,10 @@ void scans_enter(void)
 	char map[64];
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) test_skip("no user namespaces");
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) test_lacks("namespaces", "no user namespaces");
 	(void)write_file("/proc/self/setgroups", "deny");
 	(void)snprintf(map, sizeof(map), "0 %u 1", uid);
-	if (!write_file("/proc/self/uid_map", map)) test_skip("no uid can be mapped");
+	if (!write_file("/proc/self/uid_map", map)) test_lacks("namespaces", "no uid can be mapped");
 	(void)snprintf(map, sizeof(map), "0 %u 1", gid);
 	CHECK(write_file("/proc/self/gid_map", map));
 	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);

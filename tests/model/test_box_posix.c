@@ -890,7 +890,7 @@ static void in_child(bool rooted, void (*body)(pair *p))
 	}
 	int status = 0;
 	CHECK(waitpid(child, &status, 0) == child);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) test_skip("chroot is not allowed here, not even in a user namespace");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) test_lacks("chroot", "not allowed here, not even in a user namespace");
 	CHECK_MSG(status == 0, "the child ended with status %x", (unsigned)status);
 }
 

@@ -17,7 +17,7 @@ use lib "$FindBin::Bin/../cli";
 use Kit;
 
 our @EXPORT = (
-	qw(native may_lack lacking run_world run_user as_user spawn_words run_words cow_as cow_json places in_place file_of tree_of scan_tree scan_program
+	qw(native lacking run_world run_user as_user spawn_words run_words cow_as cow_json places in_place file_of tree_of scan_tree scan_program
 		adopt_orphans descendants await_nobody mounts ordinary_uid rates), @Kit::EXPORT);
 
 my $here = dirname(abs_path(__FILE__));
@@ -30,23 +30,12 @@ my $only = $ENV{COWBOX_PLACE} // ''; # places with this in their name
 # A uid that nobody has and that owns nothing.
 sub ordinary_uid { 12345 }
 
-# ---- what a machine may lack ----
-
-my %may_lack;
-sub may_lack {
-	my ($name) = @_;
-	if (!%may_lack) {
-		for (split /\n/, slurp("$here/may-lack")) { $may_lack{$1} = $2 if /^([a-z0-9_-]+)\s+(.*)/ }
-	}
-	return $may_lack{$name};
-}
-
-# What of these programs is missing, as a reason to skip; '' when all are there. Missing what must be there is no reason: then the test
+# What of these programs a box would not see, as a reason to skip; '' when all are there. Missing what must be there is no reason: then the test
 # runs, and fails.
 sub lacking {
 	for my $name (@_) {
-		next if system("command -v /usr/bin/$name >/dev/null 2>&1") == 0 || system("command -v /bin/$name >/dev/null 2>&1") == 0;
-		return "no $name here" if may_lack($name) || !must_work();
+		next if -x "/usr/bin/$name" || -x "/bin/$name";
+		return "no $name here" unless must_work();
 	}
 	return '';
 }
@@ -56,6 +45,7 @@ sub lacking {
 sub run_world {
 	$world = world();
 	chmod 0755, $world;
+	need_sandbox() unless native();
 	system('cp', program(), dirname(program()) . '/cowbox-box', $world) == 0 or BAIL_OUT('cowbox-box is not built') unless native();
 	# The folder of the source may be closed to ordinary users.
 	mkdir "$world/$_" for qw(users prepared);

@@ -5,7 +5,7 @@ use warnings;
 use FindBin;
 use Test::More;
 
-plan(skip_all => 'attacks.t already runs as an ordinary user') if $> != 0;
+plan(skip_all => 'root: attacks.t already runs as an ordinary user') if $> != 0;
 our $ordinary = 1;
 do "$FindBin::Bin/attacks.t";
 die $@ if $@;

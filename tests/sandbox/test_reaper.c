@@ -231,7 +231,7 @@ static wire_packet receive(world *w)
 	if (end) {
 		int status = 0;
 		waitpid(w->holder, &status, 0);
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 77) test_skip("no user namespaces here");
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 77) test_lacks("namespaces", "no user namespaces here");
 		test_fail(__FILE__, __LINE__, "the sandbox ended: status %x", (unsigned)status);
 	}
 	if (p.type == WIRE_FAIL) {

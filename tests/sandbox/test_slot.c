@@ -37,7 +37,7 @@ static slot open_as(int at, wire_mode mode, const char *name, wire_strings layer
 	wire_work work = {.mode = mode, .name = name, .layers = layers};
 	cb_code code = slot_open(&s, at, &work, &err);
 	static bool worked; /* once it did, a refusal is our own fault */
-	if (code == CB_UNSUPPORTED && !worked) test_skip("no overlayfs in a user namespace");
+	if (code == CB_UNSUPPORTED && !worked) test_lacks("overlay", "no overlayfs in a user namespace");
 	CHECK_MSG(code == CB_OK, "%s", err.message);
 	worked = worked || mode != WIRE_PLAIN;
 	return s;
@@ -422,7 +422,7 @@ TEST(in_memory)
 	slot s;
 	wire_work work = {.mode = WIRE_STACK, .name = "s", .layers = none, .memory = true, .memory_bytes = 4 << 20};
 	cb_code code = slot_open(&s, at, &work, &err);
-	if (code == CB_UNSUPPORTED) test_skip("no attributes on tmpfs");
+	if (code == CB_UNSUPPORTED) test_lacks("xattr", "no attributes on tmpfs");
 	CHECK_MSG(code == CB_OK, "%s", err.message);
 	create(s.root);
 	write_at(s.root, "f", "memory", O_CREAT);
