@@ -18,6 +18,9 @@ LIBEXECDIR ?= $(PREFIX)/libexec/cowbox
 DATADIR ?= $(PREFIX)/share
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
+SEEDS ?= 500
+SEEDS_ASAN ?= 100
+SEEDS_COUNT ?= $(SEEDS)
 WERROR ?= -Werror
 T ?=
 
@@ -111,7 +114,7 @@ chosen = $(if $(T),$(foreach p,$1,$(if $(findstring $(T),$(notdir $p)),$p)),$1)
 .DELETE_ON_ERROR:
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: all lib help test test-asan test-tsan test-walls test-clang lint format fuzz fuzz-replay soak crash bench install docs man check clean FORCE
+.PHONY: all lib help test test-asan test-tsan test-walls test-clang lint format fuzz fuzz-replay soak seeds crash bench install docs man check clean FORCE
 
 lib: $(LIB_A) $(if $(filter debug release clang,$(VARIANT)),$(LIB_SO)) ## libcowbox.a and libcowbox.so
 
@@ -258,6 +261,19 @@ run-fuzz-replay: $(call chosen,$(FUZZERS))
 fuzz: ## each fuzz target for FUZZ_SECONDS (60); T=substring picks
 	$(Q)$(MAKE) --no-print-directory VARIANT=fuzz all
 	$(Q)tools/fuzz $(FUZZ_SECONDS) $(patsubst %.c,build/fuzz/%,$(call chosen,$(FUZZ_C)))
+
+# Programs and scripts that draw from the seed.
+RANDOM_C := $(if $(TEST_C),$(shell grep -l 'test_seed()' $(TEST_C)))
+RANDOM_T := $(if $(CLI_T),$(shell grep -l 'seed_random()' $(CLI_T)))
+
+seeds: ## each random test with SEEDS (500) seeds and SEEDS_ASAN (100) under ASan; stopped, it goes on where it was (build/seeds)
+	$(Q)status=0; $(MAKE) --no-print-directory run-seeds VARIANT=release SEEDS_COUNT=$(SEEDS) || status=1; \
+	$(MAKE) --no-print-directory run-seeds VARIANT=asan SEEDS_COUNT=$(SEEDS_ASAN) || status=1; exit $$status
+
+.PHONY: run-seeds
+run-seeds: $(call chosen,$(call programs,$(RANDOM_C))) $(CLI) $(BOX) $(ATTACK)
+	$(Q)COWBOX_BUILD=$(BUILD) COWBOX_BOX_HELPER=$(CURDIR)/$(BUILD)/cowbox-box tools/seeds --count $(SEEDS_COUNT) --label $(VARIANT) --jobs $(JOBS) \
+		$(call chosen,$(call programs,$(RANDOM_C)) $(RANDOM_T))
 
 soak: ## the model tests, 50 times CI's dose
 	$(Q)COWBOX_SOAK=$${COWBOX_SOAK:-50} $(MAKE) --no-print-directory test TEST_C='$(wildcard tests/model/*.c)' CLI_T=
