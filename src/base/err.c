@@ -124,6 +124,14 @@ cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...)
 	return code;
 }
 
+cb_code cb_err_pass(cb_error *err, cb_code code, const cb_error *why)
+{
+	if (code == CB_OK || !err) return code;
+	if (why->code != code) return cb_err_set(err, code, NULL); /* a code as an answer, without a message */
+	*err = *why;
+	return code;
+}
+
 static cb_code code_from_errno(int error_number)
 {
 	switch (error_number) {

@@ -16,6 +16,24 @@ cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...) ATTR_P
  * ENOMEM CB_NOMEM, the rest CB_IO; strerror is appended to the message. */
 cb_code cb_err_errno(cb_error *err, int error_number, const char *format, ...) ATTR_PRINTF(3, 4);
 
+/*
+ * Some failures are answers ("there is no such setting"), and the call that asked goes on to succeed: then the caller's *err must be as it was. So the
+ * question gets an error of its own, which is passed on only when it is a failure after all:
+ *
+ *   cb_error why;
+ *   cb_code code = store_setting_get(s, box, key, &text, cb_err_aside(&why));
+ *   if (code == CB_NOTFOUND) return CB_OK;
+ *   if (code != CB_OK) return cb_err_pass(err, code, &why);
+ */
+static inline cb_error *cb_err_aside(cb_error *why)
+{
+	why->code = CB_OK;
+	why->message[0] = 0;
+	return why;
+}
+/* Returns code; CB_OK leaves *err alone. */
+cb_code cb_err_pass(cb_error *err, cb_code code, const cb_error *why);
+
 static inline cb_code cb_err_nomem(cb_error *err)
 {
 	return cb_err_set(err, CB_NOMEM, NULL);

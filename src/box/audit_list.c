@@ -121,11 +121,12 @@ static cb_code read_subject(const cb_store *cs, item *e, cb_error *err)
 	char bytes[LIMIT_AUDIT_TEXT_BYTES + 2], cut[LIMIT_AUDIT_TEXT_BYTES + 1];
 	uint64_t size = 0;
 	if (!e->content) return CB_OK;
-	cb_code code = store_content_size(cs->s, e->content, &size, err);
+	cb_error why;
+	cb_code code = store_content_size(cs->s, e->content, &size, cb_err_aside(&why));
 	if (size > LIMIT_AUDIT_TEXT_BYTES + 1) size = LIMIT_AUDIT_TEXT_BYTES + 1;
-	if (code == CB_OK) code = store_content_read(cs->s, e->content, 0, bytes, (size_t)size, err);
+	if (code == CB_OK) code = store_content_read(cs->s, e->content, 0, bytes, (size_t)size, cb_err_aside(&why));
 	if (code == CB_STALE) return CB_OK; /* the step was pruned and collected since it was read */
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	bytes[size] = 0;
 	audit_cut(bytes, cut);
 	char *to = e->text + (e->a.subject - e->text);

@@ -404,9 +404,11 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 		state *head = NULL;
 		cb_box_info info;
 		if (box_is_hidden(&all[i])) continue;
-		cb_code code = state_load(cs, all[i].id, all[i].head.seq, &head, err);
+		cb_error why;
+		cb_code code = state_load(cs, all[i].id, all[i].head.seq, &head, cb_err_aside(&why));
 		if (code == CB_STALE || code == CB_NOTFOUND) continue; /* pruned or deleted meanwhile */
-		if (code == CB_OK) code = info_from_row(cs, &all[i], head, &info, err);
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		code = info_from_row(cs, &all[i], head, &info, err);
 		state_unref(head);
 		if (code == CB_OK) code = visit(context, &info, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;

@@ -29,9 +29,10 @@ static cb_code name_taken(const char *name, cb_error *err)
 static cb_code insert_in_write(cb_store *cs, const char *name, uint64_t owner, store_box *out, cb_error *err)
 {
 	char hidden[CB_NAME_MAX + 1];
-	cb_code code = store_box_find(cs->s, name, out, err);
+	cb_error why;
+	cb_code code = store_box_find(cs->s, name, out, cb_err_aside(&why));
 	if (code == CB_OK) return name_taken(name, err);
-	if (code != CB_NOTFOUND) return code;
+	if (code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 	(void)snprintf(hidden, sizeof(hidden), "%s%" PRIu64, draft_prefix, owner);
 	return box_insert(cs, hidden, NULL, out, err);
 }
@@ -75,9 +76,10 @@ cb_code box_draft_publish(cb_box *b, cb_error *err)
 {
 	store_box row, other;
 	CB_TRY(store_box_get(b->cs->s, b->row.id, &row, err));
-	cb_code code = store_box_find(b->cs->s, b->draft_name, &other, err);
+	cb_error why;
+	cb_code code = store_box_find(b->cs->s, b->draft_name, &other, cb_err_aside(&why));
 	if (code == CB_OK) return name_taken(b->draft_name, err);
-	if (code != CB_NOTFOUND) return code;
+	if (code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 	memset(row.name, 0, sizeof(row.name));
 	memcpy(row.name, b->draft_name, strlen(b->draft_name));
 	CB_TRY(store_box_update(b->cs->s, &row, err));
@@ -119,8 +121,10 @@ cb_code box_draft_reap(cb_store *cs, const store_box *listed, cb_error *err)
 	if (!is_draft(listed, &owner) || store_owner_is_living(cs->s, owner)) return CB_OK;
 	CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 	/* Read again: it may have been published since it was listed. */
-	cb_code code = store_box_get(cs->s, listed->id, &row, err);
+	cb_error why;
+	cb_code code = store_box_get(cs->s, listed->id, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) code = CB_OK;
-	else if (code == CB_OK && !row.deleted && is_draft(&row, &owner)) code = draft_delete(cs, &row, err);
+	else if (code != CB_OK) (void)cb_err_pass(err, code, &why);
+	else if (!row.deleted && is_draft(&row, &owner)) code = draft_delete(cs, &row, err);
 	return end_write(cs, code, err);
 }

@@ -83,9 +83,10 @@ cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error
 {
 	store_box from, made;
 	CB_TRY(copy_settings(cs, from_box, to_box, err));
-	cb_code code = box_base_find(cs, from_box, &from, err);
+	cb_error why;
+	cb_code code = box_base_find(cs, from_box, &from, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	AUTO_STATE state *head = NULL;
 	CB_TRY(state_load_head(cs, from.id, &from.head, NULL, &head, err));
 	return base_insert(cs, to_box, head, &made, err);
@@ -94,9 +95,10 @@ cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error
 cb_code box_base_delete(cb_store *cs, uint64_t box, cb_error *err)
 {
 	store_box row;
-	cb_code code = box_base_find(cs, box, &row, err);
+	cb_error why;
+	cb_code code = box_base_find(cs, box, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	row.deleted = true;
 	return store_box_update(cs->s, &row, err);
 }
@@ -129,16 +131,17 @@ static cb_code base_handle(cb_store *cs, const store_box *row, cb_box **out, cb_
 static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_error *err)
 {
 	store_box row;
-	cb_code code = box_base_find(b->cs, b->row.id, &row, err);
+	cb_error why;
+	cb_code code = box_base_find(b->cs, b->row.id, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND && how == BOX_BASE_EXISTING)
 		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder", b->row.name);
 	if (code == CB_NOTFOUND) {
 		if (how == BOX_BASE_AT_HEAD) CB_TRY(box_flush(b, false, err));
-		code = base_create(b, how == BOX_BASE_AT_HEAD, err);
-		if (code == CB_OK || code == CB_EXISTS)
-			code = box_base_find(b->cs, b->row.id, &row, err); /* exists: another made it */
+		code = base_create(b, how == BOX_BASE_AT_HEAD, cb_err_aside(&why));
+		if (code == CB_OK || code == CB_EXISTS) /* exists: another made it */
+			code = box_base_find(b->cs, b->row.id, &row, cb_err_aside(&why));
 	}
-	return code == CB_OK ? base_handle(b->cs, &row, out, err) : code;
+	return code == CB_OK ? base_handle(b->cs, &row, out, err) : cb_err_pass(err, code, &why);
 }
 
 cb_code box_base_open(cb_box *b, box_base_how how, cb_box **out, cb_error *err)

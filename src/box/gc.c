@@ -244,10 +244,9 @@ static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *m
 	store_box now;
 	graft_stage stage = GRAFT_NONE;
 	cb_error why;
-	cb_code code = store_box_get(cs->s, row->id, &now, &why);
+	cb_code code = store_box_get(cs->s, row->id, &now, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || (code == CB_OK && !now.deleted)) return CB_OK;
-	if (code != CB_OK && err) *err = why;
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	CB_TRY(graft_stage_of(cs, row, &stage, err));
 	if (stage == GRAFT_LIVING) return CB_OK;
 	CB_TRY(store_box_forks(cs->s, row->id, keep_fork_origin, &needed, err));

@@ -124,10 +124,11 @@ static cb_code refresh_pinned(cb_box *b, cb_error *err)
 	if (store_fresh(b->cs->s, b->row.id, &stamp)) return CB_OK;
 	CB_TRY(state_stands(b->cs, b->head, &stands, err));
 	if (!stands) {
-		cb_code code = state_load(b->cs, b->row.id, b->head->seq, &again, err);
+		cb_error why;
+		cb_code code = state_load(b->cs, b->row.id, b->head->seq, &again, cb_err_aside(&why));
 		/* Pruned: what is in the caches can still be read. */
 		if (code == CB_STALE || code == CB_NOTFOUND) return CB_OK;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		state_unref(b->head);
 		b->head = again;
 	}

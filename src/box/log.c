@@ -185,12 +185,13 @@ static cb_code log_file(logging *l, const tree_view *v, const char *path, uint64
 	CB_TRY(trail_start(&t, l->b, v, path, err));
 	while (!l->ended) {
 		uint64_t seq = 0;
-		cb_code code = trail_next(&t, &seq, err);
+		cb_error why;
+		cb_code code = trail_next(&t, &seq, cb_err_aside(&why));
 		if (code == CB_STALE) {
 			l->pruned = true;
 			return CB_OK;
 		}
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		if (seq == 0) return CB_OK;
 		if (seq > before) continue;
 		AUTO_STEP_ROW step_row r = {0};
@@ -241,9 +242,10 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 	CB_TRY(ino_below(w->now, parts.ino, w->folder, &known, &w->found, err));
 	if (!known) {
 		if (!w->then) {
-			cb_code code = state_load(w->cs, w->box, w->seq - 1, &w->then, err);
+			cb_error why;
+			cb_code code = state_load(w->cs, w->box, w->seq - 1, &w->then, cb_err_aside(&why));
 			if (code == CB_STALE) return CB_OK;
-			if (code != CB_OK) return code;
+			if (code != CB_OK) return cb_err_pass(err, code, &why);
 		}
 		tree_view then = state_view(w->cs, w->then);
 		CB_TRY(ino_below(&then, parts.ino, w->folder, &known, &w->found, err));
@@ -255,13 +257,14 @@ static cb_code log_folder(logging *l, const tree_view *v, uint64_t folder, uint6
 {
 	for (uint64_t seq = from; seq > 0 && !l->ended; seq--) {
 		below w = {l->b->cs, v, folder, l->b->row.id, seq, NULL, false};
-		cb_code code = step_changes(w.cs, w.box, seq, below_key, &w, err);
+		cb_error why;
+		cb_code code = step_changes(w.cs, w.box, seq, below_key, &w, cb_err_aside(&why));
 		state_unref(w.then);
 		if (code == CB_STALE) {
 			l->pruned = true;
 			continue;
 		}
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		if (!w.found) continue;
 		AUTO_STEP_ROW step_row r = {0};
 		CB_TRY(step_row_load(w.cs, w.box, seq, false, &r, err));

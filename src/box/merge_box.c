@@ -54,9 +54,10 @@ static cb_code past_add(past *p, uint64_t box, uint64_t seq, cb_error *err)
 		else CB_TRY(buf_append(&p->points, &at, sizeof(at), err));
 		if (at.seq >= from) CB_TRY(store_step_walk(p->cs->s, at.box, from, at.seq, false, collect_merge, &work, err));
 		store_box row;
-		cb_code code = store_box_get(p->cs->s, at.box, &row, err);
+		cb_error why;
+		cb_code code = store_box_get(p->cs->s, at.box, &row, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) continue; /* deleted and collected */
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		point origin = {row.origin_box, row.origin_seq, 0};
 		if (!known && row.origin_box) CB_TRY(buf_append(&work, &origin, sizeof(origin), err));
 	}

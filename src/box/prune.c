@@ -124,9 +124,11 @@ static cb_code prune_batch(cb_store *cs, uint64_t box, unsigned most, uint64_t *
 	while (low > 1 && high - low + 1 < most && !is_keeper(&keep, low - 1)) low--;
 	*limit = low;
 	if (high == 0) return CB_OK;
-	cb_code code = step_exists(cs, box, high + 1, &state_id, err);
-	if (code == CB_OK) code = mark_gap(cs, box, high + 1, err);
-	if (code != CB_OK && code != CB_STALE) return code; /* stale: the batch above took it, and marked what follows */
+	cb_error why;
+	cb_code code = step_exists(cs, box, high + 1, &state_id, cb_err_aside(&why));
+	if (code == CB_OK) code = mark_gap(cs, box, high + 1, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_STALE) return cb_err_pass(err, code, &why);
+	/* Stale: the batch above took it, and marked what follows. */
 	CB_TRY(store_step_delete(cs->s, box, low, high, &deleted, err));
 	*pruned += deleted;
 	return CB_OK;
@@ -190,9 +192,10 @@ cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err)
 static cb_code prune_base(cb_store *cs, uint64_t box, cb_error *err)
 {
 	store_box base;
-	cb_code code = box_base_find(cs, box, &base, err);
+	cb_error why;
+	cb_code code = box_base_find(cs, box, &base, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	return code == CB_OK ? box_prune_hidden(cs, &base, err) : code;
+	return code == CB_OK ? box_prune_hidden(cs, &base, err) : cb_err_pass(err, code, &why);
 }
 
 cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err)

@@ -93,7 +93,8 @@ static cb_code take_state_id(void *context, const store_step *step, cb_error *er
 static cb_code state_build(cb_store *cs, state *s, uint64_t box, uint64_t seq, unsigned depth, cb_error *err)
 {
 	uint64_t root_seq = 0, root = 0;
-	cb_code code = store_step_root_before(cs->s, box, seq, &root_seq, &root, err);
+	cb_error why;
+	cb_code code = store_step_root_before(cs->s, box, seq, &root_seq, &root, cb_err_aside(&why));
 	if (code == CB_OK) {
 		s->root = root;
 		s->root_box = box;
@@ -101,7 +102,7 @@ static cb_code state_build(cb_store *cs, state *s, uint64_t box, uint64_t seq, u
 		CB_TRY(store_step_walk(cs->s, box, root_seq, root_seq, false, take_state_id, &s->id, err));
 		return state_replay(cs, s, box, root_seq, seq, err);
 	}
-	if (code != CB_NOTFOUND) return code;
+	if (code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 	store_box row;
 	CB_TRY(store_box_get(cs->s, box, &row, err));
 	if (row.origin_box == 0 || depth >= FORK_CHAIN_MAX)
@@ -217,10 +218,11 @@ cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, stat
 	s->root_seq = known->root_seq;
 	s->weight = known->weight;
 	s->overlay = pmap_ref(&known->overlay);
-	cb_code code = state_replay(cs, s, box, known->seq, head->seq, err);
+	cb_error why;
+	cb_code code = state_replay(cs, s, box, known->seq, head->seq, cb_err_aside(&why));
 	/* Steps in between may have been pruned; what is above them has a root. A hole that is none of prune's is found there too. */
 	if (code == CB_CORRUPT) return state_load(cs, box, head->seq, out, err);
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	*out = TAKE_PTR(s);
 	return CB_OK;
 }

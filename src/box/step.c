@@ -231,8 +231,10 @@ static cb_code index_collect(cb_store *cs, uint64_t box, uint64_t to, indexing *
 	const uint64_t *large = (const uint64_t *)(const void *)x->large.bytes;
 	for (size_t i = 0; i < x->large.size / sizeof(uint64_t); i++) {
 		x->seq = large[i];
-		cb_code code = step_changes(cs, box, large[i], index_key, x, err);
-		if (code != CB_OK && code != CB_STALE) return code; /* a pruned neighbour: its history cannot be told anyway */
+		cb_error why;
+		cb_code code = step_changes(cs, box, large[i], index_key, x, cb_err_aside(&why));
+		/* Stale: a pruned neighbour, whose history cannot be told anyway. */
+		if (code != CB_OK && code != CB_STALE) return cb_err_pass(err, code, &why);
 	}
 	return CB_OK;
 }
@@ -311,9 +313,10 @@ cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, si
 	CB_TRY(store_touch_last(cs->s, box, &indexed, err));
 	for (; max_seq > indexed; max_seq--) {
 		subject_search s = {subjects, count, false};
-		cb_code code = step_changes(cs, box, max_seq, match_subject, &s, err);
+		cb_error why;
+		cb_code code = step_changes(cs, box, max_seq, match_subject, &s, cb_err_aside(&why));
 		if (code == CB_STALE) continue;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		if (s.found) {
 			*out = max_seq;
 			return CB_OK;

@@ -98,9 +98,10 @@ static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *er
 	AUTO_STATE state *before = NULL;
 	AUTO_STATE state *after = NULL;
 	CB_TRY(state_load(t->cs, box, seq, &after, err));
-	cb_code code = state_load(t->cs, box, seq - 1, &before, err);
-	if (code == CB_STALE) code = state_before_gap(t->cs, after, &before, err);
-	if (code != CB_OK) return code;
+	cb_error why;
+	cb_code code = state_load(t->cs, box, seq - 1, &before, cb_err_aside(&why));
+	if (code == CB_STALE) code = state_before_gap(t->cs, after, &before, cb_err_aside(&why));
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	tree_view base = state_view(t->cs, after), theirs = state_view(t->cs, before), ours = state_view(t->cs, t->base);
 	merge_conflicts conflicts = {.list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	code = merge_states(t, &base, &ours, &theirs, &conflicts, err);

@@ -190,8 +190,9 @@ static cb_code run_somewhere(cb_exec *e, const cb_exec_options *options, const b
 	for (;;) {
 		bool fresh = false;
 		CB_TRY(sandbox_take(e->sandbox, &e->w, &fresh, err));
-		cb_code code = try_run(e, options, body, err);
-		if (code != CB_IO || fresh) return code;
+		cb_error why;
+		cb_code code = try_run(e, options, body, cb_err_aside(&why));
+		if (code != CB_IO || fresh) return cb_err_pass(err, code, &why);
 	}
 }
 
@@ -199,9 +200,10 @@ static cb_code default_cwd(const cb_sandbox *s, const char **out, cb_error *err)
 {
 	cb_stat_info info;
 	const char *wish = s->path ? s->path : "/work";
-	cb_code code = cb_stat(s->box, wish, 0, &info, err);
+	cb_error why;
+	cb_code code = cb_stat(s->box, wish, 0, &info, cb_err_aside(&why));
 	*out = code == CB_OK && info.type == CB_DIR ? wish : "/";
-	return code == CB_NOTFOUND || code == CB_NOTDIR ? CB_OK : code;
+	return code == CB_NOTFOUND || code == CB_NOTDIR ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 static cb_code check_options(const cb_exec_options *o, cb_error *err)
@@ -341,8 +343,10 @@ static cb_code undo_failed(cb_exec *e, cb_error *err)
 {
 	cb_exec_result *r = &e->result;
 	if (!e->undo_on_fail || r->exit_code == 0 || r->step == 0 || r->changed == 0) return CB_OK;
-	cb_code code = cb_undo(e->sandbox->box, r->step, &r->undo_step, err);
+	cb_error why;
+	cb_code code = cb_undo(e->sandbox->box, r->step, &r->undo_step, cb_err_aside(&why));
 	if (code == CB_NOTHING) return CB_OK;
+	(void)cb_err_pass(err, code, &why);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "taking step %llu back", (unsigned long long)r->step);
 }
 

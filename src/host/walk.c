@@ -201,9 +201,10 @@ cb_code host_walk_next(host_walk *w, host_entry *out, cb_error *err)
 		const char *name = top->sorted[top->next++];
 		host_stat stat;
 		CB_TRY(path_set(w, top->path_size, name, err));
-		cb_code code = host_stat_at(host_stack_fd(w->stack), name, &stat, err);
+		cb_error why;
+		cb_code code = host_stat_at(host_stack_fd(w->stack), name, &stat, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) continue;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		entry_fill(w, HOST_ENTRY, &stat, host_stack_depth(w->stack) + 1, out);
 		return CB_OK;
 	}

@@ -248,9 +248,10 @@ static cb_code search_small(grep *g, file_state *f, const record *r, cb_error *e
 static cb_code skip_hole(grep *g, const record *r, uint64_t *offset, cb_error *err)
 {
 	uint64_t data = 0;
-	cb_code code = data_seek(&g->view.now.v, r, *offset, false, &data, err);
+	cb_error why;
+	cb_code code = data_seek(&g->view.now.v, r, *offset, false, &data, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) data = r->size;
-	else if (code != CB_OK) return code;
+	else if (code != CB_OK) return cb_err_pass(err, code, &why);
 	if (data - *offset > LIMIT_GREP_WINDOW_BYTES) *offset = data - 1;
 	return CB_OK;
 }

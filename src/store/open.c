@@ -147,10 +147,9 @@ static bool id_parse(const char *text, uint8_t out[SEGMENT_ID_BYTES])
 static cb_code meta_or_empty(store *s, const char *key, char *out, size_t size, cb_error *err)
 {
 	cb_error why;
-	cb_code code = s->engine->ops->meta_get(s->engine, key, out, size, &why);
+	cb_code code = s->engine->ops->meta_get(s->engine, key, out, size, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) out[0] = 0;
-	else if (code != CB_OK && err) *err = why;
-	return code == CB_NOTFOUND ? CB_OK : code;
+	return code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 /*

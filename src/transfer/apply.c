@@ -64,8 +64,9 @@ static cb_code choose_folder(applying *a, cb_box *b, bool *own, cb_error *err)
 {
 	AUTO_FREE char *host = NULL;
 	AUTO_FREE char *place = NULL;
-	cb_code code = cb_folder_get(b, &host, &place, err);
-	if (code != CB_OK && (code != CB_NOTFOUND || !a->options->folder)) return code;
+	cb_error why;
+	cb_code code = cb_folder_get(b, &host, &place, cb_err_aside(&why));
+	if (code != CB_OK && (code != CB_NOTFOUND || !a->options->folder)) return cb_err_pass(err, code, &why);
 	CB_TRY(host_path_real(a->options->folder ? a->options->folder : host, &a->host_path, err));
 	*own = host && strcmp(host, a->host_path) == 0;
 	a->box_path = path_clean(place ? place : "/work");
@@ -84,9 +85,10 @@ static cb_code open_state(applying *a, cb_box *b, cb_error *err)
 static cb_code open_base(applying *a, bool own, cb_error *err)
 {
 	if (!own) return CB_OK;
-	cb_code code = box_base_open(a->now, BOX_BASE_EXISTING, &a->base, err);
+	cb_error why;
+	cb_code code = box_base_open(a->now, BOX_BASE_EXISTING, &a->base, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	return code == CB_OK ? snapshot_of(a->base, &a->base_view, err) : code;
+	return code == CB_OK ? snapshot_of(a->base, &a->base_view, err) : cb_err_pass(err, code, &why);
 }
 
 static cb_code check_box_folder(applying *a, cb_error *err)

@@ -27,9 +27,10 @@ static cb_code look_side(cb_box *b, const snapshot *view, const char *path, appl
 	*out = (apply_side){0};
 	if (!b) return CB_OK;
 	resolved r;
-	cb_code code = path_resolve(b, &view->v, path, 0, GATE_READ, &r, err);
+	cb_error why;
+	cb_code code = path_resolve(b, &view->v, path, 0, GATE_READ, &r, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || code == CB_NOTDIR) return CB_OK;
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	if (!r.exists) return CB_OK;
 	out->there = true;
 	out->type = r.node.rec.type;
@@ -81,14 +82,15 @@ cb_code apply_look_host(applying *a, apply_row *row, apply_way *way, cb_error *e
 	const char *name = NULL;
 	*way = APPLY_WAY_OPEN;
 	row->host_there = false;
-	cb_code code = host_parent_open(a->root.fd, row->path, HOST_XDEV, &dir, &name, err);
+	cb_error why;
+	cb_code code = host_parent_open(a->root.fd, row->path, HOST_XDEV, &dir, &name, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || code == CB_LOOP || code == CB_NOTDIR) {
 		*way = code == CB_NOTFOUND ? APPLY_WAY_MISSING : APPLY_WAY_BLOCKED;
 		return CB_OK;
 	}
-	if (code == CB_OK) code = host_stat_at(dir, name, &row->host, err);
+	if (code == CB_OK) code = host_stat_at(dir, name, &row->host, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK) return cb_err_wrap(err, code, "looking at '%s'", row->path);
+	if (code != CB_OK) return cb_err_wrap(err, cb_err_pass(err, code, &why), "looking at '%s'", row->path);
 	row->host_there = true;
 	return CB_OK;
 }

@@ -278,8 +278,8 @@ static cb_code load_hooks_path(applying *a, cb_error *err)
 	AUTO_FD int fd = -1;
 	const char *name = NULL;
 	host_stat st;
-	cb_code code = host_parent_open(a->root.fd, ".git/config", HOST_XDEV, &dir, &name, err);
-	if (code == CB_OK) code = host_file_open(dir, name, &fd, &st, err);
+	cb_code code = host_parent_open(a->root.fd, ".git/config", HOST_XDEV, &dir, &name, NULL);
+	if (code == CB_OK) code = host_file_open(dir, name, &fd, &st, NULL);
 	if (code != CB_OK) return CB_OK; /* no repository, or none with a config of its own */
 	AUTO_FREE char *text = mem_alloc(CONFIG_BYTES);
 	if (!text) return cb_err_nomem(err);

@@ -66,9 +66,10 @@ static bool is_what_was_seen(const apply_row *row, const host_stat *out)
 static cb_code still_as_planned(const apply_row *row, const spot *s, cb_error *err)
 {
 	host_stat now;
-	cb_code code = host_stat_at(s->dir, s->name, &now, err);
+	cb_error why;
+	cb_code code = host_stat_at(s->dir, s->name, &now, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return row->host_there ? moved(err) : CB_OK;
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	if (!row->host_there) return moved(err);
 	/* A folder changes when the plan removes what is in it, and so does a file when another name of it goes. */
 	bool loose = row->host.type == HOST_DIR || row->host.links > 1;
@@ -93,7 +94,7 @@ static cb_code exchange_back(spot *s, const host_stat *ours, cb_error *err)
 {
 	host_stat out;
 	int why = renameat2(s->dir, s->temporary, s->dir, s->name, RENAME_EXCHANGE) == 0 ? 0 : errno;
-	if (why == 0 && host_stat_at(s->dir, s->temporary, &out, err) == CB_OK && (out.dev != ours->dev || out.ino != ours->ino))
+	if (why == 0 && host_stat_at(s->dir, s->temporary, &out, NULL) == CB_OK && (out.dev != ours->dev || out.ino != ours->ino))
 		why = renameat2(s->dir, s->temporary, s->dir, s->name, RENAME_EXCHANGE) == 0 ? 0 : errno;
 	if (why == 0) return moved(err);
 	s->temporary_made = false; /* it is the host's now, not ours to remove */
@@ -153,9 +154,10 @@ static cb_code copy_content(applying *a, const record *r, int fd, cb_error *err)
 	uint64_t at = 0;
 	while (at < r->size) {
 		uint64_t start = 0, end = 0;
-		cb_code code = data_seek(&a->now_view.v, r, at, false, &start, err);
+		cb_error why;
+		cb_code code = data_seek(&a->now_view.v, r, at, false, &start, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) break;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		CB_TRY(data_seek(&a->now_view.v, r, start, true, &end, err));
 		CB_TRY(copy_range(a, r, fd, start, end, err));
 		at = end;
@@ -315,11 +317,13 @@ static cb_code do_row(applying *a, apply_row *row, cb_error *err)
 {
 	ATTR_CLEANUP(spot_done) spot s = {.dir = -1};
 	bool removal = !row->box.there;
-	cb_code code = spot_open(a, row, !removal, &s, err);
+	cb_error why;
+	cb_code code = spot_open(a, row, !removal, &s, cb_err_aside(&why));
 	/* Somebody took the folder away, or put a link in its place. */
 	if (code == CB_NOTFOUND && removal) code = CB_OK;
 	else if (code == CB_NOTFOUND || code == CB_LOOP || code == CB_NOTDIR) code = moved(err);
-	else if (code == CB_OK) code = removal ? remove_row(a, row, &s, err) : write_row(a, row, &s, err);
+	else if (code != CB_OK) (void)cb_err_pass(err, code, &why);
+	else code = removal ? remove_row(a, row, &s, err) : write_row(a, row, &s, err);
 	if (code == CB_OK) {
 		row->done = true;
 		if (removal) a->result.removed++;

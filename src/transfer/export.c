@@ -207,9 +207,10 @@ static cb_code put_leaf(exporting *x, const char *path, const char *name, const 
 
 static cb_code folder_enter(exporting *x, const char *name, const record *r, cb_error *err)
 {
-	cb_code code = host_dir_make(host_stack_fd(x->stack), name, 0700, err);
+	cb_error why;
+	cb_code code = host_dir_make(host_stack_fd(x->stack), name, 0700, cb_err_aside(&why));
 	bool made = code == CB_OK;
-	if (code != CB_OK && !(code == CB_EXISTS && x->options->overwrite)) return code;
+	if (code != CB_OK && !(code == CB_EXISTS && x->options->overwrite)) return cb_err_pass(err, code, &why);
 	if (x->folders.size / sizeof(*r) == LIMIT_HOST_DEPTH)
 		return cb_err_set(err, CB_LIMIT, "folders are nested deeper than %d", LIMIT_HOST_DEPTH);
 	CB_TRY(buf_append(&x->folders, r, sizeof(*r), err));
@@ -329,10 +330,11 @@ static cb_code target_name(const exporting *x, cb_error *err)
 
 static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
 {
-	cb_code code = host_root_open(host_path, &x->root, err);
+	cb_error why;
+	cb_code code = host_root_open(host_path, &x->root, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return target_make(x, host_path, err);
 	if (code == CB_NOTDIR) return cb_err_set(err, CB_EXISTS, "'%s' exists and is no folder: name another", host_path);
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	bool empty = false;
 	temporary_sweep(x->root.fd);
 	CB_TRY(is_empty(&x->root, &empty, err));
@@ -365,12 +367,13 @@ static cb_code export_leaf(exporting *x, const record *r, const char *host_path,
 	AUTO_FREE char *name = NULL;
 	host_stat stat;
 	CB_TRY(host_path_parent(host_path, &x->root, &name, err));
-	cb_code code = host_stat_at(x->root.fd, name, &stat, err);
+	cb_error why;
+	cb_code code = host_stat_at(x->root.fd, name, &stat, cb_err_aside(&why));
 	if (code == CB_OK && stat.type == HOST_DIR)
 		return cb_err_set(err, CB_ISDIR, "'%s' is a folder: name the file to be", host_path);
 	if (code == CB_OK && !x->options->overwrite)
 		return cb_err_set(err, CB_EXISTS, "'%s' exists: allow overwriting, or name another", host_path);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 	temporary_sweep(x->root.fd);
 	return put_leaf(x, name, name, r, x->root.fd, err);
 }

@@ -51,8 +51,9 @@ cb_code folder_link(cb_box *b, const char *host_path, const char *box_path, cb_e
 cb_code folder_link_again(cb_box *b, cb_error *err)
 {
 	AUTO_FREE char *host = NULL;
-	cb_code code = box_setting_get(b, SETTING_HOST, &host, err);
-	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	cb_error why;
+	cb_code code = box_setting_get(b, SETTING_HOST, &host, cb_err_aside(&why));
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 	return link_folder(b, host, err);
 }
 
@@ -92,8 +93,9 @@ cb_code cb_folder_box(cb_store *cs, const char *host_path, char **out_name, cb_e
 	AUTO_FREE char *real = NULL;
 	CB_TRY(host_path_real(host_path, &real, err));
 	for (size_t size = strlen(real); size > 0;) {
-		cb_code code = box_of(cs, real, size, out_name, err);
-		if (code != CB_NOTFOUND) return code;
+		cb_error why;
+		cb_code code = box_of(cs, real, size, out_name, cb_err_aside(&why));
+		if (code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 		if (size == 1) break;
 		while (size > 1 && real[size - 1] != '/') size--;
 		if (size > 1) size--;

@@ -8,8 +8,9 @@ cb_code import_is_own(cb_box *b, const char *host_path, const char *to, bool *ou
 {
 	AUTO_FREE char *folder = NULL;
 	AUTO_FREE char *path = NULL;
-	cb_code code = cb_folder_get(b, &folder, &path, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	cb_error why;
+	cb_code code = cb_folder_get(b, &folder, &path, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 	*out = code == CB_OK && strcmp(folder, host_path) == 0 && strcmp(path, to) == 0;
 	return CB_OK;
 }
@@ -42,7 +43,8 @@ cb_code import_base_set(cb_box *b, uint64_t seq, const import_only *only, size_t
 	ATTR_CLEANUP(auto_box_close) cb_box *source = NULL;
 	CB_TRY(box_open_step(b, seq, &source, err));
 	CB_TRY(box_base_open(b, BOX_BASE_AT_HEAD, &base, err));
-	cb_code code = cb_restore(base, source, NULL, NULL, err);
-	if (code != CB_OK && code != CB_NOTHING) return code;
+	cb_error why;
+	cb_code code = cb_restore(base, source, NULL, NULL, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_NOTHING) return cb_err_pass(err, code, &why);
 	return count ? remove_only(base, only, count, err) : CB_OK;
 }

@@ -234,10 +234,11 @@ static cb_code ignore_enter(importing *im, int dir, const char *folder, bool ins
 	if (!im->options->gitignore || inside_git) return ignore_push(im->ignore, folder, (span){0}, err);
 	AUTO_FD int fd = -1;
 	host_stat stat;
-	cb_code code = host_file_open(dir, ".gitignore", &fd, &stat, err);
+	cb_error why;
+	cb_code code = host_file_open(dir, ".gitignore", &fd, &stat, cb_err_aside(&why));
 	if (code != CB_OK) {
 		bool none = code == CB_NOTFOUND || code == CB_LOOP || code == CB_ISDIR || code == CB_INVALID;
-		return none ? ignore_push(im->ignore, folder, (span){0}, err) : code;
+		return none ? ignore_push(im->ignore, folder, (span){0}, err) : cb_err_pass(err, code, &why);
 	}
 	if (stat.size > LIMIT_IGNORE_BYTES)
 		return cb_err_set(err, CB_LIMIT, "'%s/.gitignore' has more than %d bytes", folder, LIMIT_IGNORE_BYTES);
@@ -334,12 +335,13 @@ static cb_code import_folder(importing *im, host_entry *e, bool inside_git, cb_e
 	uint64_t parent = level_top(im)->ino, ino = 0;
 	bool parent_fresh = level_top(im)->fresh, fresh = false;
 	if (e->other_device) return left_out(im, e, "on another filesystem", err);
-	cb_code code = host_walk_enter(im->walk, e, err);
+	cb_error why;
+	cb_code code = host_walk_enter(im->walk, e, cb_err_aside(&why));
 	if (code == CB_UNSUPPORTED) return left_out(im, e, "another filesystem is mounted there", err);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code == CB_LOOP || code == CB_NOTDIR)
 		return cb_err_set(err, CB_BUSY, "'%s' was replaced meanwhile: try again", import_name(e->path));
-	if (code != CB_OK) return cb_err_wrap(err, code, "'%s'", import_name(e->path));
+	if (code != CB_OK) return cb_err_wrap(err, cb_err_pass(err, code, &why), "'%s'", import_name(e->path));
 	CB_TRY(folder_for(im, e, parent, parent_fresh, &ino, &fresh, err));
 	return level_push(im, ino, fresh, inside_git, e->dir, e->path, err);
 }
@@ -352,11 +354,13 @@ static bool is_special(host_type type)
 static cb_code leaf_or_gone(importing *im, const host_entry *e, cb_error *err)
 {
 	const import_level *top = level_top(im);
-	cb_code code = import_leaf(im, e, top->ino, top->fresh, err);
+	cb_error why;
+	cb_code code = import_leaf(im, e, top->ino, top->fresh, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK; /* since it was listed */
 	if (code == CB_UNSUPPORTED) return left_out(im, e, "another filesystem is mounted there", err);
 	if (code == CB_LOOP || code == CB_ISDIR || (code == CB_INVALID && e->stat.type != HOST_SYMLINK))
 		return cb_err_set(err, CB_BUSY, "'%s' was replaced meanwhile: try again", import_name(e->path));
+	(void)cb_err_pass(err, code, &why);
 	if (code == CB_DENIED) return cb_err_wrap(err, code, "'%s': leave it out, or import as its owner", import_name(e->path));
 	return code;
 }

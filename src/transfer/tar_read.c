@@ -85,9 +85,10 @@ static cb_code member_path(const importing *i, const char *name, char out[LIMIT_
 
 static cb_code lookup(importing *i, const char *path, cb_stat_info *info, bool *found, cb_error *err)
 {
-	cb_code code = cb_stat(i->b, path, CB_NOFOLLOW, info, err);
+	cb_error why;
+	cb_code code = cb_stat(i->b, path, CB_NOFOLLOW, info, cb_err_aside(&why));
 	*found = code == CB_OK;
-	return code == CB_NOTFOUND ? CB_OK : code;
+	return code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 /* One folder on the way to a member: there, made, or refused. */

@@ -305,9 +305,10 @@ static cb_code find_regions(exporting *e, cb_file *f, uint64_t size, cb_error *e
 	buf_clear(&e->regions);
 	while (at < size) {
 		uint64_t start = 0, end = 0;
-		cb_code code = cb_seek(f, (int64_t)at, CB_SEEK_DATA, &start, err);
+		cb_error why;
+		cb_code code = cb_seek(f, (int64_t)at, CB_SEEK_DATA, &start, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) break;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		CB_TRY(cb_seek(f, (int64_t)start, CB_SEEK_HOLE, &end, err));
 		bool last = e->regions.size / sizeof(tar_region) + 2 >= LIMIT_TAR_REGIONS;
 		if (last) end = size;

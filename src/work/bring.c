@@ -82,9 +82,10 @@ static cb_code send_data(bringing *b, const record *r, cb_error *err)
 {
 	for (uint64_t at = 0; at < r->size;) {
 		uint64_t start = 0, end = 0;
-		cb_code code = data_seek(&b->v, r, at, false, &start, err);
+		cb_error why;
+		cb_code code = data_seek(&b->v, r, at, false, &start, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) return CB_OK; /* a hole to the end */
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		CB_TRY(data_seek(&b->v, r, start, true, &end, err));
 		for (at = start; at < end;) {
 			size_t n = end - at < DATA_BYTES ? (size_t)(end - at) : DATA_BYTES;

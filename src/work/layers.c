@@ -98,14 +98,15 @@ static cb_code chain_fill(cb_store *cs, const state *to, choosing *c, cb_error *
 	for (;;) {
 		store_box row;
 		c->chain[c->count++] = at;
-		cb_code code = store_box_get(cs->s, at.box, &row, err);
+		cb_error why;
+		cb_code code = store_box_get(cs->s, at.box, &row, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) return CB_OK;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		if (!row.origin_box || c->count == CHAIN_MAX) return CB_OK;
 		at = (chain_link){row.origin_box, row.origin_seq, 0, at.steps + at.seq + 1};
-		code = step_exists(cs, at.box, at.seq, &at.state, err);
+		code = step_exists(cs, at.box, at.seq, &at.state, cb_err_aside(&why));
 		if (code == CB_NOTFOUND || code == CB_STALE) return CB_OK;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 	}
 }
 
@@ -155,9 +156,10 @@ cb_code place_load(cb_store *cs, const stamp_place *at, state *near, state **out
 		return CB_OK;
 	}
 	AUTO_STATE state *s = NULL;
-	cb_code code = state_load(cs, at->box, at->seq, &s, err);
+	cb_error why;
+	cb_code code = state_load(cs, at->box, at->seq, &s, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || code == CB_STALE) return CB_OK;
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	if (s->id == at->state) *out = TAKE_PTR(s);
 	return CB_OK;
 }

@@ -146,9 +146,11 @@ static cb_code recover_box(work *w, bool *made, cb_error *err)
 static cb_code open_box(work *w, bool *gone, cb_error *err)
 {
 	store_box row;
-	cb_code code = store_box_get(w->cs->s, w->slot.stamp.base.box, &row, err);
+	cb_error why;
+	cb_code code = store_box_get(w->cs->s, w->slot.stamp.base.box, &row, cb_err_aside(&why));
 	*gone = code == CB_NOTFOUND || (code == CB_OK && row.deleted);
 	if (*gone) return CB_OK;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	if (code == CB_OK) code = box_handle_create(w->cs, &row, &w->b, err);
 	return code;
 }

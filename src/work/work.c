@@ -378,9 +378,10 @@ static cb_code stamp_running(work *w, bool building, bool *out_pinned, cb_error 
 	CB_TRY(run_params(w->params, s->params, err));
 	CB_TRY(stamp_save(w, err));
 	work_stage("stamped");
-	cb_code code = step_exists(w->cs, s->base.box, s->base.seq, &id, err);
+	cb_error why;
+	cb_code code = step_exists(w->cs, s->base.box, s->base.seq, &id, cb_err_aside(&why));
 	*out_pinned = code == CB_OK;
-	return code == CB_STALE || code == CB_NOTFOUND ? CB_OK : code;
+	return code == CB_STALE || code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 static cb_code begin_once(work *w, const cb_step_info *info, bool *out_pinned, cb_error *err)
