@@ -1,8 +1,8 @@
 /*
  * checkpoints.c: names for steps, by hand and every so many steps.
  *
- * An automatic checkpoint is called "auto-" and the number of its step; one that somebody saved under such a name for that step is the
- * same thing. It is put in the transaction of its step and not flushed: it is as durable as the step is.
+ * An automatic checkpoint is called "auto-" and the number of its step and is marked in its row; one that somebody saved under such a name is
+ * theirs and stays. Those made every so many steps are put in the transaction of their step and not flushed: as durable as the step is.
  */
 #include "box/audit.h"
 
@@ -12,17 +12,71 @@
 
 #define EVERY_SETTING BOX_EVERY_SETTING
 
+static void auto_name(uint64_t seq, char out[CB_NAME_MAX + 1])
+{
+	(void)snprintf(out, CB_NAME_MAX + 1, "auto-%" PRIu64, seq);
+}
+
+static cb_code collect_row(void *context, const store_checkpoint *c, cb_error *err)
+{
+	return buf_append(context, c, sizeof(*c), err);
+}
+
+/* The oldest automatic ones give way. */
+static cb_code auto_trim(cb_store *cs, uint64_t box, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_checkpoint_list(cs->s, box, collect_row, &rows, err));
+	const store_checkpoint *all = (const store_checkpoint *)(const void *)rows.bytes;
+	size_t count = rows.size / sizeof(*all), automatic = 0;
+	for (size_t i = 0; i < count; i++) automatic += all[i].automatic;
+	for (size_t i = 0; automatic > LIMIT_AUTO_CHECKPOINTS; i++) {
+		if (!all[i].automatic) continue;
+		CB_TRY(store_checkpoint_delete(cs->s, box, all[i].name, err));
+		automatic--;
+	}
+	return CB_OK;
+}
+
+/* Inside a write transaction. *made false: the step has a checkpoint of that name already, or another step has (*taken): it is somebody's own. */
+static cb_code auto_put(cb_store *cs, uint64_t box, uint64_t seq, bool *made, bool *taken, cb_error *err)
+{
+	store_checkpoint c = {.box = box, .seq = seq, .created_ns = clock_now(store_clock(cs->s)), .automatic = true}, there;
+	cb_error why;
+	auto_name(seq, c.name);
+	*made = *taken = false;
+	cb_code code = store_checkpoint_get(cs->s, box, c.name, &there, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	*taken = code == CB_OK && there.seq != seq;
+	if (code == CB_OK) return CB_OK;
+	CB_TRY(store_checkpoint_put(cs->s, &c, err));
+	*made = true;
+	return auto_trim(cs, box, err);
+}
+
+static cb_code name_taken(const cb_box *b, const char *name, cb_error *err)
+{
+	return cb_err_set(err, CB_EXISTS, "box '%s' has a checkpoint '%s' already", b->row.name, name);
+}
+
 static cb_code save_in_write(cb_box *b, const char *name, uint64_t seq, cb_error *err)
 {
 	store_head head;
 	CB_TRY(store_head_get(b->cs->s, b->row.id, &head, err));
 	store_checkpoint c = {.box = b->row.id, .seq = seq ? seq : b->pinned ? b->head->seq : head.seq};
 	c.created_ns = clock_now(store_clock(b->cs->s));
-	memcpy(c.name, name, strlen(name));
 	uint64_t found = 0;
 	CB_TRY(step_exists(b->cs, b->row.id, c.seq, &found, err));
+	if (!name) {
+		bool made = false, taken = false;
+		CB_TRY(auto_put(b->cs, c.box, c.seq, &made, &taken, err));
+		auto_name(c.seq, c.name);
+		if (taken) return name_taken(b, c.name, err);
+		return made ? audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint", c.name}, err) : CB_OK;
+	}
+	memcpy(c.name, name, strlen(name));
 	cb_code code = store_checkpoint_put(b->cs->s, &c, err);
-	if (code == CB_EXISTS) return cb_err_set(err, CB_EXISTS, "box '%s' has a checkpoint '%s' already", b->row.name, name);
+	if (code == CB_EXISTS) return name_taken(b, name, err);
 	if (code != CB_OK) return code;
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint", name}, err);
 }
@@ -36,7 +90,7 @@ static cb_code end_write(cb_store *cs, bool sync, cb_code code, cb_error *err)
 
 cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sync, cb_error *err)
 {
-	CB_TRY(box_name_check(name, true, err));
+	if (name) CB_TRY(box_name_check(name, true, err));
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = box_flush(b, false, err);
@@ -62,23 +116,19 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 	return box_leave(b, code);
 }
 
-typedef struct checkpoint_walk {
-	cb_checkpoint_visit visit;
-	void *context;
-} checkpoint_walk;
-
-static cb_code visit_checkpoint(void *context, const store_checkpoint *c, cb_error *err)
-{
-	const checkpoint_walk *w = context;
-	cb_checkpoint out = {.seq = c->seq, .created_ns = c->created_ns};
-	memcpy(out.name, c->name, sizeof(out.name));
-	return w->visit(w->context, &out, err);
-}
-
+/* Read whole before the first visit: a visitor may take its time and use the store, which it could not inside a call on the database. */
 cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, cb_error *err)
 {
-	checkpoint_walk w = {visit, context};
-	return store_checkpoint_list(b->cs->s, b->row.id, visit_checkpoint, &w, err);
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_checkpoint_list(b->cs->s, b->row.id, collect_row, &rows, err));
+	const store_checkpoint *all = (const store_checkpoint *)(const void *)rows.bytes;
+	for (size_t i = 0; i < rows.size / sizeof(*all); i++) {
+		cb_checkpoint out = {.seq = all[i].seq, .created_ns = all[i].created_ns, .automatic = all[i].automatic};
+		memcpy(out.name, all[i].name, sizeof(out.name));
+		cb_code code = visit(context, &out, err);
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
+	return CB_OK;
 }
 
 /* ---- every so many steps ---- */
@@ -86,9 +136,10 @@ cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, 
 cb_code box_checkpoint_every(cb_store *cs, uint64_t box, uint64_t *out, cb_error *err)
 {
 	AUTO_FREE char *text = NULL;
+	cb_error why;
 	*out = 0;
-	cb_code code = store_setting_get(cs->s, box, EVERY_SETTING, &text, err);
-	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	cb_code code = store_setting_get(cs->s, box, EVERY_SETTING, &text, cb_err_aside(&why));
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 	size_t digits = strspn(text, "0123456789");
 	if (digits == 0 || digits > 18 || text[digits])
 		return cb_err_set(err, CB_CORRUPT, "setting '%s' is no number: run fsck", EVERY_SETTING);
@@ -117,32 +168,6 @@ cb_code cb_box_checkpoint_every_set(cb_box *b, uint64_t steps, cb_error *err)
 	return box_leave(b, code);
 }
 
-static void auto_name(uint64_t seq, char out[CB_NAME_MAX + 1])
-{
-	(void)snprintf(out, CB_NAME_MAX + 1, "auto-%" PRIu64, seq);
-}
-
-static cb_code collect_auto(void *context, const store_checkpoint *c, cb_error *err)
-{
-	char name[CB_NAME_MAX + 1];
-	auto_name(c->seq, name);
-	return strcmp(name, c->name) == 0 ? buf_append(context, &c->seq, sizeof(uint64_t), err) : CB_OK;
-}
-
-static cb_code auto_trim(cb_store *cs, uint64_t box, cb_error *err)
-{
-	AUTO_BUF buf seqs = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_checkpoint_list(cs->s, box, collect_auto, &seqs, err));
-	const uint64_t *all = (const uint64_t *)(const void *)seqs.bytes;
-	size_t count = seqs.size / sizeof(uint64_t);
-	for (size_t i = 0; i + LIMIT_AUTO_CHECKPOINTS < count; i++) {
-		char name[CB_NAME_MAX + 1];
-		auto_name(all[i], name);
-		CB_TRY(store_checkpoint_delete(cs->s, box, name, err));
-	}
-	return CB_OK;
-}
-
 /* Asked at every step, so the answer is kept until somebody changes the catalog. */
 static cb_code every_known(cb_box *b, cb_error *err)
 {
@@ -157,9 +182,6 @@ cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err)
 {
 	CB_TRY(every_known(b, err));
 	if (b->every == 0 || seq % b->every != 0) return CB_OK;
-	store_checkpoint c = {.box = b->row.id, .seq = seq, .created_ns = clock_now(store_clock(b->cs->s))};
-	auto_name(seq, c.name);
-	cb_code code = store_checkpoint_put(b->cs->s, &c, err);
-	if (code == CB_EXISTS) return CB_OK; /* somebody's own, of another step: it stays */
-	return code == CB_OK ? auto_trim(b->cs, b->row.id, err) : code;
+	bool made, taken; /* a name of somebody's own stays what it is */
+	return auto_put(b->cs, b->row.id, seq, &made, &taken, err);
 }

@@ -27,6 +27,7 @@ static void one_json(cli *c, const char *box, const cb_checkpoint *p)
 	json_member_str(w, "name", p->name);
 	json_member_uint(w, "step", p->seq);
 	cli_json_time(w, "created", p->created_ns);
+	json_member_bool(w, "automatic", p->automatic);
 	json_object_end(w);
 }
 
@@ -64,7 +65,7 @@ static const cli_command checkpoint_save = {
 	.options = (const cli_option[]){{CLI_FLAG, "no-sync", 0, NULL, "do not wait for the disk"}, {0}},
 	.examples =
 		(const char *const[]){"cowbox checkpoint save demo before-tests", "cowbox checkpoint save demo@-1 last-good", NULL},
-	.json = "box name\nstep created",
+	.json = "box name\nstep created\nautomatic           false: it has a name of somebody's choice",
 	.run = run_save,
 };
 
@@ -103,11 +104,12 @@ static cb_code run_list(cli *c, const cli_call *call, cb_error *err)
 static const cli_command checkpoint_list = {
 	.name = "list",
 	.summary = "list the checkpoints of a box",
-	.text = "By step. Those called auto-SEQ were saved by themselves: see 'cowbox config set checkpoint.every'.",
+	.text = "By step. Automatic ones are called auto-SEQ (see 'cowbox config set checkpoint.every' and 'cowbox exec "
+		"--checkpoint'), and the newest 32 are kept.",
 	.operands = (const cli_operand[]){{CLI_BOX, "BOX", true, false, "the box"}, {0}},
 	.examples = (const char *const[]){"cowbox checkpoint list demo", NULL},
 	.json = "box\ncheckpoint_every    steps between automatic checkpoints; 0: none\ncheckpoints         for each: name, step, "
-		"created",
+		"created, automatic",
 	.run = run_list,
 };
 

@@ -7,7 +7,6 @@
 
 enum {
 	EXEC_BINDS_MAX = 64,
-	EXEC_AUTO_KEPT = 32, /* checkpoints that are made without a name: the newest are kept, as those of checkpoint.every are */
 	EXEC_FAILED = 125,
 };
 
@@ -164,34 +163,6 @@ static cb_code read_exec(cli *c, const cli_call *call, program *p, request *q, c
 
 /* ---- checkpoints ---- */
 
-typedef struct autos {
-	uint64_t oldest, count;
-} autos;
-
-static cb_code count_auto(void *context, const cb_checkpoint *checkpoint, cb_error *err)
-{
-	autos *a = context;
-	uint64_t seq = 0;
-	(void)err;
-	if (strncmp(checkpoint->name, "auto-", 5) != 0 || cli_parse_count(checkpoint->name + 5, &seq, NULL) != CB_OK) return CB_OK;
-	if (a->count == 0 || seq < a->oldest) a->oldest = seq;
-	a->count++;
-	return CB_OK;
-}
-
-static cb_code trim_autos(cb_box *box, cb_error *err)
-{
-	for (;;) {
-		autos a = {0};
-		char name[CB_NAME_MAX + 1];
-		CB_TRY(cb_checkpoint_list(box, count_auto, &a, err));
-		if (a.count <= EXEC_AUTO_KEPT) return CB_OK;
-		(void)snprintf(name, sizeof(name), "auto-%llu", (unsigned long long)a.oldest);
-		cb_code code = cb_checkpoint_delete(box, name, err);
-		if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
-	}
-}
-
 /* One without a name is called auto-STEP, as those of checkpoint.every are. */
 static cb_code save_checkpoint(cli *c, const cli_call *call, cb_box *box, request *q, cb_error *err)
 {
@@ -202,9 +173,7 @@ static cb_code save_checkpoint(cli *c, const cli_call *call, cb_box *box, reques
 	if (name || (!cli_flag(call, "checkpoint") && strcmp(always, "yes") != 0)) return CB_OK;
 	CB_TRY(cb_box_info_get(box, &info, err));
 	(void)snprintf(q->checkpoint, sizeof(q->checkpoint), "auto-%llu", (unsigned long long)info.seq);
-	cb_code code = cb_checkpoint_save(box, q->checkpoint, info.seq, false, err);
-	if (code == CB_EXISTS) return CB_OK; /* of this very step */
-	return code == CB_OK ? trim_autos(box, err) : code;
+	return cb_checkpoint_save(box, NULL, info.seq, false, err);
 }
 
 /* ---- */

@@ -10,9 +10,10 @@
 
 enum {
 	SQL_APPLICATION_ID = 0x434f5742, /* "COWB" */
-	SQL_SCHEMA_VERSION = 2,
-	SQL_VERSION_AUDIT = 2,    /* the first with table audit; an older store that is opened read-only has none */
-	SQL_VERSION_READABLE = 1, /* the oldest that can be read without being brought up to date */
+	SQL_SCHEMA_VERSION = 3,
+	SQL_VERSION_AUDIT = 2,     /* the first with table audit; an older store that is opened read-only has none */
+	SQL_VERSION_AUTOMATIC = 3, /* the first in which checkpoints are marked as automatic */
+	SQL_VERSION_READABLE = 1,  /* the oldest that can be read without being brought up to date */
 };
 
 #define SQL_BOX_COLUMNS                                                                             \
@@ -92,9 +93,11 @@ enum {
 	X(TOUCH_WALK, "SELECT first,last,subjects,sum FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 "   \
 	              "ORDER BY id DESC")                                                                                          \
 	X(TOUCH_LAST, "SELECT last FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 ORDER BY id DESC LIMIT 1")           \
-	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns,sum FROM checkpoint WHERE box=?1 AND name=?2")                           \
-	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns,sum FROM checkpoint WHERE box=?1 ORDER BY seq,name")                    \
-	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns,sum) VALUES(?1,?2,?3,?4,?5)")                            \
+	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 AND name=?2")                 \
+	X(CHECKPOINT_GET_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 AND name=?2")                      \
+	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 ORDER BY seq,name")          \
+	X(CHECKPOINT_LIST_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 ORDER BY seq,name")               \
+	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns,automatic,sum) VALUES(?1,?2,?3,?4,?5,?6)")               \
 	X(CHECKPOINT_DELETE, "DELETE FROM checkpoint WHERE box=?1 AND name=?2")                                                    \
 	X(SETTING_GET, "SELECT key,value,sum FROM setting WHERE box=?1 AND key=?2")                                                \
 	X(SETTING_SET, "INSERT INTO setting(box,key,value,sum) VALUES(?1,?2,?3,?4) "                                               \

@@ -172,10 +172,11 @@ cb_code sqlite_head_set(engine *e, uint64_t box, const store_head *head, cb_erro
 
 /* ---- checkpoints ---- */
 
+/* The mark is part of the sum only where it is set, so that sums of format 2 stay right. */
 static uint64_t checkpoint_sum(const store_checkpoint *c)
 {
-	uint64_t values[] = {c->box, sql_sum_text(c->name), c->seq, (uint64_t)c->created_ns};
-	return sql_sum(values, ARRAY_LEN(values));
+	uint64_t values[] = {c->box, sql_sum_text(c->name), c->seq, (uint64_t)c->created_ns, 1};
+	return sql_sum(values, ARRAY_LEN(values) - !c->automatic);
 }
 
 static cb_code checkpoint_read(const sql_use *u, store_checkpoint *out, cb_error *err)
@@ -183,14 +184,20 @@ static cb_code checkpoint_read(const sql_use *u, store_checkpoint *out, cb_error
 	bool bad = false;
 	*out = (store_checkpoint){.box = sql_u64(u, 0, &bad), .seq = sql_u64(u, 2, &bad), .created_ns = sql_i64(u, 3, &bad)};
 	sql_copy(u, 1, out->name, sizeof out->name, &bad);
-	if (sql_u64(u, 4, &bad) != checkpoint_sum(out)) bad = true;
+	int64_t automatic = sql_i64(u, 5, &bad);
+	uint64_t sum = sql_u64(u, 4, &bad);
+	out->automatic = automatic == 1;
+	/* -1: read as format 2. Another process may have brought the store up to date since it was opened; then the sum tells. */
+	if (automatic == -1 && sum != checkpoint_sum(out)) out->automatic = true;
+	if (automatic < -1 || automatic > 1 || sum != checkpoint_sum(out)) bad = true;
 	return bad ? sql_damaged("checkpoint", err) : CB_OK;
 }
 
 cb_code sqlite_checkpoint_get(engine *e, uint64_t box, const char *name, store_checkpoint *out, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_CHECKPOINT_GET, &u, err, "ut", box, name));
+	bool marked = sql_engine(e)->version >= SQL_VERSION_AUTOMATIC;
+	CB_TRY(sql_take(e, marked ? SQL_CHECKPOINT_GET : SQL_CHECKPOINT_GET_2, &u, err, "ut", box, name));
 	bool row = false;
 	CB_TRY(sql_step(e, &u, &row, err));
 	return row ? checkpoint_read(&u, out, err) : cb_err_set(err, CB_NOTFOUND, "no checkpoint '%s'", name);
@@ -199,7 +206,8 @@ cb_code sqlite_checkpoint_get(engine *e, uint64_t box, const char *name, store_c
 cb_code sqlite_checkpoint_list(engine *e, uint64_t box, store_checkpoint_visit visit, void *context, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_CHECKPOINT_LIST, &u, err, "u", box));
+	bool marked = sql_engine(e)->version >= SQL_VERSION_AUTOMATIC;
+	CB_TRY(sql_take(e, marked ? SQL_CHECKPOINT_LIST : SQL_CHECKPOINT_LIST_2, &u, err, "u", box));
 	for (;;) {
 		bool row = false;
 		CB_TRY(sql_step(e, &u, &row, err));
@@ -215,7 +223,8 @@ cb_code sqlite_checkpoint_list(engine *e, uint64_t box, store_checkpoint_visit v
 cb_code sqlite_checkpoint_put(engine *e, const store_checkpoint *c, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_CHECKPOINT_PUT, &u, err, "utuiu", c->box, c->name, c->seq, c->created_ns, checkpoint_sum(c)));
+	CB_TRY(sql_take(e, SQL_CHECKPOINT_PUT, &u, err, "utuiuu", c->box, c->name, c->seq, c->created_ns, (uint64_t)c->automatic,
+	                checkpoint_sum(c)));
 	cb_code code = sql_finish(e, &u, NULL, err);
 	return code == CB_EXISTS ? cb_err_set(err, code, "a checkpoint '%s' exists already", c->name) : code;
 }

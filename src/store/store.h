@@ -242,6 +242,7 @@ typedef struct store_checkpoint {
 	char name[LIMIT_BOX_NAME_BYTES + 1];
 	uint64_t seq;
 	int64_t created_ns;
+	bool automatic; /* made by itself: the oldest give way to newer ones */
 } store_checkpoint;
 
 typedef cb_code (*store_checkpoint_visit)(void *context, const store_checkpoint *c, cb_error *err);
