@@ -21,6 +21,8 @@ typedef struct checking {
 	id_set sound, damaged; /* contents looked at so far */
 	const char *box;
 	uint64_t seq;
+	buf lines;       /* complaints not yet told, each followed by a NUL */
+	uint64_t untold; /* of which there was no room for a line */
 } checking;
 
 static void say(checking *c, const char *format, ...) ATTR_PRINTF(2, 3);
@@ -34,7 +36,22 @@ static void say(checking *c, const char *format, ...)
 	if (c->box) (void)snprintf(line, sizeof(line), "box '%s' step %" PRIu64 ": %s", c->box, c->seq, text);
 	else (void)snprintf(line, sizeof(line), "%s", text);
 	c->count++;
-	if (c->complain) c->complain(c->context, line);
+	/* Most complaints are made inside a call on the database, where the caller may not be called: they wait for tell(). */
+	if (buf_append(&c->lines, line, strlen(line) + 1, NULL) != CB_OK) c->untold++;
+}
+
+/* No call on the store is under way. */
+static void tell(checking *c)
+{
+	for (size_t at = 0; at < c->lines.size; at += strlen((const char *)c->lines.bytes + at) + 1)
+		if (c->complain) c->complain(c->context, (const char *)c->lines.bytes + at);
+	buf_clear(&c->lines);
+	if (c->untold && c->complain) {
+		char line[64];
+		(void)snprintf(line, sizeof(line), "and %" PRIu64 " complaints more", c->untold);
+		c->complain(c->context, line);
+	}
+	c->untold = 0;
 }
 
 static void relay(void *context, const char *line)
@@ -452,16 +469,22 @@ static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 
 cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)
 {
-	checking c = {.cs = cs, .complain = complain, .context = context};
+	checking c = {.cs = cs, .complain = complain, .context = context, .lines = BUF_INIT(16 << 20)};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	cb_error why = {0};
 	cb_code code = store_check(cs->s, relay, &c, err);
+	tell(&c);
 	if (code == CB_OK)
 		code = complain_if(&c, store_box_list(cs->s, true, collect_box, &rows, &why), &why, "the list of boxes", err);
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
-	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++) code = check_box(&c, &all[i], err);
+	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++) {
+		code = check_box(&c, &all[i], err);
+		tell(&c);
+	}
+	tell(&c);
 	id_set_done(&c.sound);
 	id_set_done(&c.damaged);
+	buf_done(&c.lines);
 	if (code == CB_OK && out_complaints) *out_complaints = c.count;
 	return code;
 }
