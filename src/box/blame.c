@@ -3,7 +3,8 @@
  *
  * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts
  * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
- * that it had: they wrote nothing. Cost: the file's own versions, not the box's steps.
+ * that it had: they wrote nothing. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of it, unless that
+ * was a return. Cost: the file's own versions, not the box's steps.
  */
 #include "base/hash.h"
 #include "box/history.h"
@@ -33,7 +34,8 @@ typedef struct point {
 	key before; /* and before it */
 } point;
 
-/* The file in a state, "" when it is not there (deleted by the step) or was no file then: what follows begins anew. */
+/* The file in a state, "" when it is not there (deleted by the step), was no file then, or is too large to be looked at by lines, like a binary: what
+ * follows begins anew. */
 static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **out, size_t *size, cb_error *err)
 {
 	tree_view v = state_view(g->cs, s);
@@ -41,7 +43,7 @@ static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **
 	inode node;
 	cb_code code = key_parse(key_span(entry_key), &parts, err);
 	if (code == CB_OK) code = inode_at(&v, parts.ino, parts.name, &node, NULL, err);
-	if (code == CB_OK && node.rec.type == CB_FILE)
+	if (code == CB_OK && node.rec.type == CB_FILE && node.rec.size <= LIMIT_DIFF_TEXT_BYTES)
 		return data_load(g->cs, NULL, &v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	*size = 0;
@@ -65,10 +67,11 @@ static cb_code version_text(blaming *g, const point *p, bool before, char **out,
 static cb_code trail_to_origin(trail *t, bool *more, cb_error *err)
 {
 	store_box row;
+	cb_error why;
 	*more = false;
-	cb_code code = store_box_get(t->cs->s, t->box, &row, err);
+	cb_code code = store_box_get(t->cs->s, t->box, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK || row.origin_box == 0) return code;
+	if (code != CB_OK || row.origin_box == 0) return cb_err_pass(err, code, &why);
 	t->box = row.origin_box;
 	t->seq = row.origin_seq;
 	*more = true;
@@ -79,9 +82,10 @@ static cb_code collect_points(blaming *g, trail *t, cb_error *err)
 {
 	for (bool more = true; more;) {
 		point p = {.box = t->box, .entry = t->entry};
-		cb_code code = trail_next(t, &p.seq, err);
+		cb_error why;
+		cb_code code = trail_next(t, &p.seq, cb_err_aside(&why));
 		if (code == CB_STALE) return CB_OK;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		p.before = t->entry;
 		if (p.seq) CB_TRY(buf_append(&g->versions, &p, sizeof(p), err));
 		else CB_TRY(trail_to_origin(t, &more, err));
