@@ -127,6 +127,11 @@ void test_note(const char *format, ...)
 	if (write(STDOUT_FILENO, out, n) < 0) result->failed = 1;
 }
 
+void test_err_copy(cb_error *to, cb_error *from)
+{
+	memcpy(to, from, sizeof(*to));
+}
+
 uint64_t test_seed(void)
 {
 	result->seed_used = 1;

@@ -34,6 +34,8 @@ void test_skip(const char *reason) __attribute__((noreturn)); /* fails instead w
 /* The same for a feature by name: what tests/may-lack lists may be missing everywhere. */
 void test_lacks(const char *feature, const char *reason) __attribute__((noreturn));
 void test_note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a TAP comment */
+/* A copy of all its bytes, set or not. */
+void test_err_copy(cb_error *to, cb_error *from);
 /* From --seed, else COWBOX_SEED, else the time; printed once as a TAP comment, and again when the test fails. */
 uint64_t test_seed(void);
 /* How much longer than CI's dose to run random tests: COWBOX_SOAK (default 1). */
@@ -66,11 +68,16 @@ uint64_t test_rand_below(test_rng *r, uint64_t n); /* n > 0 */
 	do {                                                             \
 		if (!(cond)) test_fail(__FILE__, __LINE__, __VA_ARGS__); \
 	} while (0)
-/* `err` must be a cb_error in scope that was given to the call. */
+/* `err` must be a cb_error in scope that was given to the call, which leaves it alone when it succeeds. */
 #define CHECK_OK(call)                                                                                                     \
 	do {                                                                                                               \
+		cb_error err_before_;                                                                                      \
+		test_err_copy(&err_before_, &err);                                                                         \
 		cb_code code_ = (call);                                                                                    \
 		if (code_ != CB_OK) test_fail(__FILE__, __LINE__, "%s: %s (%s)", #call, cb_code_name(code_), err.message); \
+		if (memcmp(&err_before_, &err, sizeof(err)) != 0)                                                          \
+			test_fail(__FILE__, __LINE__, "%s: success, but *err says %s (%s)", #call, cb_code_name(err.code), \
+			          err.message);                                                                            \
 	} while (0)
 #define CHECK_CODE(call, expected)                                                                                                \
 	do {                                                                                                                      \

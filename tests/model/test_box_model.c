@@ -49,7 +49,7 @@ typedef struct world {
 	model_box boxes[BOXES];
 	unsigned names;
 	uint64_t inos;
-	unsigned stamp;          /* the number of the last line; no two lines are alike */
+	unsigned stamp;            /* the number of the last line; no two lines are alike */
 	writer writers[LINES_MAX]; /* by the line's number */
 	model_trace trace;
 } world;
@@ -974,9 +974,9 @@ static cb_code check_line(void *context, const cb_blame_line *line, cb_error *er
 		const writer *by = &c->w->writers[line_number(c->left)];
 		model_tell(&c->w->trace);
 		test_fail(__FILE__, __LINE__,
-		          "blame %s:%s line %" PRIu64 " '%.*s': '%.*s' of %s@%" PRIu64 " instead of %s@%" PRIu64 "%s%s", c->m->name, c->path,
-		          c->at, (int)size - 1, c->left, (int)line->size, line->text, line->box, line->seq, by->box, by->seq,
-		          by->forgotten ? " (gone)" : "", c->m->was_pruned ? " (pruned)" : "");
+		          "blame %s:%s line %" PRIu64 " '%.*s': '%.*s' of %s@%" PRIu64 " instead of %s@%" PRIu64 "%s%s", c->m->name,
+		          c->path, c->at, (int)size - 1, c->left, (int)line->size, line->text, line->box, line->seq, by->box,
+		          by->seq, by->forgotten ? " (gone)" : "", c->m->was_pruned ? " (pruned)" : "");
 	}
 	c->left += size;
 	return CB_OK;

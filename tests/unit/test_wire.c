@@ -278,7 +278,7 @@ static cb_code entry_try(wire_entry e)
 	/* Each shorter one is refused. */
 	for (size_t i = 1; i < b.size; i++) {
 		rest = span_make(b.bytes, i);
-		CHECK_CODE(wire_entry_get(&rest, &out, &end, &err), CB_CORRUPT);
+		CHECK_CODE(wire_entry_get(&rest, &out, &end, NULL), CB_CORRUPT);
 	}
 	return CB_OK;
 }
