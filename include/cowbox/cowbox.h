@@ -7,8 +7,8 @@
  * Addresses. "demo" is a box at its newest state; "demo@7" is its state after step 7, "demo@-1" one step back, "demo@name" a
  * checkpoint. Paths are absolute inside the box; a relative one starts at "/". ".." and symbolic links never leave the box.
  *
- * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only on success. What a call gives
- * away is said at the call: "cb_free() it". Strings are bytes; names need not be UTF-8.
+ * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only on
+ * success. What a call gives away is said at the call: "cb_free() it". Strings are bytes; names need not be UTF-8.
  *
  * Threads. A store and its boxes may be used from any thread. Calls on one cb_box handle are serialised; open one handle per thread
  * to work in parallel. After fork() the child may go on using disk stores; open transactions and memory stores stay the parent's.
@@ -150,7 +150,8 @@ typedef cb_code (*cb_box_visit)(void *context, const cb_box_info *info, cb_error
 CB_API cb_code cb_box_list(cb_store *store, cb_box_visit visit, void *context, cb_error *err);
 CB_API cb_code cb_box_quota_set(cb_box *box, uint64_t bytes, uint64_t files, uint64_t file_bytes, cb_error *err);
 CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t keep_ns, cb_error *err);
-/* Every so many steps the newest gets the checkpoint "auto-SEQ"; the newest 32 automatic ones are kept, and none that somebody named. 0: none. */
+/* Every so many steps the newest gets the checkpoint "auto-SEQ"; the newest 32 automatic ones are kept, and all that somebody named.
+ * 0: none. */
 CB_API cb_code cb_box_checkpoint_every_set(cb_box *box, uint64_t steps, cb_error *err);
 /* Who the steps made through this handle are recorded for. Default "". */
 CB_API cb_code cb_box_who_set(cb_box *box, const char *who, cb_error *err);
@@ -464,8 +465,8 @@ CB_API cb_code cb_undo(cb_box *box, uint64_t seq, uint64_t *out_seq, cb_error *e
 /* Takes back the last undo, unless the box was changed since (CB_NOTHING). */
 CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);
 
-/* seq 0: the current step. Flushed to disk unless no_sync. The named step is never pruned. name NULL: an automatic one, called "auto-SEQ"; of these
- * the newest 32 are kept, and a checkpoint of that step and name serves as well. CB_EXISTS. */
+/* seq 0: the current step. Flushed to disk unless no_sync. The named step is never pruned. name NULL: an automatic one, called
+ * "auto-SEQ"; of these the newest 32 are kept, and a checkpoint of that step and name serves as well. CB_EXISTS. */
 CB_API cb_code cb_checkpoint_save(cb_box *box, const char *name, uint64_t seq, bool no_sync, cb_error *err);
 CB_API cb_code cb_checkpoint_delete(cb_box *box, const char *name, cb_error *err);
 typedef struct cb_checkpoint {

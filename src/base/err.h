@@ -17,8 +17,8 @@ cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...) ATTR_P
 cb_code cb_err_errno(cb_error *err, int error_number, const char *format, ...) ATTR_PRINTF(3, 4);
 
 /*
- * Some failures are answers ("there is no such setting"), and the call that asked goes on to succeed: then the caller's *err must be as it was. So the
- * question gets an error of its own, which is passed on only when it is a failure after all:
+ * Some failures are answers ("there is no such setting"), and the call that asked goes on to succeed: then the caller's *err must be
+ * as it was. So the question gets an error of its own, which is passed on only when it is a failure after all:
  *
  *   cb_error why;
  *   cb_code code = store_setting_get(s, box, key, &text, cb_err_aside(&why));

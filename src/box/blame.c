@@ -3,8 +3,8 @@
  *
  * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts
  * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
- * that it had: they wrote nothing. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of it, unless that
- * was a return. Cost: the file's own versions, not the box's steps.
+ * that it had: they wrote nothing. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of
+ * it, unless that was a return. Cost: the file's own versions, not the box's steps.
  */
 #include "base/hash.h"
 #include "box/history.h"
@@ -34,8 +34,8 @@ typedef struct point {
 	key before; /* and before it */
 } point;
 
-/* The file in a state, "" when it is not there (deleted by the step), was no file then, or is too large to be looked at by lines, like a binary: what
- * follows begins anew. */
+/* The file in a state, "" when it is not there (deleted by the step), was no file then, or is too large to be looked at by lines,
+ * like a binary: what follows begins anew. */
 static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **out, size_t *size, cb_error *err)
 {
 	tree_view v = state_view(g->cs, s);

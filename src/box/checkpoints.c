@@ -1,8 +1,9 @@
 /*
  * checkpoints.c: names for steps, by hand and every so many steps.
  *
- * An automatic checkpoint is called "auto-" and the number of its step and is marked in its row; one that somebody saved under such a name is
- * theirs and stays. Those made every so many steps are put in the transaction of their step and not flushed: as durable as the step is.
+ * An automatic checkpoint is called "auto-" and the number of its step and is marked in its row; one that somebody saved under such a
+ * name is theirs and stays. Those made every so many steps are put in the transaction of their step and not flushed: as durable as the
+ * step is.
  */
 #include "box/audit.h"
 
@@ -38,7 +39,8 @@ static cb_code auto_trim(cb_store *cs, uint64_t box, cb_error *err)
 	return CB_OK;
 }
 
-/* Inside a write transaction. *made false: the step has a checkpoint of that name already, or another step has (*taken): it is somebody's own. */
+/* Inside a write transaction. *made false: the step has a checkpoint of that name already, or another step has (*taken): somebody's
+ * own. */
 static cb_code auto_put(cb_store *cs, uint64_t box, uint64_t seq, bool *made, bool *taken, cb_error *err)
 {
 	store_checkpoint c = {.box = box, .seq = seq, .created_ns = clock_now(store_clock(cs->s)), .automatic = true}, there;
@@ -116,7 +118,8 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 	return box_leave(b, code);
 }
 
-/* Read whole before the first visit: a visitor may take its time and use the store, which it could not inside a call on the database. */
+/* Read whole before the first visit: a visitor may take its time and use the store, which it could not inside a call on the
+ * database. */
 cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);

@@ -55,7 +55,8 @@ static const char version_2[] =
 
 /* ---- version 3 ---- */
 
-/* Automatic checkpoints are marked as such. Which ones of older stores were made by themselves cannot be told from names somebody chose: all stay. */
+/* Automatic checkpoints are marked as such. Which ones of older stores were made by themselves cannot be told from names somebody
+ * chose: all stay. */
 #define VERSION_3_CHECKPOINTS "ALTER TABLE checkpoint ADD COLUMN automatic INTEGER NOT NULL DEFAULT 0;"
 
 static const char version_3[] = VERSION_3_CHECKPOINTS;

@@ -1,7 +1,7 @@
 /*
- * test_visitors.c: whoever is called back may take its time and use the library. Every call with a visitor is made on a box; its visitor reads and
- * writes through the same handle, and waits for another thread that writes to the same store through handles of its own. A visitor that ran inside a call
- * on the database, or under a lock that others need, would never come back.
+ * test_visitors.c: whoever is called back may take its time and use the library. Every call with a visitor is made on a box; its
+ * visitor reads and writes through the same handle, and waits for another thread that writes to the same store through handles of its
+ * own. A visitor that ran inside a call on the database, or under a lock that others need, would never come back.
  */
 #include "harness/boxes.h"
 

@@ -5,8 +5,9 @@
  *
  * A test program is one .c file linked with harness.c and libcowbox.a. Each test runs in a forked child with a time limit (60 s, or
  * TEST_LIMIT(name, seconds); longer under sanitizers and COWBOX_SOAK), so a crash or hang is one failed test, and whatever it leaves
- * running is killed. Arguments: names (substrings, or =NAME exactly) to run only those; `--seed N` for random tests; `--list`. A failed CHECK prints
- * file, line and expression as a TAP comment and ends the test, also when made in a thread or in a process the test forked.
+ * running is killed. Arguments: names (substrings, or =NAME exactly) to run only those; `--seed N` for random tests; `--list`. A
+ * failed CHECK prints file, line and expression as a TAP comment and ends the test, also when made in a thread or in a process the
+ * test forked.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H

@@ -1,4 +1,5 @@
-/* blame_past_a_large_version.c: one version over 16 MiB made every later blame of the file fail, for ever. Such a version has no lines, as a binary has none. */
+/* blame_past_a_large_version.c: one version over 16 MiB made every later blame of the file fail, for ever. Such a version has no lines,
+ * as a binary has none. */
 #include "base/limits.h"
 #include "harness/boxes.h"
 

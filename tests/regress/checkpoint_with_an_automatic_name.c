@@ -1,6 +1,6 @@
 /*
- * checkpoint_with_an_automatic_name.c: what somebody saves as "auto-N" is theirs. Automatic checkpoints were told by their name, so that this one was
- * trimmed away after 32 others, and its step pruned.
+ * checkpoint_with_an_automatic_name.c: what somebody saves as "auto-N" is theirs. Automatic checkpoints were told by their name, so
+ * that this one was trimmed away after 32 others, and its step pruned.
  */
 #include "base/limits.h"
 #include "harness/boxes.h"
