@@ -52,7 +52,7 @@ sub world {
 	$world = tempdir('cowbox-cli-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 	mkdir "$world/$_" for qw(home folder);
 	chdir "$world/folder" or die;
-	delete @ENV{grep { /^COWBOX_(?!BUILD|SOAK|SEED|MUST_WORK)/ || /^(XDG_|NO_COLOR|PAGER|LESS)/ } keys %ENV};
+	delete @ENV{grep { /^COWBOX_(?!BUILD|SOAK|SEED|MUST_WORK|ONLY_RANDOM)/ || /^(XDG_|NO_COLOR|PAGER|LESS)/ } keys %ENV};
 	$ENV{HOME} = "$world/home";
 	$ENV{COWBOX_STORE} = "$world/store";
 	$ENV{LOGNAME} = $ENV{USER} = 'tester';

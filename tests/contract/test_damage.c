@@ -19,7 +19,7 @@
 
 enum {
 	MAX_EVENTS = 128,
-	CI_TRIALS = 250, /* of random_damage */
+	CI_TRIALS = 100, /* of random_damage */
 	TRIAL_SECONDS = 20,
 	/* What a trial's process found. */
 	TRIAL_FINE = 10,

@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-enum { TEXT_MAX = 64 << 20, DIFF_BATCH = 1500, MERGES = 1200 };
+enum { TEXT_MAX = 64 << 20, DIFF_BATCH = 600, MERGES = 400 };
 
 /* ---- random texts ---- */
 
@@ -302,7 +302,7 @@ TEST(diff_applies)
 	test_rng r = {hash_u64(test_seed() + 2)};
 	AUTO_BUF buf a = BUF_INIT(TEXT_MAX);
 	AUTO_BUF buf b = BUF_INIT(TEXT_MAX);
-	for (unsigned i = 0; i < 4000 * test_soak(); i++) {
+	for (unsigned i = 0; i < 2000 * test_soak(); i++) {
 		make_small(&r, &a, &b);
 		check_hunks(buf_span(&a), buf_span(&b));
 	}
@@ -391,7 +391,7 @@ TEST(merge_is_symmetric)
 	AUTO_BUF buf one = BUF_INIT(TEXT_MAX);
 	AUTO_BUF buf two = BUF_INIT(TEXT_MAX);
 	cb_error err;
-	for (unsigned i = 0; i < 3000 * test_soak(); i++) {
+	for (unsigned i = 0; i < 1500 * test_soak(); i++) {
 		make_merge(&r, &base, &ours, &theirs);
 		size_t a = 0, b = 0;
 		buf_clear(&one);

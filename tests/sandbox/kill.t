@@ -11,7 +11,7 @@ use Time::HiRes qw(sleep time);
 
 seed_random();
 my $world = run_world();
-my $rounds = 2 * soak();
+my $rounds = soak();
 adopt_orphans();
 my $mounts_before = mounts();
 
