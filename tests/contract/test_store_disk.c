@@ -231,10 +231,10 @@ TEST(databases_that_are_refused)
 	CHECK_CODE(try_open(folder(), true, false), CB_FOREIGN);
 	CHECK(unlink(in_folder("cowbox.db")) == 0);
 	CHECK_CODE(try_open(folder(), true, false), CB_OK);
-	sql("PRAGMA user_version=3");
+	sql("PRAGMA user_version=1000");
 	CHECK_CODE(try_open(folder(), true, false), CB_NEWER);
 	CHECK_CODE(try_open(folder(), false, true), CB_NEWER);
-	sql("PRAGMA user_version=2");
+	sql("PRAGMA user_version=3");
 	CHECK_CODE(try_open(folder(), true, false), CB_OK);
 	sql("DELETE FROM head");
 	CHECK_CODE(try_open(folder(), true, false), CB_CORRUPT);
@@ -350,7 +350,7 @@ TEST(check_finds_orphans)
 	static const char *const harm[] = {
 		"INSERT INTO step SELECT (50<<32)+1,1,1,NULL,0,0,'k','w',0,0,0,0,0,0,0,x'',x'',0,0,0,NULL",
 		"INSERT INTO touch VALUES((51<<32)+1,1,0,x'')",
-		"INSERT INTO checkpoint VALUES(1,'c',9,0,0)",
+		"INSERT INTO checkpoint VALUES(1,'c',9,0,0,0)",
 		"INSERT INTO setting VALUES(52,'k','v',0)",
 		"INSERT INTO node VALUES(1000,1,0,x'')",
 		"INSERT INTO content VALUES(1,9,0,1,0,0,x'00')",

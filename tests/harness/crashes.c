@@ -76,11 +76,12 @@ static cb_code slot_read(cb_box *b, unsigned slot, uint64_t *out_sum, uint64_t *
 {
 	char *bytes = NULL;
 	size_t size = 0;
-	cb_code code = slot == CRASH_KEY ? cb_kv_get(b, slot_paths[slot], &bytes, &size, err)
-	                                 : cb_read_file(b, slot_paths[slot], &bytes, &size, err);
+	cb_error why;
+	cb_code code = slot == CRASH_KEY ? cb_kv_get(b, slot_paths[slot], &bytes, &size, cb_err_aside(&why))
+	                                 : cb_read_file(b, slot_paths[slot], &bytes, &size, cb_err_aside(&why));
 	*out_sum = *out_tag = 0;
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK) return cb_err_wrap(err, code, "reading %s", slot_paths[slot]);
+	if (code != CB_OK) return cb_err_wrap(err, cb_err_pass(err, code, &why), "reading %s", slot_paths[slot]);
 	bool sound = bytes_sound(bytes, size, out_tag);
 	*out_sum = hash64(bytes, size);
 	cb_free(bytes);
@@ -351,7 +352,7 @@ cb_code crash_vacuum(crash_actor *a, crash_event *out, cb_error *err)
 
 /* ---- actors ---- */
 
-cb_code crash_act(crash_actor *a, crash_event *out, cb_error *err)
+static cb_code act_any(crash_actor *a, crash_event *out, cb_error *err)
 {
 	uint64_t dice = test_rand_below(&a->rng, 100);
 	if (dice < 30) return crash_write_pair(a, (unsigned)test_rand_below(&a->rng, CRASH_PAIRS), out, err);
@@ -370,6 +371,13 @@ cb_code crash_act(crash_actor *a, crash_event *out, cb_error *err)
 	if (dice < 95) return crash_prune(a, 3 + test_rand_below(&a->rng, 20), out, err);
 	if (dice < 99 || !a->vacuum) return crash_gc(a, out, err);
 	return crash_vacuum(a, out, err);
+}
+
+/* An answer that makes nothing of an action ("nothing to undo") is no failure. */
+cb_code crash_act(crash_actor *a, crash_event *out, cb_error *err)
+{
+	cb_error why;
+	return cb_err_pass(err, act_any(a, out, cb_err_aside(&why)), &why);
 }
 
 cb_code crash_act_shared(crash_actor *a, crash_event *out, cb_error *err)
@@ -406,10 +414,11 @@ cb_code crash_actor_init(crash_actor *a, cb_error *err)
 	a->b = NULL;
 	a->room = malloc(ROOM_BYTES);
 	if (!a->room) return cb_err_nomem(err);
-	cb_code code = cb_box_open(a->s, a->box, &a->b, err);
-	if (code == CB_NOTFOUND) code = cb_box_create(a->s, a->box, &a->b, err);
-	if (code == CB_EXISTS) code = cb_box_open(a->s, a->box, &a->b, err);
-	if (code != CB_OK || a->shared) return code;
+	cb_error why;
+	cb_code code = cb_box_open(a->s, a->box, &a->b, cb_err_aside(&why));
+	if (code == CB_NOTFOUND) code = cb_box_create(a->s, a->box, &a->b, cb_err_aside(&why));
+	if (code == CB_EXISTS) code = cb_box_open(a->s, a->box, &a->b, cb_err_aside(&why));
+	if (code != CB_OK || a->shared) return cb_err_pass(err, code, &why);
 	return crash_model_read(a->b, CRASH_ALL, &a->now, err);
 }
 
