@@ -112,6 +112,12 @@ typedef struct store_ops {
 	cb_code (*setting_set)(engine *e, uint64_t box, const char *key, const char *value, cb_error *err); /* W */
 	cb_code (*setting_list)(engine *e, uint64_t box, store_setting_visit visit, void *context, cb_error *err);
 
+	/* Pins: of an owner; of a box (0: all) by id. Expire: those with 0 < until_ns <= now, and those of boxes that are not there. */
+	cb_code (*pin_put)(engine *e, const store_pin *pin, cb_error *err); /* W */
+	cb_code (*pin_delete)(engine *e, const char *owner, cb_error *err); /* W */
+	cb_code (*pin_expire)(engine *e, int64_t now_ns, cb_error *err);    /* W */
+	cb_code (*pin_list)(engine *e, uint64_t box, store_pin_visit visit, void *context, cb_error *err);
+
 	cb_code (*audit_put)(engine *e, const store_audit *a, cb_error *err); /* W */
 	cb_code (*audit_walk)(engine *e, bool refused, uint64_t below, uint64_t limit, store_audit_visit visit, void *context,
 	                      cb_error *err);

@@ -69,6 +69,7 @@ static void after_fork_child(void)
 		s->forked_depth = s->read_depth;
 		close_fd(&s->lock_fd);
 		close_fd(&s->owner_fd);
+		inuse_forget_fd(&s->inuse);
 		if (s->segments) segments_forget_fds(s->segments);
 	}
 	(void)pthread_mutex_init(&registry_mutex, NULL);
@@ -104,6 +105,11 @@ bool fork_is_current(const store *s)
 	return s->generation == atomic_load_explicit(&fork_generation, memory_order_acquire) && s->forked_depth == 0;
 }
 
+unsigned fork_era(void)
+{
+	return atomic_load_explicit(&fork_generation, memory_order_acquire);
+}
+
 bool fork_is_broken_path(const char *path)
 {
 	bool found = false;
@@ -121,6 +127,7 @@ static cb_code renew(store *s, cb_error *err)
 	s->engine = NULL;
 	s->segments = NULL;
 	s->cache = NULL;
+	inuse_abandon(&s->inuse);
 	s->owners = NULL;
 	s->owner_count = s->owner_capacity = 0;
 	s->txn = (store_txn){.active = false};

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "store/cache.h"
 #include "store/engine.h"
+#include "store/inuse.h"
 #include "store/live.h"
 #include "store/lock.h"
 #include "store/numbers.h"
@@ -67,6 +68,8 @@ struct store {
 
 	engine *engine;
 	live live;
+	inuse inuse;
+	char *inuse_file;   /* its name */
 	int lock_fd;        /* writer, queue, gc, open */
 	int owner_fd;       /* owners: apart, so that this handle's gc sees its own owners as others do */
 	segments *segments; /* NULL: in memory */
@@ -123,6 +126,8 @@ void fork_unregister(store *s);
 bool fork_is_current(const store *s);
 cb_code fork_reattach(store *s, cb_error *err);
 bool fork_is_broken_path(const char *path);
+/* How many times this process and its parents forked. */
+unsigned fork_era(void);
 
 /* open.c: everything bound to this process, opened or let go. */
 cb_code store_attach(store *s, bool create, cb_error *err);

@@ -35,7 +35,7 @@ static void path_in(const store *s, const char *name, char *out, size_t size)
 static bool is_ours(const char *name)
 {
 	static const char *const names[] = {".",     "..",   "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "cowbox.db-journal",
-	                                    "locks", "live", "seg",       "numbers"};
+	                                    "locks", "live", "inuse",     "seg",           "numbers"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(name, names[i]) == 0) return true;
 	}
@@ -296,14 +296,17 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 static cb_code attach_disk(store *s, bool create, cb_error *err)
 {
 	live_close(&s->live);
-	if (s->read_only) return attach_engine(s, false, err);
+	if (s->read_only) {
+		CB_TRY(attach_engine(s, false, err));
+		return s->immutable ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, fork_era(), err);
+	}
 	s->lock_fd = open_locks(s);
 	s->owner_fd = open_locks(s);
 	if (s->lock_fd < 0 || s->owner_fd < 0) return cb_err_errno(err, errno, "opening '%s/locks'", s->path);
 	CB_TRY(lock_byte_wait(s->lock_fd, LOCK_OPEN, s->lock_timeout_ms, err));
 	cb_code code = attach_engine(s, create, err);
 	lock_byte_release(s->lock_fd, LOCK_OPEN);
-	return code;
+	return code == CB_OK ? inuse_open(&s->inuse, s->inuse_file, false, fork_era(), err) : code;
 }
 
 static cb_code attach_memory(store *s, cb_error *err)
@@ -311,6 +314,7 @@ static cb_code attach_memory(store *s, cb_error *err)
 	engine_options o = {.file = NULL};
 	char id[ID_TEXT_BYTES];
 	CB_TRY(live_open_memory(&s->live, err));
+	CB_TRY(inuse_open(&s->inuse, NULL, false, fork_era(), err));
 	CB_TRY(engine_sqlite_open(&o, &s->engine, err));
 	return identity_settle(s, id, err);
 }
@@ -334,6 +338,7 @@ void store_detach(store *s)
 	cache_destroy(s->cache);
 	s->cache = NULL;
 	live_close(&s->live);
+	inuse_close(&s->inuse);
 	if (s->lock_fd >= 0) (void)close(s->lock_fd);
 	if (s->owner_fd >= 0) (void)close(s->owner_fd);
 	s->lock_fd = s->owner_fd = -1;
@@ -351,6 +356,7 @@ static void store_free(store *s)
 	free(s->txn.pending);
 	free(s->txn.pins);
 	free(s->path);
+	free(s->inuse_file);
 	free(s);
 }
 
@@ -388,7 +394,10 @@ static cb_code set_path(store *s, const store_options *o, cb_error *err)
 	if (o->read_only || o->or_read_only) s->denied = why_denied(real);
 	if (o->or_read_only && s->denied) s->read_only = true;
 	s->path = mem_strdup(real);
-	return s->path ? CB_OK : cb_err_nomem(err);
+	if (!s->path) return cb_err_nomem(err);
+	path_in(s, "inuse", real, sizeof real);
+	s->inuse_file = mem_strdup(real);
+	return s->inuse_file ? CB_OK : cb_err_nomem(err);
 }
 
 static cb_code store_make(const store_options *o, store **out, cb_error *err)
@@ -396,7 +405,7 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 	store *s = mem_alloc_aligned(sizeof *s);
 	if (!s) return cb_err_nomem(err);
 	memset(s, 0, sizeof *s);
-	s->lock_fd = s->owner_fd = -1;
+	s->lock_fd = s->owner_fd = s->inuse.fd = -1;
 	s->read_only = o->read_only;
 	s->durability = o->durability;
 	s->cache_bytes = o->cache_bytes ? o->cache_bytes : DEFAULT_CACHE_BYTES;

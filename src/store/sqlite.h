@@ -13,6 +13,7 @@ enum {
 	SQL_SCHEMA_VERSION = 3,
 	SQL_VERSION_AUDIT = 2,     /* the first with table audit; an older store that is opened read-only has none */
 	SQL_VERSION_AUTOMATIC = 3, /* the first in which checkpoints are marked as automatic */
+	SQL_VERSION_PIN = 3,       /* the first with table pin */
 	SQL_VERSION_READABLE = 1,  /* the oldest that can be read without being brought up to date */
 };
 
@@ -104,6 +105,10 @@ enum {
 	               "ON CONFLICT(box,key) DO UPDATE SET value=?3,sum=?4")                                                       \
 	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                           \
 	X(SETTING_LIST, "SELECT key,value,sum FROM setting WHERE box=?1 ORDER BY key")                                             \
+	X(PIN_PUT, "INSERT INTO pin(box,seq,why,owner,since_ns,until_ns,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                        \
+	X(PIN_DELETE, "DELETE FROM pin WHERE owner=?1")                                                                            \
+	X(PIN_EXPIRE, "DELETE FROM pin WHERE (until_ns>0 AND until_ns<=?1) OR box NOT IN (SELECT id FROM box)")                    \
+	X(PIN_LIST, "SELECT id,box,seq,why,owner,since_ns,until_ns,sum FROM pin WHERE ?1 IN (0,box) ORDER BY id")                  \
 	X(AUDIT_INSERT, "INSERT INTO audit(id,time_ns,box,name,who,action,subject,code,message,count,sum) "                        \
 	                "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")                                                              \
 	X(AUDIT_REPEAT, "UPDATE audit SET time_ns=?2,count=?3,sum=?4 WHERE id=?1")                                                 \
@@ -229,6 +234,11 @@ cb_code sqlite_step_count(engine *e, uint64_t box, uint64_t *out, cb_error *err)
 cb_code sqlite_touch_put(engine *e, uint64_t box, uint64_t first, uint64_t last, span subjects, cb_error *err);
 cb_code sqlite_touch_walk(engine *e, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err);
 cb_code sqlite_touch_last(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err);
+
+cb_code sqlite_pin_put(engine *e, const store_pin *pin, cb_error *err);
+cb_code sqlite_pin_delete(engine *e, const char *owner, cb_error *err);
+cb_code sqlite_pin_expire(engine *e, int64_t now_ns, cb_error *err);
+cb_code sqlite_pin_list(engine *e, uint64_t box, store_pin_visit visit, void *context, cb_error *err);
 
 cb_code sqlite_audit_put(engine *e, const store_audit *a, cb_error *err);
 cb_code sqlite_audit_walk(engine *e, bool refused, uint64_t below, uint64_t limit, store_audit_visit visit, void *context,

@@ -59,6 +59,12 @@ static const char version_2[] =
  * chose: all stay. */
 #define VERSION_3_CHECKPOINTS "ALTER TABLE checkpoint ADD COLUMN automatic INTEGER NOT NULL DEFAULT 0;"
 
-static const char version_3[] = VERSION_3_CHECKPOINTS;
+/* Steps that are kept for what outlives its process. */
+#define VERSION_3_PINS                                                                                             \
+	"CREATE TABLE pin(id INTEGER PRIMARY KEY, box INTEGER NOT NULL, seq INTEGER NOT NULL, why TEXT NOT NULL,"  \
+	" owner TEXT NOT NULL, since_ns INTEGER NOT NULL, until_ns INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;" \
+	"CREATE INDEX pin_owner ON pin(owner);"
+
+static const char version_3[] = VERSION_3_CHECKPOINTS VERSION_3_PINS;
 
 const char *const sqlite_migrations[SQL_SCHEMA_VERSION] = {version_1, version_2, version_3};

@@ -109,6 +109,7 @@ static cb_code begin_locked(store *s, store_need need, cb_error *err)
 		return code;
 	}
 	live_settle(&s->live);
+	inuse_removal_end(&s->inuse); /* of a remover who was killed */
 	s->txn.active = true;
 	s->txn.failed = CB_OK;
 	return CB_OK;
@@ -186,6 +187,7 @@ static void note_restart(store *s)
 static void finish(store *s, bool committed)
 {
 	store_txn_clear(s, committed);
+	inuse_removal_end(&s->inuse);
 	engine *e = s->engine;
 	/* Short of room: folded before the next writer comes, so that he starts at the log's beginning, in blocks that it has. */
 	bool fold = e->must_fold;

@@ -18,6 +18,7 @@
 #define STORE_STORE_H
 
 #include "base/blob.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/limits.h"
@@ -146,6 +147,63 @@ cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err);
 void store_owner_end(store *s, uint64_t owner); /* 0: nothing */
 /* Does an owner, of this or another process, still live? */
 bool store_owner_is_living(store *s, uint64_t owner);
+
+/* ---- states in use ---- */
+
+/*
+ * Whoever reads or works on the state after step (box, seq), through the tree `root`, shows it in a place of a table that all processes
+ * share (inuse.h has the protocol and its proof); whoever removes steps or nodes reads the table first. To be sure of a state:
+ *
+ *   looked up:   seen = store_removal_wait(s); read the rows; store_use_show(...); if (!store_removal_is(s, seen)) again
+ *   the head:    store_use_show(...); store_fresh(s, box, &stamp) with the head's stamp is enough
+ *   handed on:   store_use_show(...) of the new place; store_use_handed(s); only then hide the old one
+ *   inside a write transaction: nobody removes meanwhile; showing is enough for what must last longer
+ */
+typedef struct store_use store_use;
+
+typedef struct store_used {
+	uint64_t box, seq, root;
+	int64_t since_ns; /* 0: not known */
+	uint64_t pid;     /* not used by store_use_show. 0: in another pid namespace */
+	uint8_t why;      /* the caller's to define */
+} store_used;
+
+/* *u: a place, or NULL, then one is claimed; the same in a child of fork(), where the parent's place is not ours. *u stays NULL where there is
+ * no table: a store opened read-only in a folder that cannot be written. CB_NOSPACE: the table is full and cannot grow. */
+cb_code store_use_show(store *s, store_use **u, const store_used *what, cb_error *err);
+/* Keeps the place for the next time. Accepts NULL. */
+void store_use_hide(store_use *u);
+/* Gives it back. Accepts a place that is NULL. */
+void store_use_end(store *s, store_use **u);
+/* By this process: false for what was shown before a fork(). */
+bool store_use_is_shown(const store_use *u);
+/* Waits while a removal is under way. */
+uint64_t store_removal_wait(store *s);
+bool store_removal_is(const store *s, uint64_t seen);
+void store_use_handed(store *s);
+/* Inside a write transaction that removes: appends a store_used for each state in use. Until the transaction ends nobody's use begins
+ * unseen. May be called again for a newer picture. */
+cb_code store_removal_begin(store *s, buf *out, cb_error *err);
+/* The same for whoever only wants to know. */
+cb_code store_uses_read(store *s, buf *out, cb_error *err);
+
+/* What must outlive its process: a pin keeps a step until it is deleted, or its time has come. `owner` is a name that whoever made it finds
+ * it by; setting an owner's pins replaces those it had. Strings are never NULL. */
+typedef struct store_pin {
+	uint64_t id; /* unused by callers on set */
+	uint64_t box, seq;
+	const char *why;
+	const char *owner;
+	int64_t since_ns;
+	int64_t until_ns; /* 0: until it is deleted */
+} store_pin;
+typedef cb_code (*store_pin_visit)(void *context, const store_pin *pin, cb_error *err);
+/* Inside a write transaction; count 0 deletes. The steps must be there: CB_STALE. */
+cb_code store_pins_set(store *s, const char *owner, const store_pin *pins, size_t count, cb_error *err);
+/* Of one box, or all (0), by number. Those whose time has come are not given. */
+cb_code store_pins_list(store *s, uint64_t box, store_pin_visit visit, void *context, cb_error *err);
+/* Inside a write transaction: deletes those whose time has come, and those of boxes that are gone. */
+cb_code store_pins_expire(store *s, cb_error *err);
 
 /* ---- boxes ---- */
 

@@ -1,0 +1,180 @@
+/* uses.c: states in use and pins, for those above: the table (inuse.h) under forks, waiting for removers, rows of pins. */
+#include "store/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+enum {
+	WAIT_YIELDS = 64, /* reading the table takes microseconds */
+	WAIT_NS = 100000, /* a removal takes some milliseconds */
+	WAIT_LOOKS = 20,  /* waits between two looks whether the remover lives */
+};
+
+/* ---- places ---- */
+
+static bool is_ours(const store_use *u)
+{
+	return u && u->era == fork_era();
+}
+
+static cb_code place_claim(store *s, store_use **u, cb_error *err)
+{
+	*u = NULL;
+	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
+	return s->inuse.here ? inuse_claim(&s->inuse, fork_era(), u, err) : CB_OK;
+}
+
+cb_code store_use_show(store *s, store_use **u, const store_used *what, cb_error *err)
+{
+	if (!is_ours(*u)) CB_TRY(place_claim(s, u, err));
+	if (!*u) return CB_OK;
+	inuse_seen seen = {what->box, what->seq, what->root, what->since_ns, 0, what->why};
+	inuse_show(&s->inuse, *u, &seen);
+	return CB_OK;
+}
+
+void store_use_hide(store_use *u)
+{
+	if (is_ours(u)) inuse_hide(u);
+}
+
+void store_use_end(store *s, store_use **u)
+{
+	if (is_ours(*u)) inuse_release(&s->inuse, *u);
+	*u = NULL;
+}
+
+bool store_use_is_shown(const store_use *u)
+{
+	return is_ours(u) && (u->turn & 1) != 0;
+}
+
+/* ---- removers ---- */
+
+/* Whether somebody holds the writer lock, asked through a descriptor of nobody's: one of ours would not see what ours holds. Cannot tell: true. */
+static bool has_writer(const store *s)
+{
+	char file[LIMIT_PATH_BYTES];
+	if (!s->path || snprintf(file, sizeof file, "%s/locks", s->path) >= (int)sizeof file) return true;
+	AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = LOCK_WRITER, .l_len = 1};
+	return fd < 0 || fcntl(fd, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
+}
+
+/* Until the phase is none from `from` to REMOVING, or whoever left it there is dead: then what he did is over. */
+static uint64_t wait_below(store *s, inuse_phase from, inuse_phase to)
+{
+	for (unsigned tries = 0;; tries++) {
+		uint64_t removal = atomic_load(inuse_removal(&s->inuse));
+		inuse_phase phase = inuse_phase_of(removal);
+		if (phase < from || phase > to) return removal;
+		if (tries < WAIT_YIELDS) {
+			(void)sched_yield();
+			continue;
+		}
+		/* The same value after the look: it is still the dead one's, not that of one who began since. */
+		if (tries % WAIT_LOOKS == 0 && !has_writer(s) && atomic_load(inuse_removal(&s->inuse)) == removal) return removal;
+		struct timespec t = {0, WAIT_NS};
+		(void)nanosleep(&t, NULL);
+	}
+}
+
+uint64_t store_removal_wait(store *s)
+{
+	if (!s->inuse.here || store_in_write(s)) return 0;
+	return wait_below(s, INUSE_READING, (inuse_phase)3);
+}
+
+bool store_removal_is(const store *s, uint64_t seen)
+{
+	return !s->inuse.here || store_in_write(s) || atomic_load(inuse_removal(&s->inuse)) == seen;
+}
+
+void store_use_handed(store *s)
+{
+	if (s->inuse.here && !store_in_write(s)) (void)wait_below(s, INUSE_READING, INUSE_READING);
+}
+
+static cb_code give(const buf *seen, buf *out, cb_error *err)
+{
+	const inuse_seen *all = (const inuse_seen *)(const void *)seen->bytes;
+	for (size_t i = 0; i < seen->size / sizeof(*all); i++) {
+		store_used u = {all[i].box, all[i].seq, all[i].root, all[i].since_ns, all[i].pid, all[i].why};
+		CB_TRY(buf_append(out, &u, sizeof(u), err));
+	}
+	return CB_OK;
+}
+
+cb_code store_removal_begin(store *s, buf *out, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	AUTO_BUF buf seen = BUF_INIT(SIZE_MAX / 2);
+	CB_TRY(inuse_removal_begin(&s->inuse, &seen, err));
+	return give(&seen, out, err);
+}
+
+cb_code store_uses_read(store *s, buf *out, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	AUTO_BUF buf seen = BUF_INIT(SIZE_MAX / 2);
+	CB_TRY(inuse_read(&s->inuse, &seen, err));
+	return give(&seen, out, err);
+}
+
+/* ---- pins ---- */
+
+static cb_code found_step(void *context, const store_step *step, cb_error *err)
+{
+	(void)step;
+	(void)err;
+	*(bool *)context = true;
+	return CB_OK;
+}
+
+static cb_code pin_put(store *s, const char *owner, const store_pin *pin, cb_error *err)
+{
+	bool found = false;
+	engine *e = s->engine;
+	CB_TRY(e->ops->step_walk(e, pin->box, pin->seq, pin->seq, false, found_step, &found, err));
+	if (!found) return cb_err_set(err, CB_STALE, "step %llu is not there any more", (unsigned long long)pin->seq);
+	store_pin row = *pin;
+	row.owner = owner;
+	return e->ops->pin_put(e, &row, err);
+}
+
+cb_code store_pins_set(store *s, const char *owner, const store_pin *pins, size_t count, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	CB_TRY(store_wrote(s, s->engine->ops->pin_delete(s->engine, owner, err)));
+	for (size_t i = 0; i < count; i++) CB_TRY(store_wrote(s, pin_put(s, owner, &pins[i], err)));
+	return CB_OK;
+}
+
+typedef struct pin_listing {
+	int64_t now_ns;
+	store_pin_visit visit;
+	void *context;
+} pin_listing;
+
+static cb_code list_visit(void *context, const store_pin *pin, cb_error *err)
+{
+	const pin_listing *l = context;
+	if (pin->until_ns && pin->until_ns <= l->now_ns) return CB_OK;
+	return l->visit(l->context, pin, err);
+}
+
+cb_code store_pins_list(store *s, uint64_t box, store_pin_visit visit, void *context, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	pin_listing l = {clock_now(s->clock), visit, context};
+	return s->engine->ops->pin_list(s->engine, box, list_visit, &l, err);
+}
+
+cb_code store_pins_expire(store *s, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	return store_wrote(s, s->engine->ops->pin_expire(s->engine, clock_now(s->clock), err));
+}
