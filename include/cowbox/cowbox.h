@@ -71,6 +71,22 @@ typedef struct cb_store_stats {
 } cb_store_stats;
 CB_API cb_code cb_store_stats_get(cb_store *store, cb_store_stats *out, cb_error *err);
 
+/* A state that prune and gc keep because somebody reads it or works on it, in whatever process, or because it was pinned. */
+typedef struct cb_use {
+	size_t size;               /* of this struct, as the library knows it */
+	char box[CB_NAME_MAX + 1]; /* a deleted box keeps its name here */
+	uint64_t seq;
+	bool all_steps;   /* no step of the box is pruned meanwhile (it is being packed); seq is 0 then */
+	bool pinned;      /* a row of the store that outlives its process; otherwise it ends with the process, however that ends */
+	const char *why;  /* "call", "open state", "transaction", "open file", "listing", "command", "pack", or the pin's reason */
+	int64_t pid;      /* 0: not known (a pin, or a process of another pid namespace) */
+	int64_t since_ns; /* 0: not known (a call that runs now) */
+	int64_t until_ns; /* of a pin; 0: until it is dropped */
+} cb_use;
+typedef cb_code (*cb_use_visit)(void *context, const cb_use *use, cb_error *err);
+/* What is lent is lent for the call of the visitor, which may call the store. CB_INTERRUPTED from it ends the listing with CB_OK. */
+CB_API cb_code cb_store_uses(cb_store *store, cb_use_visit visit, void *context, cb_error *err);
+
 typedef struct cb_gc_result {
 	uint64_t nodes_kept, nodes_freed, contents_kept, contents_freed, bytes_freed, boxes_freed;
 } cb_gc_result;
@@ -507,8 +523,13 @@ typedef struct cb_prune_options {
 	uint64_t keep_steps; /* keep at least this many of the newest; 0: the box's retention */
 	int64_t keep_ns;     /* keep what is younger; 0: the box's retention */
 } cb_prune_options;
-/* Drops old steps, never checkpoints, fork points and merge points of living boxes, nor the newest step. Space comes back with
- * cb_store_gc. */
+/* Keeps the state that the handle shows now until the pin is dropped, or for keep_ns (0: no bound), whatever becomes of this process: for a
+ * long job that comes back to it. owner names the job (1 to 64 bytes, not beginning with "cowbox."); setting it again replaces its pin.
+ * why is a short text for people. CB_INVALID on a transaction. */
+CB_API cb_code cb_pin_set(cb_box *box, const char *owner, const char *why, int64_t keep_ns, cb_error *err);
+CB_API cb_code cb_pin_drop(cb_store *store, const char *owner, cb_error *err);
+/* Drops old steps, never checkpoints, fork points and merge points of living boxes, the newest step, nor what is in use or pinned
+ * (cb_store_uses). Space comes back with cb_store_gc. */
 CB_API cb_code cb_prune(cb_box *box, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err);
 
 #ifdef __cplusplus

@@ -116,10 +116,10 @@ static cb_code attr_list(cb_box *b, const char *path, attr_key kind, unsigned fl
 {
 	CB_TRY(box_enter(b, err));
 	AUTO_SNAPSHOT snapshot now = {0};
-	snapshot_take(b, &now);
 	resolved r;
 	listing l = {b, kind, visit, context};
-	cb_code code = path_find(b, &now.v, path, path_how(flags), GATE_READ, &r, err);
+	cb_code code = snapshot_take(b, &now, err);
+	if (code == CB_OK) code = path_find(b, &now.v, path, path_how(flags), GATE_READ, &r, err);
 	if (code == CB_OK) code = inode_keys(&now.v, r.node.rec.ino, kind.kind, list_key, &l, err);
 	return box_leave(b, code);
 }
@@ -254,7 +254,7 @@ static cb_code kv_list(cb_box *b, const char *prefix, cb_name_visit visit, void 
 	CB_TRY(kv_gate(b, GATE_READ, n, err));
 	key k = key_kv(n);
 	AUTO_SNAPSHOT snapshot now = {0};
-	snapshot_take(b, &now);
+	CB_TRY(snapshot_take(b, &now, err));
 	AUTO_CURSOR tree_cursor *c = NULL;
 	CB_TRY(tree_cursor_open(&now.v, key_span(&k), &c, err));
 	span at, value;

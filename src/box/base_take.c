@@ -93,8 +93,7 @@ cb_code box_base_take(cb_box *base, cb_box *from, const char *const *paths, size
 {
 	AUTO_SNAPSHOT snapshot view = {0};
 	CB_TRY(box_enter(from, err));
-	snapshot_take(from, &view);
-	(void)box_leave(from, CB_OK);
+	CB_TRY(box_leave(from, snapshot_take(from, &view, err)));
 	op o;
 	CB_TRY(op_begin(&o, base, "apply", "", err));
 	return op_end(&o, take_all(&o, &view.v, paths, count, err), NULL, err);

@@ -54,13 +54,11 @@ static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **
 /* The file as the step left it, or as it was before. */
 static cb_code version_text(blaming *g, const point *p, bool before, char **out, size_t *size, cb_error *err)
 {
-	state *after = NULL, *earlier = NULL;
-	CB_TRY(state_load(g->cs, p->box, p->seq, &after, err));
-	cb_code code = before ? state_before_gap(g->cs, after, &earlier, err) : CB_OK;
-	if (code == CB_OK) code = text_in(g, before ? earlier : after, before ? &p->before : &p->entry, out, size, err);
-	state_unref(after);
-	state_unref(earlier);
-	return code;
+	AUTO_KEPT kept_state after = {0};
+	AUTO_STATE state *earlier = NULL; /* of what the step before it and its list hold */
+	CB_TRY(kept_load(&after, g->cs, p->box, p->seq, KEPT_VISIT, err));
+	if (before) CB_TRY(state_before_gap(g->cs, after.s, &earlier, err));
+	return text_in(g, before ? earlier : after.s, before ? &p->before : &p->entry, out, size, err);
 }
 
 /* The trail goes on in the fork's origin. *more false: there is none. */
@@ -225,7 +223,7 @@ static cb_code visit_lines(blaming *g, const lines *l, cb_blame_visit visit, voi
 static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
 {
 	AUTO_SNAPSHOT snapshot now = {0};
-	snapshot_take(b, &now);
+	CB_TRY(snapshot_take(b, &now, err));
 	resolved r;
 	CB_TRY(path_find(b, &now.v, path, 0, GATE_READ, &r, err));
 	if (r.node.rec.type != CB_FILE)

@@ -48,9 +48,11 @@ static inline void state_auto_(state **s)
 #define AUTO_STATE ATTR_CLEANUP(state_auto_)
 /* The state after a step: nearest kept root plus changes. CB_NOTFOUND: no such step; CB_STALE: pruned. */
 cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
+/* The same, quicker for a head that this process has seen. */
+cb_code state_load_known(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
 /* Does its root's step still keep that root? If not, gc may have freed it: load the state again. */
 cb_code state_stands(cb_store *cs, const state *s, bool *out, cb_error *err);
-/* Under the writer lock: the same state on a root that is kept, so that gc leaves all that it holds. CB_STALE: its step was pruned. */
+/* The same state on a root that is kept now. Under the writer lock gc then leaves all that it holds. CB_STALE: its step was pruned. */
 cb_code state_settle(cb_store *cs, state *known, state **out, cb_error *err);
 /* The state a head row describes, reusing `known` (NULL: the one remembered) when only steps were added to it. Consumes nothing. */
 cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err);
@@ -62,6 +64,60 @@ state *state_fork(const state *origin, uint64_t box);
 cb_code state_before_gap(cb_store *cs, const state *after, state **out, cb_error *err);
 /* Inside a write transaction: makes sure that step keeps a root, so that it can be opened without the steps before it. */
 cb_code state_keep_root(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err);
+
+/* ---- states in use (kept.c) ---- */
+
+typedef enum kept_why {
+	KEPT_CALL, /* the head, while a call reads it */
+	KEPT_OPEN, /* a handle on an old state */
+	KEPT_TXN,
+	KEPT_FILE,
+	KEPT_VISIT, /* what a visitor is shown */
+	KEPT_COMMAND,
+	KEPT_PACK,
+} kept_why;
+
+/* As a step: no step of the box is pruned. */
+#define KEPT_ALL_STEPS UINT64_MAX
+
+/* A state that prune and gc leave alone until kept_done. States that are read outside the writer lock are held, or are the head of a handle
+ * between box_enter and box_leave. Zero: nothing is held. */
+typedef struct kept_state {
+	cb_store *cs;
+	state *s;
+	store_use *use; /* NULL: there is no table (read-only, in a folder that cannot be written): the state may become CB_STALE */
+} kept_state;
+/* Loads the state after a step and keeps it. CB_NOTFOUND: no such step; CB_STALE: pruned before. */
+cb_code kept_load(kept_state *h, cb_store *cs, uint64_t box, uint64_t seq, kept_why why, cb_error *err);
+/* The same for a state that was known before, but not kept since. */
+cb_code kept_known(kept_state *h, cb_store *cs, state *known, kept_why why, cb_error *err);
+/* Keeps a state that another of these, the call on its handle, or the writer lock keeps meanwhile. In place of what h held before. */
+cb_code kept_set(kept_state *h, cb_store *cs, state *s, kept_why why, cb_error *err);
+/* The same, and all steps of its box. */
+cb_code kept_history(kept_state *h, cb_store *cs, state *s, kept_why why, cb_error *err);
+void kept_done(kept_state *h);
+#define AUTO_KEPT ATTR_CLEANUP(kept_done)
+/* The handle's head from now on, to the end of the call. */
+cb_code kept_call(cb_box *b, cb_error *err);
+void kept_call_end(cb_box *b);
+/* Inside a write transaction that removes: appends the steps of a box that are in use or pinned, and sorts seqs. *out_all: no step may go. */
+cb_code kept_keepers(cb_store *cs, uint64_t box, buf *seqs, bool *out_all, cb_error *err);
+/* For gc, once roots were dropped and heads settled: appends the roots (uint64_t) of all states in use. */
+cb_code kept_roots(cb_store *cs, buf *roots, cb_error *err);
+
+/* Steps that are kept for something that outlives its process. An owner's pins replace those it had; count 0: none. Not inside a write
+ * transaction. CB_STALE: a step is gone. */
+typedef struct box_pin {
+	uint64_t box, seq;
+	const char *why;
+} box_pin;
+enum { BOX_PINS_MAX = 4 };
+cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_t count, cb_error *err);
+/* Owners of the library's own: slots for commands, by name. */
+#define BOX_WORK_OWNER "cowbox.work "
+/* Drops the pins of owners whose names begin so and that nobody wants any more. */
+typedef bool (*box_pin_wanted)(void *context, const char *owner);
+cb_code box_pins_sweep(cb_store *cs, const char *prefix, box_pin_wanted wanted, void *context, cb_error *err);
 
 enum { KNOWN_HEADS = 64 };
 
@@ -114,6 +170,7 @@ typedef struct txn {
 	cb_store *cs;
 	cb_box *b;
 	state *base;
+	kept_state kept; /* the base, of one that outlives a call; empty: the writer lock keeps it */
 	pmap delta;
 	counters now;    /* of the box with delta applied */
 	uint32_t serial; /* of the process: what its contents in memory are numbered by */
@@ -147,6 +204,10 @@ typedef struct lost_path {
 cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err);
 /* One that outlives the call: the writer lock is not held meanwhile. */
 cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err);
+/* Keeps its base from prune and gc from now on, and whatever becomes its base later. */
+cb_code txn_base_keep(txn *t, cb_error *err);
+/* The same content on another root, or as another step; kept by somebody, or by the writer lock. */
+cb_code txn_base_set(txn *t, state *base, cb_error *err);
 void txn_destroy(txn *t); /* accepts NULL */
 static inline void txn_auto_(txn **t)
 {
@@ -220,6 +281,9 @@ struct cb_box {
 	store_box row;     /* as last read; its head is not kept up to date, `head` is */
 	bool pinned;       /* one state, read-only */
 	state *head;       /* the newest known, or the pinned one */
+	kept_state kept;   /* the pinned one */
+	store_use *call;   /* shows the head while a call runs */
+	unsigned depth;    /* calls under way, one inside the other */
 	uint64_t stamp;    /* of head, for store_fresh */
 	txn *txn;          /* a transaction's own, or the running step of open files; NULL: none */
 	bool is_txn;       /* cb_txn_begin's: without a txn it is over */
@@ -227,6 +291,7 @@ struct cb_box {
 	unsigned visiting; /* its contents in memory are being read across a visitor: it cannot be changed */
 	char *who;
 	cb_file *open_files; /* a list */
+	uint64_t files_seq;  /* of the head that they keep, or found themselves gone from */
 	unsigned changing;   /* inside op_begin and op_end */
 	uint64_t last_seq;   /* the newest step made through this handle; 0: none */
 	/* Steps between automatic checkpoints as of a stamp of the catalog. */
@@ -238,6 +303,8 @@ struct cb_box {
 	char draft_name[CB_NAME_MAX + 1];
 };
 
+/* Locks, and no more; box_leave() it. */
+void box_lock(cb_box *b);
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);
 cb_code box_leave(cb_box *b, cb_code code);
@@ -246,23 +313,26 @@ void box_made(cb_box *b, uint64_t seq);
 /* Between enter and leave: */
 tree_view box_view(const cb_box *b);
 cb_code box_refresh(cb_box *b, cb_error *err);
+/* After a commit through the handle: what is read on in this call, or through open files, is the new head. */
+void box_committed(cb_box *b);
 /* Commits the running step of open files, if there is one (not an explicit transaction). */
 cb_code box_flush(cb_box *b, bool sync, cb_error *err);
 /* What the handle sees now, kept while a visitor runs and perhaps changes the box. Take between enter and leave. */
 typedef struct snapshot {
-	state *base;
+	kept_state base;
 	pmap delta;
 	tree_view v;
 	const txn *t;   /* where contents that are only in memory are found; NULL: none are. Only snapshot_of sets it */
 	cb_box *locked; /* its handle, kept locked and unchanged meanwhile */
 } snapshot;
-void snapshot_take(const cb_box *b, snapshot *out);
+cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err);
 void snapshot_done(snapshot *s);
 #define AUTO_SNAPSHOT ATTR_CLEANUP(snapshot_done)
 
-/* Open files keep what is about to go: by this handle's own unlink, or with the head that is about to be replaced. */
+/* Open files keep the last picture that had them: what is about to go by this handle's own unlink; the head, each time it is another one
+ * and has them still. */
 void files_before_unlink(cb_box *b, uint64_t ino);
-void files_before_refresh(cb_box *b);
+void files_after_refresh(cb_box *b);
 
 /* As cb_txn_begin, over the state after a step of the box, which must be state_id (CB_STALE: another one, or pruned): what a command
  * did that began there is merged onto the head by cb_txn_commit. It is a record of what happened, which a full disk should not stop:
@@ -350,10 +420,6 @@ cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err);
 
 /* Removes what imports remembered for boxes that are gone, as far as it can. (import_files.c) */
 void box_import_files_drop(cb_store *cs);
-
-/* The steps of a box that commands began from which run now, or died and were not captured yet: the "base" lines in the store's
- * work/slots. Appends them to seqs. (pins.c) */
-cb_code box_pins(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
 
 /* Opens the store below a cb_store: for tests that inject faults or a clock. */
 cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err);

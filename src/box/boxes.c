@@ -184,12 +184,10 @@ static cb_code open_row(cb_store *cs, const store_box *row, bool pinned, uint64_
 	cb_box *b = NULL;
 	CB_TRY(box_handle_create(cs, row, &b, err));
 	b->pinned = pinned;
-	cb_code code = CB_OK;
-	if (!pinned) code = box_refresh(b, err);
-	else if (seq == row->head.seq)
-		code = state_load_head(cs, row->id, &row->head, NULL, &b->head, err); /* may be known already */
-	else code = state_load(cs, row->id, seq, &b->head, err);
-	if (code == CB_OK) *out = b;
+	box_lock(b);
+	cb_code code = pinned ? kept_load(&b->kept, cs, row->id, seq, KEPT_OPEN, err) : box_refresh(b, err);
+	if (code == CB_OK && pinned) b->head = state_ref(b->kept.s);
+	if (box_leave(b, code) == CB_OK) *out = b;
 	else cb_box_close(b);
 	return code;
 }
@@ -268,7 +266,7 @@ static cb_code change_row(cb_store *cs, store_need need, uint64_t id, const char
 static cb_code change_own_row(cb_box *b, row_change change, const void *argument, const char *action, const char *subject,
                               cb_error *err)
 {
-	(void)pthread_mutex_lock(&b->lock);
+	box_lock(b);
 	audit_note note = {b->who, action, subject};
 	cb_code code = box_refuse_txn(b, action, err);
 	if (code != CB_OK) return box_leave(b, code);
@@ -401,15 +399,14 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 	CB_TRY(store_box_list(cs->s, false, collect_row, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
-		state *head = NULL;
+		AUTO_KEPT kept_state head = {0};
 		cb_box_info info;
 		if (box_is_hidden(&all[i])) continue;
 		cb_error why;
-		cb_code code = state_load(cs, all[i].id, all[i].head.seq, &head, cb_err_aside(&why));
+		cb_code code = kept_load(&head, cs, all[i].id, all[i].head.seq, KEPT_VISIT, cb_err_aside(&why));
 		if (code == CB_STALE || code == CB_NOTFOUND) continue; /* pruned or deleted meanwhile */
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		code = info_from_row(cs, &all[i], head, &info, err);
-		state_unref(head);
+		code = info_from_row(cs, &all[i], head.s, &info, err);
 		if (code == CB_OK) code = visit(context, &info, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}

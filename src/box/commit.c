@@ -119,10 +119,7 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 {
 	txn_conflicts_forget(t);
 	if (t->base->id == b->head->id) {
-		if (t->base != b->head) { /* records were added; nothing changed */
-			state_unref(t->base);
-			t->base = state_ref(b->head);
-		}
+		if (t->base != b->head) CB_TRY(txn_base_set(t, b->head, err)); /* records were added; nothing changed */
 		txn_quotas_set(t, &b->row);
 		return txn_append(t, b->row.id, b->who, out_head, err);
 	}
@@ -149,8 +146,7 @@ static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_hea
 	char from[CB_NAME_MAX + 32];
 	(void)snprintf(from, sizeof(from), "%s@%llu", b->row.name, (unsigned long long)origin->seq);
 	CB_TRY(audit_did(b->cs, &row, &(audit_note){b->who, "fork", from}, err));
-	state_unref(t->base);
-	t->base = TAKE_PTR(origin);
+	CB_TRY(txn_base_set(t, origin, err));
 	bool recorded = t->record;
 	txn_quotas_set(t, &row);
 	t->record = true; /* a fork whose first step is the transaction, also when it has nothing to say */
@@ -196,8 +192,6 @@ static cb_code write_ended(cb_box *b, cb_code code, state *head, bool sync, cb_c
 	}
 	uint64_t stamp = store_stamp_after(s, b->row.id);
 	CB_TRY(store_write_commit(s, sync, err));
-	/* A restore, undo or merge may have taken files away that are open: they keep the head as it was. */
-	if (b->open_files) files_before_refresh(b);
 	state_unref(b->head);
 	b->head = state_ref(head);
 	state_remember(b->cs, head);
@@ -227,10 +221,7 @@ static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_comm
 	/* Records may have been added: the base is the head, under a later number. What was prepared has the wrong one then. */
 	bool renumbered = code == CB_OK && !*out_moved && b->head->seq != last->base->seq;
 	if (renumbered && p) *out_moved = true;
-	if (renumbered && !p) {
-		state_unref(last->base);
-		last->base = state_ref(b->head);
-	}
+	if (renumbered && !p) code = txn_base_set(last, b->head, err);
 	if (code == CB_OK && !*out_moved) {
 		txn_quotas_set(last, &b->row);
 		code = p ? txn_append_prepared(last, p, b->row.id, b->who, &head, err)

@@ -466,8 +466,8 @@ cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *e
 cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	snapshot_take(b, out);
-	if (!b->txn || !b->txn->local_count) return box_leave(b, CB_OK);
+	cb_code code = snapshot_take(b, out, err);
+	if (code != CB_OK || !b->txn || !b->txn->local_count) return box_leave(b, code);
 	out->t = b->txn;
 	out->locked = b;
 	b->visiting++;
@@ -494,14 +494,14 @@ cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visi
 cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)
 {
 	if (seq == 0) return cb_err_set(err, CB_INVALID, "step 0 is where the box begins: it changed nothing");
-	AUTO_STATE state *after = NULL;
+	AUTO_KEPT kept_state after = {0};
 	AUTO_STATE state *before = NULL;
 	CB_TRY(box_enter(box, err));
-	if (box->head->seq == seq) after = state_ref(box->head);
-	(void)box_leave(box, CB_OK);
-	if (!after) CB_TRY(state_load(box->cs, box->row.id, seq, &after, err));
-	/* The step's own list, taken back, is cheaper than building the state before it. */
-	CB_TRY(state_before_gap(box->cs, after, &before, err));
-	tree_view a = state_view(box->cs, before), b = state_view(box->cs, after);
+	cb_code code = box->head->seq == seq ? kept_set(&after, box->cs, box->head, KEPT_VISIT, err)
+	                                     : kept_load(&after, box->cs, box->row.id, seq, KEPT_VISIT, err);
+	CB_TRY(box_leave(box, code));
+	/* The step's own list, taken back, is cheaper than building the state before it; what the list names is kept with the step. */
+	CB_TRY(state_before_gap(box->cs, after.s, &before, err));
+	tree_view a = state_view(box->cs, before), b = state_view(box->cs, after.s);
 	return diff_views(box->cs, &a, &b, path, visit, context, err);
 }

@@ -41,34 +41,50 @@ struct cb_file {
 	bool lost;        /* the file came back without what this handle wrote, and it was not told yet */
 };
 
-static void file_keep(cb_file *f)
+/* A picture of the box that is kept by the call, or by the file already, becomes the file's. In an idle handle it stays kept: the file may
+ * be unlinked, pruned and swept by others meanwhile, and is still open here. delta NULL: none. */
+static cb_code file_keep_state(cb_file *f, state *base, const pmap *delta, cb_error *err)
 {
 	const cb_box *b = f->b;
-	const state *base = b->txn ? b->txn->base : b->head;
-	const pmap_node *delta = b->txn ? b->txn->delta.root : NULL;
-	if (f->kept.base == base && f->kept.delta.root == delta) return;
-	snapshot_done(&f->kept);
-	snapshot_take(b, &f->kept);
-	/* The view points into the handle itself, where the snapshot now lives. */
-	f->kept.v.delta = &f->kept.delta;
+	const pmap_node *root = delta ? delta->root : NULL;
+	if (f->kept.base.s == base && f->kept.delta.root == root && store_use_is_shown(f->kept.base.use)) return CB_OK;
+	/* Its place in the table is taken when it is opened: later this fails in a child of fork() only. */
+	if (f->kept.base.s != base || !store_use_is_shown(f->kept.base.use))
+		CB_TRY(kept_set(&f->kept.base, b->cs, base, KEPT_FILE, err));
+	pmap_done(&f->kept.delta);
+	f->kept.delta = delta ? pmap_ref(delta) : PMAP_EMPTY;
+	f->kept.v = (tree_view){&b->cs->nodes, base->root, &base->overlay, &f->kept.delta};
+	return CB_OK;
+}
+
+static cb_code file_keep(cb_file *f, cb_error *err)
+{
+	const cb_box *b = f->b;
+	return file_keep_state(f, b->txn ? b->txn->base : b->head, b->txn ? &b->txn->delta : NULL, err);
 }
 
 void files_before_unlink(cb_box *b, uint64_t ino)
 {
 	for (cb_file *f = b->open_files; f; f = f->next)
-		if (f->ino == ino && !f->detached) file_keep(f);
+		if (f->ino == ino && !f->detached) (void)file_keep(f, NULL);
 }
 
-/* Of the head alone: what is in the running step besides is committed with it, or stays with it. */
-void files_before_refresh(cb_box *b)
+/* The head has changed: files that it has keep it, alone; what is in the running step besides is committed with it, or stays with it. Of
+ * files that it has no more the running step's part is forgotten likewise: its contents may be in that transaction's memory only. */
+void files_after_refresh(cb_box *b)
 {
+	if (b->files_seq == b->head->seq) return;
+	b->files_seq = b->head->seq;
 	tree_view v = state_view(b->cs, b->head);
 	for (cb_file *f = b->open_files; f; f = f->next) {
 		inode node;
-		if (f->detached || inode_find(&v, f->ino, &node, NULL) != CB_OK) continue;
-		snapshot_done(&f->kept);
-		f->kept = (snapshot){.base = state_ref(b->head), .delta = PMAP_EMPTY};
-		f->kept.v = (tree_view){v.nodes, v.root, v.overlay, &f->kept.delta};
+		if (f->detached) continue;
+		if (inode_find(&v, f->ino, &node, NULL) == CB_OK) {
+			(void)file_keep_state(f, b->head, NULL, NULL);
+		} else if (f->kept.base.s) {
+			tree_view alone = state_view(b->cs, f->kept.base.s);
+			if (inode_find(&alone, f->ino, &node, NULL) == CB_OK) (void)file_keep_state(f, f->kept.base.s, NULL, NULL);
+		}
 	}
 }
 
@@ -83,7 +99,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 	if (!f->detached) {
 		*v = box_view(f->b);
 		cb_code code = inode_find(v, f->ino, out, err);
-		if (code == CB_OK) file_keep(f);
+		if (code == CB_OK) code = file_keep(f, err);
 		if (code != CB_NOTFOUND) return code;
 		f->detached = true;
 	}
@@ -125,8 +141,17 @@ static unsigned open_how(unsigned flags)
 	return (follow ? PATH_FOLLOW : 0) | (flags & CB_CREATE ? PATH_FILE : 0);
 }
 
+/* Between enter and leave. */
+static cb_code file_attach(cb_file *f, cb_error *err)
+{
+	CB_TRY(file_keep(f, err));
+	f->next = f->b->open_files;
+	f->b->open_files = f;
+	return CB_OK;
+}
+
 /* Opens that change the box: an exclusive creation is a step at once, so that it can serve as a lock; others join the running step. */
-static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32_t mode, uint64_t *ino, cb_error *err)
+static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_file *f, cb_error *err)
 {
 	op o;
 	resolved r;
@@ -135,18 +160,21 @@ static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32
 	tree_view v = txn_view(o.t);
 	cb_code code = path_resolve(b, &v, path, open_how(flags), flags & CB_CREATE ? GATE_CREATE : GATE_WRITE, &r, err);
 	if (code == CB_OK) code = open_resolved(&o, path, flags, mode, &r, err);
-	if (code == CB_OK) *ino = r.node.rec.ino;
-	return op_end(&o, code, NULL, err);
+	if (code == CB_OK) f->ino = r.node.rec.ino;
+	CB_TRY(op_end(&o, code, NULL, err));
+	CB_TRY(box_enter(b, err));
+	return box_leave(b, file_attach(f, err));
 }
 
-static cb_code open_plain(cb_box *b, const char *path, unsigned flags, uint64_t *ino, cb_error *err)
+static cb_code open_plain(cb_box *b, const char *path, unsigned flags, cb_file *f, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
 	cb_code code = path_resolve(b, &v, path, open_how(flags), flags & CB_WRITE ? GATE_WRITE : GATE_READ, &r, err);
 	if (code == CB_OK) code = open_resolved(NULL, path, flags, 0, &r, err);
-	if (code == CB_OK) *ino = r.node.rec.ino;
+	if (code == CB_OK) f->ino = r.node.rec.ino;
+	if (code == CB_OK) code = file_attach(f, err);
 	return box_leave(b, code);
 }
 
@@ -156,18 +184,10 @@ static void file_destroy(cb_file *f)
 		txn_destroy(f->private_->t);
 		free(f->private_);
 	}
-	snapshot_done(&f->kept);
+	kept_done(&f->kept.base);
+	pmap_done(&f->kept.delta);
 	free(f->path);
 	free(f);
-}
-
-static void file_attach(cb_file *f, cb_box *b)
-{
-	(void)pthread_mutex_lock(&b->lock);
-	f->next = b->open_files;
-	b->open_files = f;
-	file_keep(f);
-	(void)pthread_mutex_unlock(&b->lock);
 }
 
 cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err)
@@ -184,13 +204,12 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 	if (!f) return cb_err_nomem(err);
 	*f = (cb_file){.b = b, .flags = flags, .path = mem_strdup(path)};
 	cb_code code = f->path ? CB_OK : cb_err_nomem(err);
-	if (code == CB_OK && changing) code = open_changing(b, path, flags, mode, &f->ino, err);
-	if (code == CB_OK && !changing) code = open_plain(b, path, flags, &f->ino, err);
+	if (code == CB_OK && changing) code = open_changing(b, path, flags, mode, f, err);
+	if (code == CB_OK && !changing) code = open_plain(b, path, flags, f, err);
 	if (code != CB_OK) {
 		file_destroy(f);
 		return code;
 	}
-	file_attach(f, b);
 	*out = f;
 	return CB_OK;
 }
@@ -201,7 +220,7 @@ cb_code cb_close(cb_file *f, cb_error *err)
 {
 	if (!f) return CB_OK;
 	cb_box *b = f->b;
-	(void)pthread_mutex_lock(&b->lock);
+	box_lock(b);
 	cb_code code = f->private_ || f->lost ? file_settle(f, true, err) : CB_OK;
 	cb_file **at = &b->open_files;
 	while (*at != f) at = &(*at)->next;
@@ -210,7 +229,7 @@ cb_code cb_close(cb_file *f, cb_error *err)
 	file_destroy(f);
 	bool last = b->closed && !b->open_files;
 	if (last) txn_destroy(TAKE_PTR(b->txn));
-	(void)pthread_mutex_unlock(&b->lock);
+	(void)box_leave(b, code);
 	if (last) box_destroy(b);
 	return code == CB_OK ? flushed : code;
 }
@@ -336,15 +355,15 @@ static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 	txn *t = NULL;
 	cb_code code = txn_create(f->b, "detached", f->path, &t, err);
 	if (code == CB_OK) {
-		state_unref(t->base);
-		t->base = state_ref(f->kept.base);
+		code = txn_base_set(t, f->kept.base.s, err);
+		if (code == CB_OK) code = txn_base_keep(t, err);
 		t->delta = pmap_ref(&f->kept.delta);
 		/* The box no longer counts the file; here it counts again, and against no quota. */
 		t->now.files++;
 		t->now.bytes += node->rec.size;
 		t->quota_bytes = t->quota_files = t->quota_file_bytes = 0;
 		t->pid = getpid();
-		code = data_replace(t, node, bytes, size, err);
+		if (code == CB_OK) code = data_replace(t, node, bytes, size, err);
 	}
 	if (code == CB_OK) code = inode_save(t, node, err);
 	if (code == CB_OK) code = orphan_share(f, t, bytes, size, err);
@@ -450,14 +469,15 @@ static bool taken_by_history(const cb_file *f)
 {
 	const cb_box *b = f->b;
 	bool history = false;
-	if (!f->kept.base || f->kept.base->box != b->row.id || f->kept.base->seq >= b->head->seq) return false;
-	uint64_t with = f->kept.base->seq, without = b->head->seq;
+	const state *last = f->kept.base.s;
+	if (!last || last->box != b->row.id || last->seq >= b->head->seq) return false;
+	uint64_t with = last->seq, without = b->head->seq;
 	while (without - with > 1) {
 		uint64_t middle = with + (without - with) / 2;
-		AUTO_STATE state *s = NULL;
+		AUTO_KEPT kept_state between = {0};
 		inode node;
-		if (state_load(b->cs, b->row.id, middle, &s, NULL) != CB_OK) return false;
-		tree_view v = state_view(b->cs, s);
+		if (kept_load(&between, b->cs, b->row.id, middle, KEPT_VISIT, NULL) != CB_OK) return false;
+		tree_view v = state_view(b->cs, between.s);
 		if (inode_find(&v, f->ino, &node, NULL) == CB_OK) with = middle;
 		else without = middle;
 	}

@@ -382,11 +382,11 @@ static cb_code complain_if(checking *c, cb_code code, const cb_error *why, const
 
 static cb_code check_state_at(checking *c, uint64_t box, uint64_t seq, cb_error *err)
 {
-	AUTO_STATE state *s = NULL;
+	AUTO_KEPT kept_state s = {0};
 	cb_error why = {0};
 	c->seq = seq;
-	cb_code code = state_load(c->cs, box, seq, &s, &why);
-	if (code == CB_OK) code = fsck_state(c, s, &why);
+	cb_code code = kept_load(&s, c->cs, box, seq, KEPT_VISIT, &why);
+	if (code == CB_OK) code = fsck_state(c, s.s, &why);
 	return complain_if(c, code, &why, "the state", err);
 }
 

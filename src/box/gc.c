@@ -4,7 +4,8 @@
  * Marked: every root kept by a step or a head; every content named by a value in those trees, by a step's change list (old and new values,
  * so that any kept step can be shown and undone) or by a step's parameters and result.
  *
- * Before marking, old roots that change lists can stand for are dropped, and every head is written anew on a root that stays.
+ * Before marking, old roots that change lists can stand for are dropped, and every head is written anew on a root that stays. Then the states
+ * in use are read (src/store/inuse.h): their roots are marked too.
  *
  * Beside live writers: steps cannot vanish meanwhile (prune excludes gc), and what is written meanwhile is born in the new epoch, which the
  * sweep spares. A step written meanwhile can only refer to older things through states whose steps are still there, or after touching
@@ -104,6 +105,23 @@ static cb_code mark_steps(marking *m, uint64_t box, cb_error *err)
 	}
 }
 
+/* The trees of states in use. Their contents are marked from the steps, which prune keeps, but a root may have been taken from its step since.
+ * What the table says is no reason to fail: a number that is none is passed over. */
+static cb_code mark_uses(marking *m, cb_error *err)
+{
+	AUTO_BUF buf roots = BUF_INIT(SIZE_MAX);
+	CB_TRY(kept_roots(m->cs, &roots, err));
+	const uint64_t *all = (const uint64_t *)(const void *)roots.bytes;
+	for (size_t i = 0; i < roots.size / sizeof(*all); i++) {
+		cb_error why = {0};
+		cb_code code = all[i] >> NUMBER_BITS ? CB_OK : mark_root(m, all[i], &why);
+		if (code == CB_OK || code == CB_STALE || code == CB_NOTFOUND || code == CB_CORRUPT) continue;
+		if (err) *err = why;
+		return code;
+	}
+	return CB_OK;
+}
+
 static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 {
 	return buf_append(context, row, sizeof(*row), err);
@@ -183,12 +201,22 @@ static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
 
 /* ---- deleted boxes ---- */
 
-static cb_code keep_needed_roots(cb_store *cs, uint64_t box, const uint64_t *needed, size_t n, cb_error *err)
+/* Roots for the steps that stay. Those that are not there are taken off the list: a table of states in use that was garbled names anything. */
+static cb_code keep_needed_roots(cb_store *cs, uint64_t box, buf *needed, cb_error *err)
 {
+	uint64_t *all = (uint64_t *)(void *)needed->bytes, state_id;
+	size_t n = needed->size / sizeof(uint64_t), kept = 0;
 	for (size_t i = 0; i < n; i++) {
-		CB_TRY(state_keep_root(cs, box, needed[i], err));
-		CB_TRY(store_step_gap_set(cs->s, box, needed[i], err));
+		cb_error why;
+		if (kept && all[i] == all[kept - 1]) continue;
+		cb_code code = step_exists(cs, box, all[i], &state_id, cb_err_aside(&why));
+		if (code == CB_STALE || code == CB_NOTFOUND) continue;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		CB_TRY(state_keep_root(cs, box, all[i], err));
+		CB_TRY(store_step_gap_set(cs->s, box, all[i], err));
+		all[kept++] = all[i];
 	}
+	needed->size = kept * sizeof(uint64_t);
 	return CB_OK;
 }
 
@@ -250,11 +278,13 @@ static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *m
 	CB_TRY(graft_stage_of(cs, row, &stage, err));
 	if (stage == GRAFT_LIVING) return CB_OK;
 	CB_TRY(store_box_forks(cs->s, row->id, keep_fork_origin, &needed, err));
+	bool whole = false;
+	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
+	if (whole) return CB_OK;
 	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
-	uint64_t *seqs = (uint64_t *)(void *)needed.bytes;
+	CB_TRY(keep_needed_roots(cs, row->id, &needed, err));
+	const uint64_t *seqs = (const uint64_t *)(const void *)needed.bytes;
 	size_t n = needed.size / sizeof(uint64_t);
-	if (n) qsort(seqs, n, sizeof(uint64_t), u64_compare);
-	CB_TRY(keep_needed_roots(cs, row->id, seqs, n, err));
 	const store_checkpoint *all = (const store_checkpoint *)(const void *)names.bytes;
 	for (size_t i = 0; i < names.size / sizeof(store_checkpoint); i++)
 		CB_TRY(store_checkpoint_delete(cs->s, row->id, all[i].name, err));
@@ -292,7 +322,7 @@ static cb_code reap_whole(cb_store *cs, const store_box *row, bool *gone, bool *
 	return CB_OK;
 }
 
-/* A deleted box goes when no fork needs it; that may free the box it was forked from. */
+/* A deleted box goes when no fork needs it and nobody reads it; that may free the box it was forked from. */
 static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 {
 	for (bool progress = true; progress;) {
@@ -381,7 +411,8 @@ static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_e
 	CB_TRY(settle_heads(cs, err));
 	marking m = {.cs = cs};
 	store_gc_stats stats = {0};
-	cb_code code = mark_all(&m, err);
+	cb_code code = mark_uses(&m, err); /* first: whoever begins later stands on rows that mark_all sees */
+	if (code == CB_OK) code = mark_all(&m, err);
 	if (code == CB_OK) code = store_gc_sweep(cs->s, horizon, is_marked, &m, &stats, err);
 	id_set_done(&m.nodes);
 	id_set_done(&m.contents);

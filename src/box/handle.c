@@ -41,6 +41,8 @@ void box_destroy(cb_box *b)
 {
 	cb_store *cs = b->cs;
 	state_unref(b->head);
+	kept_done(&b->kept);
+	store_use_end(b->cs->s, &b->call);
 	free(b->who);
 	(void)pthread_mutex_destroy(&b->lock);
 	free(b);
@@ -50,7 +52,7 @@ void box_destroy(cb_box *b)
 void cb_box_close(cb_box *b)
 {
 	if (!b) return;
-	(void)pthread_mutex_lock(&b->lock);
+	box_lock(b);
 	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
 	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_fork(b, b->txn, NULL, NULL, NULL);
 	b->closed = true;
@@ -58,7 +60,7 @@ void cb_box_close(cb_box *b)
 	/* Files that are still open may stand on the transaction's contents. */
 	if (last) txn_destroy(TAKE_PTR(b->txn));
 	box_draft_drop(b);
-	(void)pthread_mutex_unlock(&b->lock);
+	(void)box_leave(b, CB_OK);
 	if (last) box_destroy(b);
 }
 
@@ -96,28 +98,42 @@ tree_view box_view(const cb_box *b)
 	return b->txn ? txn_view(b->txn) : state_view(b->cs, b->head);
 }
 
-void snapshot_take(const cb_box *b, snapshot *out)
+cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err)
 {
-	out->base = state_ref(b->txn ? b->txn->base : b->head);
+	CB_TRY(kept_set(&out->base, b->cs, b->txn ? b->txn->base : b->head, KEPT_VISIT, err));
 	out->delta = b->txn ? pmap_ref(&b->txn->delta) : PMAP_EMPTY;
-	out->v = (tree_view){&b->cs->nodes, out->base->root, &out->base->overlay, &out->delta};
+	out->v = (tree_view){&b->cs->nodes, out->base.s->root, &out->base.s->overlay, &out->delta};
+	return CB_OK;
 }
 
 void snapshot_done(snapshot *s)
 {
-	if (!s->base) return;
-	state_unref(s->base);
+	if (!s->base.s) return;
+	kept_done(&s->base);
 	pmap_done(&s->delta);
-	s->base = NULL;
 	if (!s->locked) return;
 	s->locked->visiting--;
-	(void)pthread_mutex_unlock(&s->locked->lock);
-	s->locked = NULL;
+	(void)box_leave(TAKE_PTR(s->locked), CB_OK);
 }
 
-/* An old state does not move, but the root that its handle stands on may go: prune and gc give its step another. */
+/* In a child of fork(): what the handle keeps is kept by the parent, for as long as that one likes. */
+static cb_code pinned_again(cb_box *b, cb_error *err)
+{
+	kept_state again = {0};
+	CB_TRY(kept_load(&again, b->cs, b->head->box, b->head->seq, KEPT_OPEN, err));
+	kept_done(&b->kept);
+	b->kept = again;
+	state_unref(b->head);
+	b->head = state_ref(again.s);
+	return CB_OK;
+}
+
 static cb_code refresh_pinned(cb_box *b, cb_error *err)
 {
+	if (store_use_is_shown(b->kept.use)) return CB_OK;
+	if (b->kept.use) return pinned_again(b, err);
+	/* There is no table to keep it by. The state does not move, but the root that the handle stands on may go: prune and gc give its
+	 * step another. */
 	uint64_t stamp = b->stamp;
 	bool stands = false;
 	state *again = NULL;
@@ -136,11 +152,8 @@ static cb_code refresh_pinned(cb_box *b, cb_error *err)
 	return CB_OK;
 }
 
-cb_code box_refresh(cb_box *b, cb_error *err)
+static cb_code refresh_once(cb_box *b, uint64_t stamp, cb_error *err)
 {
-	if (b->pinned) return refresh_pinned(b, err);
-	uint64_t stamp = b->stamp;
-	if (store_fresh(b->cs->s, b->row.id, &stamp) && b->head) return CB_OK;
 	CB_TRY(store_read_begin(b->cs->s, err));
 	store_box row;
 	state *head = NULL;
@@ -149,13 +162,36 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 	if (code == CB_OK) code = state_load_head(b->cs, row.id, &row.head, b->head, &head, err);
 	store_read_end(b->cs->s);
 	if (code != CB_OK) return code;
-	if (b->head && b->open_files) files_before_refresh(b);
 	state_unref(b->head);
 	b->head = head;
 	state_remember(b->cs, head);
 	b->row = row;
 	b->stamp = stamp;
 	return CB_OK;
+}
+
+cb_code box_refresh(cb_box *b, cb_error *err)
+{
+	if (b->pinned) return refresh_pinned(b, err);
+	uint64_t stamp = b->stamp;
+	/* Shown first, asked after: what was the head at that moment stays until box_leave (store/inuse.h). */
+	if (b->head) CB_TRY(kept_call(b, err));
+	bool sure = store_fresh(b->cs->s, b->row.id, &stamp) && b->head;
+	while (!sure) {
+		uint64_t seen = store_removal_wait(b->cs->s);
+		CB_TRY(refresh_once(b, stamp, err));
+		CB_TRY(kept_call(b, err));
+		/* Others may commit all the time; it is enough that nobody removed. */
+		sure = store_fresh(b->cs->s, b->row.id, &stamp) || store_removal_is(b->cs->s, seen);
+	}
+	if (b->open_files) files_after_refresh(b);
+	return CB_OK;
+}
+
+void box_committed(cb_box *b)
+{
+	b->files_seq = UINT64_MAX; /* pictures with the transaction's contents in memory are over */
+	(void)box_refresh(b, NULL);
 }
 
 cb_code box_flush(cb_box *b, bool sync, cb_error *err)
@@ -167,20 +203,24 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 	/* Whatever failed, the step stays: it is tried again with the next call, and the caller may end it with cb_txn_commit and its
 	 * siblings. In a child of fork() it was never this process's. */
 	if (code == CB_OK || code == CB_FORKED) txn_destroy(TAKE_PTR(b->txn));
+	if (code == CB_OK) box_committed(b);
 	if (code == CB_CONFLICT)
 		return cb_err_set(err, CB_CONFLICT, "what was written through open files of this handle: %s", why.message);
 	if (code != CB_OK && err) *err = why;
 	return code;
 }
 
-cb_code box_enter(cb_box *b, cb_error *err)
+void box_lock(cb_box *b)
 {
 	(void)pthread_mutex_lock(&b->lock);
+	b->depth++;
+}
+
+cb_code box_enter(cb_box *b, cb_error *err)
+{
+	box_lock(b);
 	cb_code code = handle_check(b, err);
-	if (code != CB_OK) {
-		(void)pthread_mutex_unlock(&b->lock);
-		return code;
-	}
+	if (code != CB_OK) return box_leave(b, code);
 	int64_t now = b->txn && !b->txn->explicit_ ? clock_now(store_clock(b->cs->s)) : 0;
 	if (now && now - b->txn->last_write_ns > QUIET_NS) {
 		code = box_flush(b, false, err);
@@ -190,12 +230,12 @@ cb_code box_enter(cb_box *b, cb_error *err)
 		}
 	}
 	if (code == CB_OK && !b->txn) code = box_refresh(b, err);
-	if (code != CB_OK) (void)pthread_mutex_unlock(&b->lock);
-	return code;
+	return code == CB_OK ? CB_OK : box_leave(b, code);
 }
 
 cb_code box_leave(cb_box *b, cb_code code)
 {
+	if (b->depth && --b->depth == 0) kept_call_end(b);
 	(void)pthread_mutex_unlock(&b->lock);
 	return code;
 }
@@ -207,7 +247,9 @@ cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *params, txn
 	CB_TRY(txn_create(b, kind, params, out, err));
 	(*out)->epoch = epoch;
 	(*out)->pid = getpid();
-	return CB_OK;
+	cb_code code = txn_base_keep(*out, err);
+	if (code != CB_OK) txn_destroy(TAKE_PTR(*out));
+	return code;
 }
 
 /* ---- one changing call ---- */
@@ -270,7 +312,7 @@ static void op_join(op *o, store_need need)
 static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind, const char *params, bool ahead, cb_error *err)
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};
-	(void)pthread_mutex_lock(&b->lock);
+	box_lock(b);
 	cb_code code = handle_check(b, err);
 	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
@@ -278,9 +320,9 @@ static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind,
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o, need);
 	else if (code == CB_OK)
 		code = ahead ? op_begin_ahead(o, need, kind, params, err) : op_begin_own(o, need, kind, params, err);
-	if (code == CB_OK) b->changing++;
-	else (void)pthread_mutex_unlock(&b->lock);
-	return code;
+	if (code != CB_OK) return box_leave(b, code);
+	b->changing++;
+	return CB_OK;
 }
 
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
@@ -300,14 +342,11 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 	cb_code code = box_refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && b->visiting) code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && !b->txn) code = txn_create_unlocked(b, kind, params, &b->txn, err);
-	if (code == CB_OK) {
-		op_join(o, STORE_GROWS);
-		o->t->last_write_ns = o->t->now_ns;
-		b->changing++;
-	} else {
-		(void)pthread_mutex_unlock(&b->lock);
-	}
-	return code;
+	if (code != CB_OK) return box_leave(b, code);
+	op_join(o, STORE_GROWS);
+	o->t->last_write_ns = o->t->now_ns;
+	b->changing++;
+	return CB_OK;
 }
 
 static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
@@ -331,6 +370,7 @@ static cb_code op_end_how(op *o, cb_code code, bool *out_moved, cb_commit_result
 		if (code == CB_OK)
 			code = out_moved ? txn_commit_exact(b, o->t, out_moved, out, err) : txn_commit(b, o->t, NULL, out, err);
 		txn_destroy(o->t);
+		if (b->open_files) box_committed(b);
 	} else {
 		code = op_end_joined(o, code, err);
 	}
@@ -374,7 +414,7 @@ cb_code cb_box_who_set(cb_box *b, const char *who, cb_error *err)
 	if (!who || strlen(who) > LIMIT_NAME_BYTES) return cb_err_set(err, CB_INVALID, "who: at most %d bytes", LIMIT_NAME_BYTES);
 	char *copy = mem_strdup(who);
 	if (!copy) return cb_err_nomem(err);
-	(void)pthread_mutex_lock(&b->lock);
+	box_lock(b);
 	free(b->who);
 	b->who = copy;
 	return box_leave(b, CB_OK);

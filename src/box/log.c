@@ -208,7 +208,7 @@ typedef struct below {
 	const tree_view *now; /* where most folders still are */
 	uint64_t folder;
 	uint64_t box, seq;
-	state *then; /* loaded when a folder is not in `now` */
+	kept_state then; /* loaded when a folder is not in `now` */
 	bool found;
 } below;
 
@@ -241,13 +241,13 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 	bool known = false;
 	CB_TRY(ino_below(w->now, parts.ino, w->folder, &known, &w->found, err));
 	if (!known) {
-		if (!w->then) {
+		if (!w->then.s) {
 			cb_error why;
-			cb_code code = state_load(w->cs, w->box, w->seq - 1, &w->then, cb_err_aside(&why));
+			cb_code code = kept_load(&w->then, w->cs, w->box, w->seq - 1, KEPT_VISIT, cb_err_aside(&why));
 			if (code == CB_STALE) return CB_OK;
 			if (code != CB_OK) return cb_err_pass(err, code, &why);
 		}
-		tree_view then = state_view(w->cs, w->then);
+		tree_view then = state_view(w->cs, w->then.s);
 		CB_TRY(ino_below(&then, parts.ino, w->folder, &known, &w->found, err));
 	}
 	return w->found ? CB_INTERRUPTED : CB_OK;
@@ -256,10 +256,10 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 static cb_code log_folder(logging *l, const tree_view *v, uint64_t folder, uint64_t from, cb_error *err)
 {
 	for (uint64_t seq = from; seq > 0 && !l->ended; seq--) {
-		below w = {l->b->cs, v, folder, l->b->row.id, seq, NULL, false};
+		below w = {l->b->cs, v, folder, l->b->row.id, seq, {0}, false};
 		cb_error why;
 		cb_code code = step_changes(w.cs, w.box, seq, below_key, &w, cb_err_aside(&why));
-		state_unref(w.then);
+		kept_done(&w.then);
 		if (code == CB_STALE) {
 			l->pruned = true;
 			continue;
@@ -281,7 +281,7 @@ static cb_code log_run(logging *l, const cb_log_options *options, cb_error *err)
 	if (from > l->b->head->seq) from = l->b->head->seq;
 	if (!options->path) return log_box(l, from, err);
 	AUTO_SNAPSHOT snapshot now = {0};
-	snapshot_take(l->b, &now);
+	CB_TRY(snapshot_take(l->b, &now, err));
 	resolved r;
 	CB_TRY(path_resolve(l->b, &now.v, options->path, 0, GATE_READ, &r, err));
 	if (r.exists && r.node.rec.ino == INO_ROOT) return log_box(l, from, err);

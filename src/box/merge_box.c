@@ -160,16 +160,16 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	CB_TRY(box_refuse_txn(from, "merge", err));
 	if (into == from || (into->row.id == from->row.id && !from->pinned))
 		return cb_err_set(err, CB_INVALID, "a box cannot be merged into itself");
-	AUTO_STATE state *theirs = NULL;
+	AUTO_KEPT kept_state theirs = {0};
 	CB_TRY(box_enter(from, err));
 	cb_code code = box_flush(from, false, err);
-	if (code == CB_OK) theirs = state_ref(from->head);
+	if (code == CB_OK) code = kept_set(&theirs, from->cs, from->head, KEPT_VISIT, err);
 	CB_TRY(box_leave(from, code));
 	op o;
 	cb_commit_result result = {0};
 	merging g = {options, 0};
 	CB_TRY(op_begin(&o, into, "merge", from->row.name, err));
-	code = op_end(&o, merge_into(&o, theirs, &g, err), &result, err);
+	code = op_end(&o, merge_into(&o, theirs.s, &g, err), &result, err);
 	if (out_conflicts) *out_conflicts = g.conflicts;
 	if (code == CB_INTERRUPTED) return CB_OK; /* a dry run */
 	if (code == CB_OK && out_seq) *out_seq = result.seq;

@@ -45,7 +45,6 @@ cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
 	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, seqs, err));
 	CB_TRY(store_box_forks(cs->s, box, keep_origin, seqs, err));
 	CB_TRY(store_setting_list(cs->s, box, keep_merge_point, seqs, err));
-	CB_TRY(box_pins(cs, box, seqs, err));
 	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
@@ -118,7 +117,13 @@ static cb_code prune_batch(cb_store *cs, uint64_t box, unsigned most, uint64_t *
 {
 	AUTO_BUF buf keep = BUF_INIT(SIZE_MAX);
 	uint64_t high = *limit - 1, state_id, deleted = 0;
+	bool all = false;
 	CB_TRY(history_keepers(cs, box, &keep, err));
+	CB_TRY(kept_keepers(cs, box, &keep, &all, err));
+	if (all) { /* somebody reads the whole history */
+		*limit = 0;
+		return CB_OK;
+	}
 	while (high > 0 && is_keeper(&keep, high)) high--;
 	uint64_t low = high;
 	while (low > 1 && high - low + 1 < most && !is_keeper(&keep, low - 1)) low--;
@@ -172,15 +177,43 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 	return CB_OK;
 }
 
+cb_code history_keep_only(cb_store *cs, uint64_t box, uint64_t newest, const buf *keep, uint64_t *out_kept, cb_error *err)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)keep->bytes;
+	AUTO_BUF buf there = BUF_INIT(SIZE_MAX);
+	uint64_t state_id, deleted = 0, from = 0;
+	for (size_t i = 0; i < keep->size / sizeof(*all); i++) {
+		if (all[i] > newest || (i > 0 && all[i] == all[i - 1])) continue;
+		cb_code code = step_exists(cs, box, all[i], &state_id, err);
+		if (code == CB_STALE || code == CB_NOTFOUND) continue; /* a table that was garbled names anything */
+		if (code == CB_OK) code = mark_gap(cs, box, all[i], err);
+		if (code == CB_OK) code = keep_seq(&there, all[i], err);
+		if (code != CB_OK) return code;
+	}
+	*out_kept = there.size / sizeof(uint64_t);
+	CB_TRY(keep_seq(&there, newest + 1, err));
+	/* Only now: until each that stays has a root of its own, it is built from those that go. */
+	const uint64_t *ends = (const uint64_t *)(const void *)there.bytes;
+	for (size_t i = 0; i < there.size / sizeof(*ends); i++) {
+		if (ends[i] > from) CB_TRY(store_step_delete(cs->s, box, from, ends[i] - 1, &deleted, err));
+		from = ends[i] + 1;
+	}
+	return CB_OK;
+}
+
 static cb_code prune_hidden_locked(cb_store *cs, uint64_t box, cb_error *err)
 {
+	AUTO_BUF buf keep = BUF_INIT(SIZE_MAX);
 	store_head head;
-	uint64_t deleted = 0;
+	bool all = false;
 	CB_TRY(store_head_get(cs->s, box, &head, err));
 	if (head.seq == 0) return CB_OK;
-	CB_TRY(mark_gap(cs, box, head.seq, err));
+	CB_TRY(kept_keepers(cs, box, &keep, &all, err));
+	if (all) return CB_OK;
 	/* Step 0 too: nobody asks where it began. */
-	return store_step_delete(cs->s, box, 0, head.seq - 1, &deleted, err);
+	uint64_t kept = 0;
+	CB_TRY(mark_gap(cs, box, head.seq, err));
+	return history_keep_only(cs, box, head.seq - 1, &keep, &kept, err);
 }
 
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err)

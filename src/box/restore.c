@@ -268,12 +268,10 @@ typedef struct bringing {
 static cb_code do_restore(op *o, void *context, cb_error *err)
 {
 	const bringing *back = context;
-	AUTO_STATE state *settled = NULL;
 	o->t->other_box = back->wanted->box;
 	o->t->other_seq = back->wanted->seq;
-	CB_TRY(state_settle(o->b->cs, back->wanted, &settled, err));
-	tree_view v = state_view(o->b->cs, settled);
-	if (back->whole) return restore_whole(o, &v, settled->box, settled->seq, err);
+	tree_view v = state_view(o->b->cs, back->wanted);
+	if (back->whole) return restore_whole(o, &v, back->wanted->box, back->wanted->seq, err);
 	return restore_path(o, back->source, &v, back->path, err);
 }
 
@@ -283,13 +281,13 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 	if (b == source)
 		return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance '%s@-1'",
 		                  b->row.name);
-	AUTO_STATE state *wanted = NULL;
+	AUTO_KEPT kept_state wanted = {0};
 	CB_TRY(box_enter(source, err));
 	cb_code flushed = box_flush(source, false, err);
 	if (flushed == CB_OK) flushed = box_refuse_txn(source, "restoring from it", err);
-	if (flushed == CB_OK) wanted = state_ref(source->head);
+	if (flushed == CB_OK) flushed = kept_set(&wanted, b->cs, source->head, KEPT_VISIT, err);
 	CB_TRY(box_leave(source, flushed));
-	bringing back = {source, wanted, path, !path || strcmp(path, "/") == 0};
+	bringing back = {source, wanted.s, path, !path || strcmp(path, "/") == 0};
 	cb_commit_result result = {0};
 	if (back.whole) CB_TRY(box_refuse_txn(b, "restoring a whole state", err));
 	CB_TRY(op_run(b, STORE_SHRINKS, "restore", path ? path : "", do_restore, &back, &result, err));

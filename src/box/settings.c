@@ -68,7 +68,7 @@ static cb_code set_by_user(cb_store *cs, const store_box *row, const char *who, 
 
 cb_code cb_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
 {
-	(void)pthread_mutex_lock(&b->lock);
+	box_lock(b);
 	return box_leave(b, set_by_user(b->cs, &b->row, b->who, name, value, err));
 }
 

@@ -227,6 +227,19 @@ cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, stat
 	return CB_OK;
 }
 
+cb_code state_load_known(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err)
+{
+	AUTO_STATE state *known = state_recall(cs, box);
+	if (!known || known->seq > seq) return state_load(cs, box, seq, out, err);
+	CB_TRY(store_read_begin(cs->s, err));
+	store_head head;
+	cb_code code = store_head_get(cs->s, box, &head, err);
+	if (code == CB_OK && head.seq == seq) code = state_load_head(cs, box, &head, known, out, err);
+	else if (code == CB_OK) code = state_load_locked(cs, box, seq, out, err);
+	store_read_end(cs->s);
+	return code;
+}
+
 cb_code state_keep_root(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
 {
 	AUTO_STATE state *s = NULL;

@@ -138,15 +138,15 @@ cb_code step_changes(cb_store *cs, uint64_t box, uint64_t seq, tree_diff_visit v
 		return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 	if (r.row.weight == 0) return CB_OK;
-	AUTO_STATE state *before = NULL;
-	AUTO_STATE state *after = NULL;
-	cb_code code = state_load(cs, box, seq - 1, &before, err);
+	AUTO_KEPT kept_state before = {0};
+	AUTO_KEPT kept_state after = {0};
+	cb_code code = kept_load(&before, cs, box, seq - 1, KEPT_VISIT, err);
 	if (code == CB_STALE)
 		return cb_err_set(err, CB_STALE, "what step %llu changed cannot be told: the step before it was pruned",
 		                  (unsigned long long)seq);
 	if (code != CB_OK) return code;
-	CB_TRY(state_load(cs, box, seq, &after, err));
-	tree_view a = state_view(cs, before), b = state_view(cs, after);
+	CB_TRY(kept_load(&after, cs, box, seq, KEPT_VISIT, err));
+	tree_view a = state_view(cs, before.s), b = state_view(cs, after.s);
 	return tree_diff(&a, &b, visit, context, err);
 }
 

@@ -57,25 +57,25 @@ cb_code cb_txn_begin(cb_box *b, const cb_txn_options *options, cb_box **out, cb_
 	static const cb_txn_options defaults = {0};
 	if (!b || !out) return cb_err_set(err, CB_INVALID, "a transaction needs a box and a place for its handle");
 	if (!options) options = &defaults;
-	AUTO_STATE state *base = NULL;
+	AUTO_KEPT kept_state base = {0};
 	CB_TRY(begin_checked(options, options->over, b, err));
 	if (options->over) {
 		CB_TRY(box_enter(options->over, err));
-		base = state_ref(options->over->head);
-		(void)box_leave(options->over, CB_OK);
+		CB_TRY(box_leave(options->over, kept_set(&base, b->cs, options->over->head, KEPT_TXN, err)));
 	}
 	CB_TRY(box_enter(b, err));
-	return box_leave(b, begin_over(b, base, &options->step, out, err));
+	return box_leave(b, begin_over(b, base.s, &options->step, out, err));
 }
 
 cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	AUTO_STATE state *base = b->head->id == state_id ? state_ref(b->head) : NULL;
-	cb_code code = base ? CB_OK : state_load(b->cs, b->row.id, seq, &base, err);
-	if (code == CB_OK && base->id != state_id)
+	AUTO_KEPT kept_state base = {0};
+	cb_code code = b->head->id == state_id ? kept_set(&base, b->cs, b->head, KEPT_TXN, err)
+	                                       : kept_load(&base, b->cs, b->row.id, seq, KEPT_TXN, err);
+	if (code == CB_OK && base.s->id != state_id)
 		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
-	if (code == CB_OK) code = begin_over(b, base, info, out, err);
+	if (code == CB_OK) code = begin_over(b, base.s, info, out, err);
 	if (code == CB_OK) (*out)->txn->is_account = true;
 	return box_leave(b, code);
 }
@@ -87,15 +87,14 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 static cb_code end_begin(cb_box *b, cb_error *err)
 {
 	if (!b) return cb_err_set(err, CB_INVALID, "no transaction was given");
-	(void)pthread_mutex_lock(&b->lock);
+	box_lock(b);
 	cb_code code = CB_OK;
 	if (b->closed) code = cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
 	else if (b->is_txn && !b->txn) code = cb_err_set(err, CB_INVALID, "this transaction is over: close it");
 	else if (!b->txn) code = cb_err_set(err, CB_NOTHING, "no writes are under way on this handle");
 	else if (b->visiting || b->changing)
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot end the transaction it is called from");
-	if (code != CB_OK) (void)pthread_mutex_unlock(&b->lock);
-	return code;
+	return code == CB_OK ? CB_OK : box_leave(b, code);
 }
 
 /* Lost: as the caller chose. *over: the transaction has ended all the same. */
@@ -135,6 +134,7 @@ cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_res
 	CB_TRY(end_begin(b, err));
 	cb_code code = commit_locked(b, options, &result, &over, err);
 	if (over) txn_destroy(TAKE_PTR(b->txn));
+	if (over && !b->is_txn) box_committed(b);
 	if (out && (code == CB_OK || code == CB_CONFLICT)) *out = result;
 	return box_leave(b, code);
 }

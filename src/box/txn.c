@@ -76,6 +76,20 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	return CB_OK;
 }
 
+cb_code txn_base_keep(txn *t, cb_error *err)
+{
+	return kept_set(&t->kept, t->cs, t->base, KEPT_TXN, err);
+}
+
+cb_code txn_base_set(txn *t, state *base, cb_error *err)
+{
+	if (t->kept.s) CB_TRY(kept_set(&t->kept, t->cs, base, KEPT_TXN, err));
+	state *old = t->base;
+	t->base = state_ref(base);
+	state_unref(old);
+	return CB_OK;
+}
+
 void txn_destroy(txn *t)
 {
 	if (!t) return;
@@ -88,6 +102,7 @@ void txn_destroy(txn *t)
 	txn_conflicts_forget(t);
 	buf_done(&t->lost);
 	state_unref(t->base);
+	kept_done(&t->kept);
 	free(t->kind);
 	free(t->params);
 	free(t->result);

@@ -33,9 +33,9 @@ static cb_code cursor_entry(const tree_view *v, tree_cursor *c, uint64_t dir, ch
 static cb_code enter_dir(cb_box *b, const char *path, snapshot *out, uint64_t *ino, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	snapshot_take(b, out);
 	resolved r;
-	cb_code code = path_find(b, &out->v, path, PATH_FOLLOW, GATE_READ, &r, err);
+	cb_code code = snapshot_take(b, out, err);
+	if (code == CB_OK) code = path_find(b, &out->v, path, PATH_FOLLOW, GATE_READ, &r, err);
 	if (code == CB_OK && r.node.rec.type != CB_DIR) code = cb_err_set(err, CB_NOTDIR, "'%s' is not a folder", path);
 	if (code == CB_OK) *ino = r.node.rec.ino;
 	return box_leave(b, code);
@@ -157,11 +157,10 @@ cb_code cb_walk(cb_box *b, const char *path, cb_walk_visit visit, void *context,
 {
 	AUTO_SNAPSHOT snapshot now = {0};
 	CB_TRY(box_enter(b, err));
-	snapshot_take(b, &now);
 	resolved r;
-	cb_code code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
-	(void)box_leave(b, code);
-	if (code != CB_OK) return code;
+	cb_code code = snapshot_take(b, &now, err);
+	if (code == CB_OK) code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
+	CB_TRY(box_leave(b, code));
 	AUTO_FREE char *clean = path_clean(path);
 	if (!clean) return cb_err_nomem(err);
 	code = walk_visit(clean, &r.node.rec, visit, context, err);
@@ -464,7 +463,7 @@ static cb_code do_copy(op *o, void *context, cb_error *err)
 	unsigned flags = c->flags;
 	if (flags & CB_PARENTS) CB_TRY(path_make_parents(o, to, err));
 	AUTO_SNAPSHOT snapshot before = {0};
-	snapshot_take(o->b, &before);
+	CB_TRY(snapshot_take(o->b, &before, err));
 	resolved f, r;
 	CB_TRY(path_find(o->b, &before.v, from, path_how(flags), GATE_READ, &f, err));
 	CB_TRY(path_resolve(o->b, &before.v, to, PATH_FOLLOW, GATE_CREATE, &r, err));

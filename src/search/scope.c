@@ -83,11 +83,11 @@ cb_code reading_view_begin(reading_view *v, cb_box *b, const char *path, bool fo
 	*v = (reading_view){.b = b};
 	CB_TRY(box_enter(b, err));
 	v->locked = true;
-	snapshot_take(b, &v->now);
 	walker_init(&v->w, &v->now.v);
 	v->t = b->txn;
 	resolved r;
-	cb_code code = path_find(b, &v->now.v, path, follow ? PATH_FOLLOW : 0, GATE_READ, &r, err);
+	cb_code code = snapshot_take(b, &v->now, err);
+	if (code == CB_OK) code = path_find(b, &v->now.v, path, follow ? PATH_FOLLOW : 0, GATE_READ, &r, err);
 	if (code == CB_OK) {
 		v->first = r.node.rec;
 		v->path = path_clean(path);

@@ -412,7 +412,6 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 	resolved r;
 	if (!clean) return cb_err_nomem(err);
 	CB_TRY(box_enter(b, err));
-	snapshot_take(b, &now);
 	exporting x = {.b = b,
 	               .v = &now.v,
 	               .options = options ? options : &defaults,
@@ -421,7 +420,8 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 	               .folders = BUF_INIT(sizeof(record) * LIMIT_HOST_DEPTH),
 	               .written = BUF_INIT(SIZE_MAX),
 	               .paths = BUF_INIT(SIZE_MAX)};
-	cb_code code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
+	cb_code code = snapshot_take(b, &now, err);
+	if (code == CB_OK) code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
 	if (code == CB_OK) code = export_at(&x, clean, &r.node.rec, host_path, err);
 	if (code == CB_OK && out) *out = x.count;
 	exporting_done(&x);

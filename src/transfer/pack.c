@@ -231,13 +231,13 @@ static cb_code note_step(void *context, const store_step *step, cb_error *err)
 /* From the last kept state to the one before the step, whose own changes follow. */
 static cb_code add_gap(packing *p, const step_note *before, const step_note *n, cb_error *err)
 {
-	AUTO_STATE state *last = NULL;
-	AUTO_STATE state *after = NULL;
+	AUTO_KEPT kept_state last = {0};
+	AUTO_KEPT kept_state after = {0};
 	AUTO_STATE state *earlier = NULL;
-	CB_TRY(state_load(p->cs, p->row.id, before->seq, &last, err));
-	CB_TRY(state_load(p->cs, p->row.id, n->seq, &after, err));
-	if (n->has_list) CB_TRY(state_before_gap(p->cs, after, &earlier, err));
-	tree_view a = state_view(p->cs, last), b = state_view(p->cs, n->has_list ? earlier : after);
+	CB_TRY(kept_load(&last, p->cs, p->row.id, before->seq, KEPT_PACK, err));
+	CB_TRY(kept_load(&after, p->cs, p->row.id, n->seq, KEPT_PACK, err));
+	if (n->has_list) CB_TRY(state_before_gap(p->cs, after.s, &earlier, err));
+	tree_view a = state_view(p->cs, last.s), b = state_view(p->cs, n->has_list ? earlier : after.s);
 	p->keys_type = PACK_GAP_KEYS;
 	CB_TRY(tree_diff(&a, &b, add_change, p, err));
 	return write_keys(p, err);
@@ -264,9 +264,9 @@ static cb_code add_step(packing *p, size_t index, cb_error *err)
 	if (gap) CB_TRY(add_gap(p, &all[index - 1], n, err));
 	p->keys_type = PACK_KEYS;
 	if (index == 0) {
-		AUTO_STATE state *first = NULL;
-		CB_TRY(state_load(p->cs, p->row.id, n->seq, &first, err));
-		return add_state(p, first, err);
+		AUTO_KEPT kept_state first = {0};
+		CB_TRY(kept_load(&first, p->cs, p->row.id, n->seq, KEPT_PACK, err));
+		return add_state(p, first.s, err);
 	}
 	if (f.unknown || !n->changed) return CB_OK;
 	CB_TRY(step_changes(p->cs, p->row.id, n->seq, add_change, p, err));
@@ -398,6 +398,7 @@ static cb_code pack_all(packing *p, int fd, cb_error *err)
 cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err)
 {
 	packing p = {.cs = b->cs, .out = {.fd = -1}, .steps = BUF_INIT(SIZE_MAX), .history = !options || !options->no_history};
+	AUTO_KEPT kept_state all = {0}; /* no step goes while the history is written */
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "a pack", err);
 	if (code == CB_OK) code = box_flush(b, false, err);
@@ -405,7 +406,8 @@ cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info 
 		p.row = b->row;
 		p.watch = options ? &options->watch : NULL;
 		p.head = state_ref(b->head);
-		code = pack_all(&p, fd, err);
+		code = kept_history(&all, b->cs, b->head, KEPT_PACK, err);
+		if (code == CB_OK) code = pack_all(&p, fd, err);
 	}
 	if (code == CB_OK && out) *out = p.info;
 	pack_writer_done(&p.out);

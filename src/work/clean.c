@@ -136,6 +136,23 @@ static cb_code clean_in(cleaning *c, cb_error *err)
 	return remove_all(c, lock, err);
 }
 
+/* A slot's pins are wanted while somebody has it, or while what its command left was not captured. */
+static bool pin_wanted(void *context, const char *owner)
+{
+	const cleaning *c = context;
+	uint64_t box = 0;
+	unsigned number = 0;
+	slot_file f;
+	stamp s;
+	bool got = false;
+	if (!slot_of_owner(owner, &box, &number) || c->d.slots < 0) return false;
+	if (slot_peek(&c->d, box, number, &s, NULL) == CB_NOTFOUND) return false;
+	if (slot_try(&c->d, box, number, false, &f, &got, NULL) != CB_OK || !got) return true;
+	bool wanted = f.stamp.base.box != 0;
+	slot_file_done(&f);
+	return wanted;
+}
+
 cb_code work_clean(cb_store *cs, bool all, uint64_t *out_removed, cb_error *err)
 {
 	cleaning c = {.cs = cs, .d = WORK_DIRS_NONE, .all = all};
@@ -149,6 +166,7 @@ cb_code work_clean(cb_store *cs, bool all, uint64_t *out_removed, cb_error *err)
 		cb_code cleaned = clean_in(&c, code == CB_OK ? err : NULL);
 		if (code == CB_OK) code = cleaned;
 	}
+	if (code == CB_OK) code = box_pins_sweep(cs, BOX_WORK_OWNER, pin_wanted, &c, err);
 	buf_done(&c.slots);
 	buf_done(&c.used);
 	buf_done(&c.removed);

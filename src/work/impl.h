@@ -39,6 +39,11 @@ typedef struct slot_file {
 } slot_file;
 #define SLOT_FILE_NONE ((slot_file){.lock = -1, .fd = -1})
 void slot_file_done(slot_file *s);
+/* Whose pins (box_pins_set) a slot's are. */
+enum { WORK_OWNER_BYTES = 64 };
+void slot_owner(const slot_file *s, char out[WORK_OWNER_BYTES]);
+/* The slot that an owner is; false: none. */
+bool slot_of_owner(const char *owner, uint64_t *out_box, unsigned *out_number);
 /* Locks one that nobody uses: the one that is at that state, else the lowest; made when all are in use. One whose command was not
  * captured yet is left alone. CB_BUSY. */
 cb_code slot_take(const work_dirs *d, uint64_t box, uint64_t state_id, slot_file *out, cb_error *err);
@@ -63,8 +68,8 @@ cb_code layer_put(const work_dirs *d, const stamp *s, cb_error *err);
 cb_code layer_get(const work_dirs *d, const char *id, stamp *out, cb_error *err); /* CB_NOTFOUND, CB_CORRUPT */
 typedef cb_code (*layer_visit)(void *context, const char *id, cb_error *err);
 cb_code layers_each(const work_dirs *d, layer_visit visit, void *context, cb_error *err);
-/* The state a stamp names, when it is still what it was; *out NULL: it is not. `near`: a state it may be the same as. */
-cb_code place_load(cb_store *cs, const stamp_place *at, state *near, state **out, cb_error *err);
+/* Keeps the state a stamp names, when it is still what it was; out->s NULL: it is not. `near`: a state, kept, it may be the same as. */
+cb_code place_load(cb_store *cs, const stamp_place *at, state *near, kept_state *out, cb_error *err);
 
 /* ---- bring.c ---- */
 
@@ -98,11 +103,13 @@ struct work {
 	bool stack_works;   /* overlayfs was seen to work here */
 	bool mounted;       /* WORK was sent for what the slot's stamp says */
 	bool entered;       /* ENTER was sent since */
+	bool pinned;        /* the slot has pins: box_pins_set */
 	bool running;       /* between begin and end */
 	bool ready_pending; /* READY is still to come */
 	bool built_pending; /* BUILT is */
-	state *base;        /* of the command that runs */
-	state *layer;       /* of the newest layer, as last used */
+	kept_state base;    /* of the command that runs; .s NULL: none */
+	kept_state layer;   /* of the newest layer, while a command runs */
+	state *layer_known; /* as last used */
 	char *kind, *params;
 	int64_t started_ns;
 };
@@ -129,7 +136,7 @@ cb_code run_params(const char *params, char out[STAMP_PARAMS_BYTES], cb_error *e
 cb_code work_hold(work *w, cb_error *err);
 /* Sends WORK for the slot as its stamp says. */
 cb_code work_send_mount(work *w, bool wipe, cb_error *err);
-/* The state of the layers that the slot's upper lies on; *out NULL: it is no stack. CB_STALE: gone. */
+/* The state of the layers that the slot's upper lies on, lent; *out NULL: it is no stack. CB_STALE: gone. */
 cb_code work_layer(work *w, state **out, cb_error *err);
 /* Empties the tree, or the upper: the slot is then at nothing, or at its newest layer. */
 cb_code work_reset(work *w, cb_error *err);

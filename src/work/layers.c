@@ -147,19 +147,15 @@ cb_code layers_choose(cb_store *cs, const work_dirs *d, const state *to, stamp *
 	return CB_OK;
 }
 
-cb_code place_load(cb_store *cs, const stamp_place *at, state *near, state **out, cb_error *err)
+cb_code place_load(cb_store *cs, const stamp_place *at, state *near, kept_state *out, cb_error *err)
 {
-	*out = NULL;
+	kept_done(out);
 	if (!at->box) return CB_OK;
-	if (near && near->id == at->state) {
-		*out = state_ref(near);
-		return CB_OK;
-	}
-	AUTO_STATE state *s = NULL;
+	if (near && near->id == at->state) return kept_set(out, cs, near, KEPT_COMMAND, err);
 	cb_error why;
-	cb_code code = state_load(cs, at->box, at->seq, &s, cb_err_aside(&why));
+	cb_code code = kept_load(out, cs, at->box, at->seq, KEPT_COMMAND, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || code == CB_STALE) return CB_OK;
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	if (s->id == at->state) *out = TAKE_PTR(s);
+	if (out->s->id != at->state) kept_done(out);
 	return CB_OK;
 }

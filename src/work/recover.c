@@ -107,7 +107,7 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 
 static cb_code capture_left(work *w, cb_error *err)
 {
-	AUTO_STATE state *layer = NULL;
+	state *layer = NULL;
 	struct timespec rest = {.tv_nsec = (long)REST_MS * 1000000};
 	(void)nanosleep(&rest, NULL);
 	CB_TRY(work_hold(w, err));
@@ -162,7 +162,11 @@ static cb_code recover_taken(work *w, bool *made, cb_error *err)
 	if (!gone) CB_TRY(recover_box(w, made, err));
 	work_stage("recovered");
 	w->slot.stamp.base.box = w->slot.stamp.at.box = 0;
-	return stamp_write(w->slot.fd, &w->slot.stamp, err);
+	CB_TRY(stamp_write(w->slot.fd, &w->slot.stamp, err));
+	char owner[WORK_OWNER_BYTES];
+	slot_owner(&w->slot, owner);
+	(void)box_pins_set(w->cs, owner, NULL, 0, NULL); /* what stays is dropped by work_clean */
+	return CB_OK;
 }
 
 /* ---- all of them ---- */
@@ -198,7 +202,8 @@ static cb_code recover_one(const recovering *r, const left_slot *at, uint64_t *s
 	*steps += made;
 	link_close(w.link);
 	slot_file_done(&w.slot);
-	state_unref(w.layer);
+	kept_done(&w.layer);
+	state_unref(w.layer_known);
 	cb_box_close(w.b);
 	return code;
 }

@@ -210,6 +210,17 @@ static bool slot_parse(const char *name, uint64_t *box, unsigned *number)
 	return b != 0 && strcmp(again, name) == 0;
 }
 
+void slot_owner(const slot_file *s, char out[WORK_OWNER_BYTES])
+{
+	(void)snprintf(out, WORK_OWNER_BYTES, BOX_WORK_OWNER "%s", s->name);
+}
+
+bool slot_of_owner(const char *owner, uint64_t *out_box, unsigned *out_number)
+{
+	size_t prefix = strlen(BOX_WORK_OWNER);
+	return strncmp(owner, BOX_WORK_OWNER, prefix) == 0 && slot_parse(owner + prefix, out_box, out_number);
+}
+
 /* Is that still the file of that name? It may have been removed between opening and locking. */
 static bool is_still_there(int folder, const char *name, int fd)
 {

@@ -55,9 +55,33 @@ static void give_slot(work *w)
 	memset(&w->slot.stamp, 0, sizeof(w->slot.stamp));
 }
 
+/* What a command began from, and what its layers hold, must be there when it is captured, by whomever and whenever: rows of the catalog, not
+ * places of this process. They come before the stamp that says it runs, and go after the one that says it does not. */
+static cb_code pin(work *w, cb_error *err)
+{
+	const stamp *s = &w->slot.stamp;
+	char owner[WORK_OWNER_BYTES];
+	box_pin pins[] = {{w->base.s->box, w->base.s->seq, "what a command began from"},
+	                  {s->under.box, s->under.seq, "what a command's layers hold"}};
+	if (w->memory) return CB_OK;
+	slot_owner(&w->slot, owner);
+	w->pinned = true;
+	return box_pins_set(w->cs, owner, pins, s->stack && s->under.box ? 2 : 1, err);
+}
+
+static void unpin(work *w)
+{
+	char owner[WORK_OWNER_BYTES];
+	if (!w->pinned) return;
+	slot_owner(&w->slot, owner);
+	/* One that stays is replaced by the slot's next command, or dropped by work_clean. */
+	w->pinned = box_pins_set(w->cs, owner, NULL, 0, NULL) != CB_OK;
+}
+
 /* The holder is gone or useless, and the command did not run: nobody must take the slot for one to be recovered. */
 static void give_slot_unused(work *w)
 {
+	unpin(w);
 	uint64_t box = w->slot.box;
 	unsigned number = w->slot.number;
 	bool got = false;
@@ -105,7 +129,8 @@ cb_code work_open(cb_store *cs, const char *box_name, const work_options *option
 static void command_forget(work *w)
 {
 	w->running = false;
-	state_unref(TAKE_PTR(w->base));
+	kept_done(&w->base); /* nothing is kept for a sandbox that waits */
+	kept_done(&w->layer);
 	free(TAKE_PTR(w->kind));
 	free(TAKE_PTR(w->params));
 }
@@ -115,7 +140,7 @@ void work_close(work *w)
 	if (!w) return;
 	give_slot(w);
 	command_forget(w);
-	state_unref(w->layer);
+	state_unref(w->layer_known);
 	dirs_done(&w->dirs);
 	cb_box_close(w->b);
 	free(w);
@@ -181,7 +206,7 @@ static cb_code send_build(work *w, state *from, cb_error *err)
 {
 	uint64_t ops = 0;
 	work_stage("build");
-	CB_TRY(bring(w->link, w->cs, from, w->base, &ops, err));
+	CB_TRY(bring(w->link, w->cs, from, w->base.s, &ops, err));
 	CB_TRY(link_send(w->link, WIRE_BUILD_END, (span){0}, NULL, 0, err));
 	w->built_pending = true;
 	return CB_OK;
@@ -231,7 +256,7 @@ static cb_code seal(work *w, const stamp_place *at, uint64_t entries, cb_error *
 
 static cb_code count_files(work *w, uint64_t *out, cb_error *err)
 {
-	tree_view v = state_view(w->cs, w->base);
+	tree_view v = state_view(w->cs, w->base.s);
 	key k = key_counters();
 	tree_value value;
 	counters c = {0};
@@ -253,7 +278,7 @@ static cb_code build_layer(work *w, uint64_t files, cb_error *err)
 	CB_TRY(work_send_mount(w, true, err));
 	CB_TRY(send_build(w, NULL, err));
 	CB_TRY(await_ready(w, err));
-	stamp_place at = place_of(w->base);
+	stamp_place at = place_of(w->base.s);
 	return seal(w, &at, files, err);
 }
 
@@ -264,9 +289,9 @@ static cb_code grow_to_stack(work *w, state *from, uint64_t files, cb_error *err
 	s->at.box = 0;
 	CB_TRY(stamp_save(w, err));
 	if (!w->mounted) CB_TRY(work_send_mount(w, false, err));
-	if (from->id != w->base->id) CB_TRY(send_build(w, from, err));
+	if (from->id != w->base.s->id) CB_TRY(send_build(w, from, err));
 	CB_TRY(await_ready(w, err));
-	stamp_place at = place_of(w->base);
+	stamp_place at = place_of(w->base.s);
 	return seal(w, &at, files, err);
 }
 
@@ -276,10 +301,10 @@ static cb_code make_stack(work *w, uint64_t files, cb_error *err)
 	stamp *s = &w->slot.stamp;
 	stamp layer;
 	bool found = false;
-	AUTO_STATE state *from = NULL;
-	if (!s->afresh) CB_TRY(layers_choose(w->cs, &w->dirs, w->base, &layer, &found, err));
-	if (found) CB_TRY(place_load(w->cs, &layer.at, w->base, &from, err));
-	if (!from) return build_layer(w, files, err);
+	AUTO_KEPT kept_state from = {0};
+	if (!s->afresh) CB_TRY(layers_choose(w->cs, &w->dirs, w->base.s, &layer, &found, err));
+	if (found) CB_TRY(place_load(w->cs, &layer.at, w->base.s, &from, err));
+	if (!from.s) return build_layer(w, files, err);
 	s->at.box = 0;
 	CB_TRY(stamp_save(w, err));
 	if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
@@ -300,31 +325,29 @@ static cb_code try_stack(work *w, bool wipe, cb_error *err)
 	return code;
 }
 
-/* Brings the slot to where the command can begin: *out_from is the state its tree is at (NULL: nothing), to be mounted (*wipe) and
+/* Brings the slot to where the command can begin: *from is the state its tree is at (from->s NULL: nothing), to be mounted (*wipe) and
  * brought further by begin_stamped. */
-static cb_code prepare(work *w, state **out_from, bool *wipe, cb_error *err)
+static cb_code prepare(work *w, kept_state *from, bool *wipe, cb_error *err)
 {
 	stamp *s = &w->slot.stamp;
 	uint64_t files = 0;
-	AUTO_STATE state *from = NULL;
-	AUTO_STATE state *layer = NULL;
+	state *layer = NULL;
 	AUTO_FD int lock = -1;
 	*wipe = false;
 	CB_TRY(count_files(w, &files, err));
 	bool can_stack = w->tier == CB_TIER_OVERLAY && !w->memory, large = files > work_bound.plain;
 	bool trusted = w->mounted || strcmp(s->boot, stamp_boot()) == 0;
-	if (trusted && (can_stack || !s->stack)) CB_TRY(place_load(w->cs, &s->at, w->base, &from, err));
+	if (trusted && (can_stack || !s->stack)) CB_TRY(place_load(w->cs, &s->at, w->base.s, from, err));
 	/* Without the layers' state what a command removes could not be told from what it left alone. */
-	if (from && s->stack && !w->mounted && work_layer(w, &layer, NULL) != CB_OK) state_unref(TAKE_PTR(from));
-	if (can_stack && large && (!from || !s->stack)) {
+	if (from->s && s->stack && !w->mounted && work_layer(w, &layer, NULL) != CB_OK) kept_done(from);
+	if (can_stack && large && (!from->s || !s->stack)) {
 		CB_TRY(layers_lock(&w->dirs, false, &lock, err));
-		if (from) CB_TRY(grow_to_stack(w, from, files, err));
+		if (from->s) CB_TRY(grow_to_stack(w, from->s, files, err));
 		else CB_TRY(make_stack(w, files, err));
 		*wipe = true;
-		state_unref(TAKE_PTR(from));
-		CB_TRY(place_load(w->cs, &s->under, w->base, &from, err));
+		CB_TRY(place_load(w->cs, &s->under, w->base.s, from, err));
 		CB_TRY(stamp_save(w, err)); /* names the layers: nobody removes them now */
-	} else if (!from) {
+	} else if (!from->s) {
 		s->at.box = 0;
 		if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
 		s->stack = false;
@@ -337,7 +360,6 @@ static cb_code prepare(work *w, state **out_from, bool *wipe, cb_error *err)
 		CB_TRY(try_stack(w, *wipe, err));
 		*wipe = false;
 	}
-	*out_from = TAKE_PTR(from);
 	return CB_OK;
 }
 
@@ -359,16 +381,15 @@ static cb_code command_set(work *w, const cb_step_info *info, cb_error *err)
 	w->started_ns = info && info->started_ns ? info->started_ns : clock_now(store_clock(w->cs->s));
 	if (!w->kind || !w->params) return cb_err_nomem(err);
 	CB_TRY(box_enter(w->b, err));
-	w->base = state_ref(w->b->head);
-	return box_leave(w->b, CB_OK);
+	return box_leave(w->b, kept_set(&w->base, w->cs, w->b->head, KEPT_COMMAND, err));
 }
 
-/* The stamp pins the step it names; whoever prunes looks at stamps first, so a step that is there now stays. */
-static cb_code stamp_running(work *w, bool building, bool *out_pinned, cb_error *err)
+static cb_code stamp_running(work *w, bool building, cb_error *err)
 {
 	stamp *s = &w->slot.stamp;
-	uint64_t id = 0;
-	s->base = place_of(w->base);
+	CB_TRY(pin(w, err));
+	work_stage("pinned");
+	s->base = place_of(w->base.s);
 	s->building = building;
 	if (building) s->at.box = 0;
 	else s->at = s->base;
@@ -378,39 +399,32 @@ static cb_code stamp_running(work *w, bool building, bool *out_pinned, cb_error 
 	CB_TRY(run_params(w->params, s->params, err));
 	CB_TRY(stamp_save(w, err));
 	work_stage("stamped");
-	cb_error why;
-	cb_code code = step_exists(w->cs, s->base.box, s->base.seq, &id, cb_err_aside(&why));
-	*out_pinned = code == CB_OK;
-	return code == CB_STALE || code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
+	return CB_OK;
 }
 
-static cb_code begin_once(work *w, const cb_step_info *info, bool *out_pinned, cb_error *err)
+static cb_code begin_once(work *w, const cb_step_info *info, cb_error *err)
 {
-	AUTO_STATE state *from = NULL;
+	AUTO_KEPT kept_state from = {0};
 	bool wipe = false;
 	CB_TRY(command_set(w, info, err));
 	if (!w->link) CB_TRY(take_slot(w, err));
 	CB_TRY(prepare(w, &from, &wipe, err));
-	bool building = wipe || !from || from->id != w->base->id;
-	CB_TRY(stamp_running(w, building, out_pinned, err));
-	if (!*out_pinned) return CB_OK;
+	bool building = wipe || !from.s || from.s->id != w->base.s->id;
+	CB_TRY(stamp_running(w, building, err));
 	if (!w->mounted) CB_TRY(work_send_mount(w, wipe, err));
-	if (building) CB_TRY(send_build(w, from, err));
+	if (building) CB_TRY(send_build(w, from.s, err));
 	w->running = true;
 	return CB_OK;
 }
 
 cb_code work_begin(work *w, const cb_step_info *info, cb_error *err)
 {
-	for (int i = 0;; i++) {
-		bool pinned = false;
-		cb_code code = begin_once(w, info, &pinned, err);
-		if (code == CB_OK && pinned) return CB_OK;
+	for (;;) {
+		cb_code code = begin_once(w, info, err);
+		if (code == CB_OK) return CB_OK;
 		give_slot_unused(w);
-		if (code == CB_UNSUPPORTED && w->tier == CB_TIER_OVERLAY && w->options.tier == CB_TIER_AUTO)
-			w->tier = CB_TIER_FOLDER;
-		else if (code != CB_OK || i > 8)
-			return code != CB_OK ? code : cb_err_set(err, CB_BUSY, "box '%s' is pruned all the time", w->b->row.name);
+		if (code != CB_UNSUPPORTED || w->tier != CB_TIER_OVERLAY || w->options.tier != CB_TIER_AUTO) return code;
+		w->tier = CB_TIER_FOLDER;
 	}
 }
 
@@ -437,6 +451,7 @@ void work_cancel(work *w)
 	if (!w->link) return;
 	s->base.box = 0;
 	if (s->building || w->ready_pending || w->built_pending || stamp_save(w, NULL) != CB_OK) give_slot_unused(w);
+	else unpin(w);
 }
 
 /* ---- ending ---- */
@@ -447,6 +462,7 @@ cb_code work_reset(work *w, cb_error *err)
 	s->at.box = s->base.box = 0;
 	s->entries = 0;
 	CB_TRY(stamp_save(w, err));
+	unpin(w);
 	work_stage("wipe");
 	CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
 	if (!s->stack) return CB_OK;
@@ -471,6 +487,7 @@ static cb_code settle(work *w, const work_result *r, cb_error *err)
 		return stamp_save(w, err);
 	}
 	CB_TRY(stamp_save(w, err));
+	unpin(w);
 	work_stage("keep");
 	if (!large) return link_send(w->link, WIRE_KEEP, (span){0}, NULL, 0, err);
 	AUTO_FD int lock = -1;
@@ -543,15 +560,17 @@ static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 cb_code work_layer(work *w, state **out, cb_error *err)
 {
 	const stamp *s = &w->slot.stamp;
-	bool stands = false;
 	if (!s->stack) return CB_OK;
-	if (w->layer && w->layer->id == s->under.state) CB_TRY(state_stands(w->cs, w->layer, &stands, err));
-	if (!stands) {
-		state_unref(TAKE_PTR(w->layer));
-		CB_TRY(place_load(w->cs, &s->under, w->base, &w->layer, err));
+	if (!w->layer.s || w->layer.s->id != s->under.state) {
+		bool known = w->layer_known && w->layer_known->id == s->under.state;
+		cb_code code = known ? kept_known(&w->layer, w->cs, w->layer_known, KEPT_COMMAND, err)
+		                     : place_load(w->cs, &s->under, w->base.s, &w->layer, err);
+		if (code != CB_OK) return code;
+		state_unref(w->layer_known);
+		w->layer_known = w->layer.s ? state_ref(w->layer.s) : NULL;
 	}
-	if (w->layer) *out = state_ref(w->layer);
-	if (w->layer) return CB_OK;
+	*out = w->layer.s;
+	if (w->layer.s) return CB_OK;
 	return cb_err_set(err, CB_STALE, "the state that the command's folders were made of is gone");
 }
 
@@ -561,7 +580,7 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	*out = (work_result){0};
 	if (!w->link || !w->running) return cb_err_set(err, CB_INVALID, "no command ran");
 	ending e = {.how = how, .info = info, .changes = {changes, change_context, 0}};
-	AUTO_STATE state *layer = NULL;
+	state *layer = NULL;
 	e.capture = (capture_options){.area = w->memory ? -1 : w->dirs.area, .note = note, .context = note_context};
 	cb_code code = how == WORK_DROP ? CB_OK : work_layer(w, &layer, err);
 	e.capture.layer = layer;

@@ -1,0 +1,298 @@
+/*
+ * kept.c: keeping states from prune and gc while somebody reads or works on them.
+ *
+ * Every state that is read outside the writer lock is either held (a `kept_state`: an old state that is open, a transaction's base, an open file's
+ * last picture, what a visitor sees, a command's base), or it is the head that a call reads, which its handle shows from box_enter to
+ * box_leave. Under the writer lock nothing can be removed, so whoever has it needs neither. src/store/inuse.h has the protocol.
+ *
+ * What must outlive its process is a pin: a row of the catalog.
+ */
+#include "box/box.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "box/history.h"
+
+static cb_code show(cb_store *cs, store_use **use, const state *s, kept_why why, uint64_t seq, cb_error *err)
+{
+	/* A call is over before anybody could ask since when. */
+	int64_t since = why == KEPT_CALL ? 0 : clock_now(store_clock(cs->s));
+	return store_use_show(
+		cs->s, use, &(store_used){.box = s->box, .seq = seq, .root = s->root, .since_ns = since, .why = (uint8_t)why}, err);
+}
+
+static void set(kept_state *h, state *s)
+{
+	state *old = h->s;
+	h->s = state_ref(s);
+	state_unref(old);
+}
+
+cb_code kept_set(kept_state *h, cb_store *cs, state *s, kept_why why, cb_error *err)
+{
+	h->cs = cs;
+	if (h->s == s && store_use_is_shown(h->use)) return CB_OK;
+	CB_TRY(show(cs, &h->use, s, why, s->seq, err));
+	store_use_handed(cs->s);
+	set(h, s);
+	return CB_OK;
+}
+
+cb_code kept_load(kept_state *h, cb_store *cs, uint64_t box, uint64_t seq, kept_why why, cb_error *err)
+{
+	h->cs = cs;
+	for (;;) {
+		AUTO_STATE state *s = NULL;
+		uint64_t seen = store_removal_wait(cs->s);
+		cb_code code = state_load_known(cs, box, seq, &s, err);
+		if (code == CB_OK) code = show(cs, &h->use, s, why, seq, err);
+		if (code == CB_OK && !store_removal_is(cs->s, seen)) continue;
+		if (code != CB_OK) store_use_end(cs->s, &h->use);
+		else set(h, s);
+		return code;
+	}
+}
+
+cb_code kept_known(kept_state *h, cb_store *cs, state *known, kept_why why, cb_error *err)
+{
+	h->cs = cs;
+	for (;;) {
+		AUTO_STATE state *s = NULL;
+		uint64_t seen = store_removal_wait(cs->s);
+		cb_code code = state_settle(cs, known, &s, err);
+		if (code == CB_OK) code = show(cs, &h->use, s, why, s->seq, err);
+		if (code == CB_OK && !store_removal_is(cs->s, seen)) continue;
+		if (code != CB_OK) store_use_end(cs->s, &h->use);
+		else set(h, s);
+		return code;
+	}
+}
+
+cb_code kept_history(kept_state *h, cb_store *cs, state *s, kept_why why, cb_error *err)
+{
+	h->cs = cs;
+	CB_TRY(show(cs, &h->use, s, why, KEPT_ALL_STEPS, err));
+	store_use_handed(cs->s);
+	set(h, s);
+	return CB_OK;
+}
+
+void kept_done(kept_state *h)
+{
+	if (!h->cs) return;
+	store_use_end(h->cs->s, &h->use);
+	state_unref(h->s);
+	*h = (kept_state){0};
+}
+
+/* ---- the head, during a call ---- */
+
+cb_code kept_call(cb_box *b, cb_error *err)
+{
+	if (store_in_write(b->cs->s)) return CB_OK;
+	return show(b->cs, &b->call, b->head, KEPT_CALL, b->head->seq, err);
+}
+
+void kept_call_end(cb_box *b)
+{
+	store_use_hide(b->call);
+}
+
+/* ---- for removers ---- */
+
+static cb_code pin_seq(void *context, const store_pin *pin, cb_error *err)
+{
+	return buf_append(context, &pin->seq, sizeof(pin->seq), err);
+}
+
+cb_code kept_keepers(cb_store *cs, uint64_t box, buf *seqs, bool *out_all, cb_error *err)
+{
+	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
+	*out_all = false;
+	CB_TRY(store_removal_begin(cs->s, &uses, err));
+	const store_used *all = (const store_used *)(const void *)uses.bytes;
+	for (size_t i = 0; i < uses.size / sizeof(*all); i++) {
+		if (all[i].box != box) continue;
+		if (all[i].seq == KEPT_ALL_STEPS) *out_all = true;
+		else CB_TRY(buf_append(seqs, &all[i].seq, sizeof(all[i].seq), err));
+	}
+	CB_TRY(store_pins_list(cs->s, box, pin_seq, seqs, err));
+	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
+	return CB_OK;
+}
+
+cb_code kept_roots(cb_store *cs, buf *roots, cb_error *err)
+{
+	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_write_begin(cs->s, err));
+	cb_code code = store_pins_expire(cs->s, err);
+	if (code == CB_OK) code = store_removal_begin(cs->s, &uses, err);
+	if (code == CB_OK) code = store_write_commit(cs->s, false, err);
+	else store_write_abort(cs->s);
+	const store_used *all = (const store_used *)(const void *)uses.bytes;
+	for (size_t i = 0; code == CB_OK && i < uses.size / sizeof(*all); i++)
+		code = buf_append(roots, &all[i].root, sizeof(all[i].root), err);
+	return code;
+}
+
+/* ---- pins ---- */
+
+cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_t count, cb_error *err)
+{
+	store_pin rows[BOX_PINS_MAX] = {0};
+	int64_t now = clock_now(store_clock(cs->s));
+	if (count > BOX_PINS_MAX) return cb_err_set(err, CB_INVALID, "an owner has at most %d pins", BOX_PINS_MAX);
+	for (size_t i = 0; i < count; i++)
+		rows[i] = (store_pin){.box = pins[i].box, .seq = pins[i].seq, .why = pins[i].why, .since_ns = now, .owner = owner};
+	CB_TRY(store_write_begin(cs->s, err));
+	cb_code code = store_pins_set(cs->s, owner, rows, count, err);
+	if (code == CB_OK) return store_write_commit(cs->s, false, err);
+	store_write_abort(cs->s);
+	return code;
+}
+
+typedef struct sweeping {
+	const char *prefix;
+	buf owners; /* texts, each with its NUL */
+} sweeping;
+
+static cb_code collect_owner(void *context, const store_pin *pin, cb_error *err)
+{
+	sweeping *s = context;
+	if (strncmp(pin->owner, s->prefix, strlen(s->prefix)) != 0) return CB_OK;
+	return buf_append(&s->owners, pin->owner, strlen(pin->owner) + 1, err);
+}
+
+cb_code box_pins_sweep(cb_store *cs, const char *prefix, box_pin_wanted wanted, void *context, cb_error *err)
+{
+	sweeping s = {prefix, BUF_INIT(SIZE_MAX)};
+	cb_code code = store_pins_list(cs->s, 0, collect_owner, &s, err);
+	for (size_t at = 0; code == CB_OK && at < s.owners.size;) {
+		const char *owner = (const char *)s.owners.bytes + at;
+		if (!wanted(context, owner)) code = box_pins_set(cs, owner, NULL, 0, err);
+		at += strlen(owner) + 1;
+	}
+	buf_done(&s.owners);
+	return code;
+}
+
+static cb_code owner_check(const char *owner, cb_error *err)
+{
+	if (!owner || !*owner || strlen(owner) > CB_NAME_MAX)
+		return cb_err_set(err, CB_INVALID, "the owner of a pin has 1 to %d bytes", CB_NAME_MAX);
+	if (strncmp(owner, "cowbox.", 7) == 0)
+		return cb_err_set(err, CB_RESERVED, "owners that begin with 'cowbox.' are the library's");
+	return CB_OK;
+}
+
+static cb_code pin_in_write(cb_box *b, const char *owner, const char *why, int64_t keep_ns, cb_error *err)
+{
+	CB_TRY(box_refresh(b, err));
+	int64_t now = clock_now(store_clock(b->cs->s));
+	store_pin p = {.box = b->row.id, .seq = b->head->seq, .why = why, .since_ns = now, .owner = owner};
+	if (keep_ns) p.until_ns = __builtin_add_overflow(now, keep_ns, &p.until_ns) ? 0 : p.until_ns;
+	return store_pins_set(b->cs->s, owner, &p, 1, err);
+}
+
+cb_code cb_pin_set(cb_box *b, const char *owner, const char *why, int64_t keep_ns, cb_error *err)
+{
+	if (!b || !why || strlen(why) > LIMIT_NAME_BYTES || keep_ns < 0)
+		return cb_err_set(err, CB_INVALID,
+		                  "a pin needs a box, a reason of at most %d bytes and a time that is not negative",
+		                  LIMIT_NAME_BYTES);
+	CB_TRY(owner_check(owner, err));
+	CB_TRY(box_refuse_txn(b, "a pin", err));
+	CB_TRY(box_enter(b, err));
+	cb_code code = box_flush(b, false, err);
+	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
+	if (code != CB_OK) return box_leave(b, code);
+	code = pin_in_write(b, owner, why, keep_ns, err);
+	if (code == CB_OK) return box_leave(b, store_write_commit(b->cs->s, false, err));
+	store_write_abort(b->cs->s);
+	return box_leave(b, code);
+}
+
+cb_code cb_pin_drop(cb_store *cs, const char *owner, cb_error *err)
+{
+	if (!cs) return cb_err_set(err, CB_INVALID, "which store?");
+	CB_TRY(owner_check(owner, err));
+	return box_pins_set(cs, owner, NULL, 0, err);
+}
+
+/* ---- what is kept, for whoever wants to know ---- */
+
+static const char *const reasons[] = {
+	[KEPT_CALL] = "call",     [KEPT_OPEN] = "open state", [KEPT_TXN] = "transaction", [KEPT_FILE] = "open file",
+	[KEPT_VISIT] = "listing", [KEPT_COMMAND] = "command", [KEPT_PACK] = "pack",
+};
+
+typedef struct listing {
+	cb_store *cs;
+	buf pins; /* listed_pin */
+} listing;
+
+typedef struct listed_pin {
+	store_pin row; /* without its texts */
+	char *why;
+} listed_pin;
+
+/* Visits happen after the rows were read: a visitor may call the store. */
+static cb_code collect_pin(void *context, const store_pin *pin, cb_error *err)
+{
+	listing *l = context;
+	listed_pin p = {.row = *pin, .why = mem_strdup(pin->why)};
+	if (!p.why) return cb_err_nomem(err);
+	cb_code code = buf_append(&l->pins, &p, sizeof(p), err);
+	if (code != CB_OK) free(p.why);
+	return code;
+}
+
+static cb_code tell(cb_store *cs, cb_use *u, uint64_t box, cb_use_visit visit, void *context, cb_error *err)
+{
+	store_box row;
+	cb_code code = store_box_get(cs->s, box, &row, err);
+	if (code == CB_NOTFOUND) return CB_OK; /* garbled, or gone since */
+	if (code != CB_OK) return code;
+	memcpy(u->box, row.name, sizeof(u->box));
+	return visit(context, u, err);
+}
+
+static cb_code tell_uses(cb_store *cs, const buf *uses, cb_use_visit visit, void *context, cb_error *err)
+{
+	const store_used *all = (const store_used *)(const void *)uses->bytes;
+	for (size_t i = 0; i < uses->size / sizeof(*all); i++) {
+		bool whole = all[i].seq == KEPT_ALL_STEPS;
+		cb_use u = {.size = sizeof(u),
+		            .seq = whole ? 0 : all[i].seq,
+		            .all_steps = whole,
+		            .why = all[i].why < ARRAY_LEN(reasons) ? reasons[all[i].why] : "unknown",
+		            .pid = (int64_t)all[i].pid,
+		            .since_ns = all[i].since_ns};
+		CB_TRY(tell(cs, &u, all[i].box, visit, context, err));
+	}
+	return CB_OK;
+}
+
+cb_code cb_store_uses(cb_store *cs, cb_use_visit visit, void *context, cb_error *err)
+{
+	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
+	listing l = {cs, BUF_INIT(SIZE_MAX)};
+	cb_code code = store_uses_read(cs->s, &uses, err);
+	if (code == CB_OK) code = store_pins_list(cs->s, 0, collect_pin, &l, err);
+	if (code == CB_OK) code = tell_uses(cs, &uses, visit, context, err);
+	listed_pin *all = (listed_pin *)(void *)l.pins.bytes;
+	for (size_t i = 0; i < l.pins.size / sizeof(*all); i++) {
+		cb_use u = {.size = sizeof(u),
+		            .seq = all[i].row.seq,
+		            .why = all[i].why,
+		            .pinned = true,
+		            .since_ns = all[i].row.since_ns,
+		            .until_ns = all[i].row.until_ns};
+		if (code == CB_OK) code = tell(cs, &u, all[i].row.box, visit, context, err);
+		free(all[i].why);
+	}
+	buf_done(&l.pins);
+	return code == CB_INTERRUPTED ? CB_OK : code;
+}
