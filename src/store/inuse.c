@@ -15,6 +15,13 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "slots shared by processes need lock
 
 enum { CHUNK_BYTES = INUSE_CHUNK_BLOCKS * INUSE_BLOCK_BYTES };
 
+void (*inuse_stage_hook)(const char *stage);
+
+static void stage(const char *name)
+{
+	if (inuse_stage_hook) inuse_stage_hook(name);
+}
+
 /* ---- the file and its pages ---- */
 
 static bool is_own(const inuse *t, size_t number)
@@ -262,6 +269,7 @@ void inuse_show(const inuse *t, store_use *u, const inuse_seen *what)
 		put(&s->sum, slot_sum(what->box, what->seq, what->root, since, who, t->space));
 	}
 	u->turn++;
+	stage("show");
 	/* An exchange and not a store: what is asked next must not be answered before this is seen by all. */
 	(void)atomic_exchange(&s->turn, u->turn);
 }
@@ -318,7 +326,10 @@ cb_code inuse_read(inuse *t, buf *out, cb_error *err)
 	cb_code code = CB_OK;
 	(void)pthread_mutex_lock(&t->mutex);
 	size_t count = block_count(t);
-	for (size_t number = 1; code == CB_OK && number < count; number++) code = block_read(t, number, out, err);
+	for (size_t number = 1; code == CB_OK && number < count; number++) {
+		stage("block");
+		code = block_read(t, number, out, err);
+	}
 	(void)pthread_mutex_unlock(&t->mutex);
 	return code;
 }

@@ -129,6 +129,10 @@ void inuse_hide(store_use *u);
 /* Appends an inuse_seen for each slot that is shown by somebody who lives; blocks of the dead are emptied. */
 cb_code inuse_read(inuse *t, buf *out, cb_error *err);
 
+/* Test use: called as each stage begins, so that another can act in the gap: "show" (a slot is about to be shown), "block" (a remover is about
+ * to look at the next block). */
+extern void (*inuse_stage_hook)(const char *stage);
+
 typedef enum inuse_phase { INUSE_IDLE, INUSE_READING, INUSE_REMOVING } inuse_phase;
 
 static inline _Atomic uint64_t *inuse_removal(const inuse *t)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -258,6 +259,164 @@ TEST(two_handles_of_one_store_in_one_process)
 	CHECK(!has_step(s, 7));
 	cb_store_close(s);
 	cb_store_close(t);
+}
+
+/* ---- reader and remover in each other's gaps ---- */
+
+static cb_store *remover;
+static int gap_left; /* the gap is used so many times */
+
+/* Another handle moves the head on, prunes and collects, all between two operations of the reader. */
+static void remove_in_gap(const char *stage)
+{
+	if (strcmp(stage, "show") != 0 || gap_left == 0) return;
+	gap_left--;
+	int left = gap_left;
+	gap_left = 0; /* its own calls have no gaps */
+	cb_box *b = must_open(remover, "demo");
+	char text[300];
+	(void)snprintf(text, sizeof(text), "%0200d", STEPS + 1);
+	must_write(b, "/work/n", "in between"); /* the newest step keeps what it replaced: that is not it */
+	must_write(b, "/work/n", text);
+	cb_box_close(b);
+	prune_and_gc(remover);
+	gap_left = left;
+}
+
+static cb_store *begin_gap(void)
+{
+	cb_store *s = NULL;
+	remover = test_store_open(false);
+	cb_box_close(fill(remover));
+	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.cache_bytes = 1}, &s, &err));
+	return s;
+}
+
+static void end_gap(cb_store *s)
+{
+	inuse_stage_hook = NULL;
+	test_store_sound(s);
+	cb_store_close(s);
+	cb_store_close(remover);
+}
+
+/* The rows were read and nothing is shown yet when all is pruned: it was pruned before it was opened. */
+TEST(removed_between_reading_and_showing)
+{
+	cb_store *s = begin_gap();
+	cb_box *b = NULL;
+	inuse_stage_hook = remove_in_gap;
+	gap_left = 1;
+	CHECK_CODE(cb_box_open(s, "demo@7", &b, &err), CB_STALE);
+	CHECK_U64(gap_left, 0);
+	end_gap(s);
+}
+
+/* The newest was looked up, is old when it is shown, and then is kept or refused; never half. */
+TEST(moved_between_reading_and_showing)
+{
+	cb_store *s = begin_gap();
+	cb_box *b = NULL;
+	inuse_stage_hook = remove_in_gap;
+	gap_left = 1;
+	cb_code code = cb_box_open(s, "demo@-0", &b, &err);
+	if (code == CB_OK) must_be(b, STEPS);
+	else CHECK_CODE(code, CB_STALE);
+	cb_box_close(b);
+	end_gap(s);
+}
+
+/* A call on the head, which moves just before it is shown. */
+TEST(the_head_moves_before_it_is_shown)
+{
+	cb_store *s = begin_gap();
+	cb_box *b = must_open(s, "demo");
+	inuse_stage_hook = remove_in_gap;
+	gap_left = 1;
+	must_be(b, STEPS + 1);
+	CHECK_U64(gap_left, 0);
+	cb_box_close(b);
+	end_gap(s);
+}
+
+static cb_code remove_at_gate(void *context, const gate_request *request, cb_error *e)
+{
+	(void)context;
+	(void)request;
+	(void)e;
+	if (gap_left) remove_in_gap("show");
+	return CB_OK;
+}
+
+/* A call on the head, which moves, is pruned and collected while the call resolves its path. */
+TEST(the_head_moves_during_a_call)
+{
+	cb_store *s = begin_gap();
+	gate g = {remove_at_gate, NULL};
+	cb_box *b = must_open(s, "demo");
+	s->gate = &g;
+	gap_left = 1;
+	must_be(b, STEPS);
+	CHECK_U64(gap_left, 0);
+	must_be(b, STEPS + 1);
+	s->gate = NULL;
+	cb_box_close(b);
+	end_gap(s);
+}
+
+/* A state goes from a place late in the table to an early one, while a remover is between the two. */
+
+static cb_store *handing;
+static kept_state late, early;
+static _Atomic int handing_stage; /* 1: go; 2: done */
+
+static void *hand_on(void *context)
+{
+	(void)context;
+	while (atomic_load(&handing_stage) < 1) (void)sched_yield();
+	cb_error e = {0};
+	CHECK_OK(kept_set(&early, handing, late.s, KEPT_VISIT, &e));
+	kept_done(&late);
+	atomic_store(&handing_stage, 2);
+	return NULL;
+}
+
+static void hand_on_in_gap(const char *stage)
+{
+	static int blocks;
+	/* The first block has been read. Whoever hands on right waits until all are; one who does not is given the time to do it. */
+	if (strcmp(stage, "block") != 0 || ++blocks != 2) return;
+	atomic_store(&handing_stage, 1);
+	for (int i = 0; i < 200 && atomic_load(&handing_stage) < 2; i++) (void)usleep(1000);
+}
+
+TEST(handed_on_while_the_table_is_read)
+{
+	handing = test_store_open(false);
+	remover = test_store_reopen();
+	cb_box_close(fill(remover));
+	/* All places of the first block are taken, so the state's is in the second; then one of the first is free again. */
+	kept_state others[INUSE_SLOTS] = {0};
+	for (int i = 0; i < INUSE_SLOTS; i++) CHECK_OK(kept_load(&others[i], handing, 1, 1, KEPT_OPEN, &err));
+	cb_store *between = test_store_reopen(); /* takes a block */
+	CHECK_OK(kept_load(&late, handing, 1, 7, KEPT_OPEN, &err));
+	for (int i = 0; i < INUSE_SLOTS; i++) kept_done(&others[i]);
+	const inuse_slot *late_at = late.use->slot;
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, hand_on, NULL) == 0);
+	inuse_stage_hook = hand_on_in_gap;
+	cb_box *b = must_open(remover, "demo");
+	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	inuse_stage_hook = NULL;
+	cb_box_close(b);
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(early.use->slot < late_at);
+	CHECK_OK(cb_store_gc(remover, NULL, &err));
+	CHECK(has_step(remover, 7));
+	kept_done(&early);
+	cb_store_close(between);
+	cb_store_close(handing);
+	cb_store_close(remover);
 }
 
 /* ---- fork() ---- */
