@@ -35,6 +35,7 @@ enum {
 	LIMIT_TAR_REGIONS = 1 << 20,         /* parts of a sparse file in a tar stream */
 	LIMIT_TAR_FOLDERS_BYTES = 256 << 20, /* paths of the folders of a tar stream, whose times are set at its end */
 	LIMIT_ZSTD_WINDOW_LOG = 27,   /* 128 MiB: the memory a compressed stream may ask for; what zstd itself takes by default */
+	LIMIT_INUSE_BLOCKS = 16384,   /* of the table of states in use: one per store handle, one more for each 64 states; 64 MiB */
 	LIMIT_AUDIT_ROWS = 10000,     /* newest deeds, and as many refusals, that the audit keeps: some megabytes */
 	LIMIT_AUDIT_TEXT_BYTES = 512, /* of an entry's subject; the rest is cut */
 	LIMIT_AUTO_CHECKPOINTS = 32,  /* newest automatic checkpoints of a box that are kept */

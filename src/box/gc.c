@@ -4,8 +4,8 @@
  * Marked: every root kept by a step or a head; every content named by a value in those trees, by a step's change list (old and new values,
  * so that any kept step can be shown and undone) or by a step's parameters and result.
  *
- * Before marking, old roots that change lists can stand for are dropped, and every head is written anew on a root that stays. Then the states
- * in use are read (src/store/inuse.h): their roots are marked too.
+ * Before marking, old roots that change lists can stand for are dropped, and every head is written anew on a root that stays. Then the
+ * states in use are read (src/store/inuse.h): their roots are marked too.
  *
  * Beside live writers: steps cannot vanish meanwhile (prune excludes gc), and what is written meanwhile is born in the new epoch, which the
  * sweep spares. A step written meanwhile can only refer to older things through states whose steps are still there, or after touching
@@ -105,8 +105,8 @@ static cb_code mark_steps(marking *m, uint64_t box, cb_error *err)
 	}
 }
 
-/* The trees of states in use. Their contents are marked from the steps, which prune keeps, but a root may have been taken from its step since.
- * What the table says is no reason to fail: a number that is none is passed over. */
+/* The trees of states in use. Their contents are marked from the steps, which prune keeps, but a root may have been taken from its step
+ * since. What the table says is no reason to fail: a number that is none is passed over. */
 static cb_code mark_uses(marking *m, cb_error *err)
 {
 	AUTO_BUF buf roots = BUF_INIT(SIZE_MAX);

@@ -1,9 +1,9 @@
 /*
  * kept.c: keeping states from prune and gc while somebody reads or works on them.
  *
- * Every state that is read outside the writer lock is either held (a `kept_state`: an old state that is open, a transaction's base, an open file's
- * last picture, what a visitor sees, a command's base), or it is the head that a call reads, which its handle shows from box_enter to
- * box_leave. Under the writer lock nothing can be removed, so whoever has it needs neither. src/store/inuse.h has the protocol.
+ * Every state that is read outside the writer lock is either a `kept_state` (an old state that is open, a transaction's base, an open
+ * file's last picture, what a visitor sees, a command's base), or it is the head that a call reads, which its handle shows from box_enter
+ * to box_leave. Under the writer lock nothing can be removed, so whoever has it needs neither. src/store/inuse.h has the protocol.
  *
  * What must outlive its process is a pin: a row of the catalog.
  */

@@ -2,9 +2,10 @@
  * inuse.h: states in use: a table in memory shared by all processes that have a store open (the file `inuse`), in which whoever reads or
  * works on a state says so, and which whoever removes steps, or nodes and contents, reads before he decides.
  *
- * The file is pages of 4 KiB. Page 0 holds `removal` and a hint; every other page is a block of 64 slots. A store handle owns a block while
- * it holds the OFD lock on the byte of `inuse` with the block's number: the lock ends with its holder, however that dies, and means the same
- * in every pid namespace. A block whose byte is free is nobody's: whoever finds it empties it, or takes it over. The file only grows.
+ * The file is pages of 4 KiB. Page 0 holds `removal` and a hint; every other page is a block of 64 slots. A store handle owns a block
+ * while it holds the OFD lock on the byte of `inuse` with the block's number: the lock ends with its holder, however that dies, and means
+ * the same in every pid namespace. A block whose byte is free is nobody's: whoever finds it empties it, or takes it over. The file only
+ * grows.
  *
  * A slot says: somebody needs the state after step (box, seq), which he reads through the tree `root`. Prune and gc keep that step, and gc
  * marks from that root. `turn` is odd while the slot is shown; only its owner writes it, and the other fields only while it is even.
@@ -25,13 +26,13 @@
  *   (Asked this way no reader of a head ever waits for a remover.)
  *
  *   Handing on: show the new slot; wait while the phase is 1; hide the old one. A remover who reads the table meanwhile could pass the new
- *   slot before it is shown and the old one after it is hidden; the wait is what keeps him from that. It lasts as long as reading the table.
+ *   slot before it is shown and the old one after it is hidden; the wait keeps him from that. It lasts as long as reading the table.
  *
  *   gc: reads the table (phases 1, 2, 0) after it has dropped old roots and settled all heads, and before it marks. Slots it saw are marked
  *   from. A slot shown later stands on rows that were there after that reading: their roots are marked, or born in the new epoch.
  *
- * A remover who is killed leaves the phase at 1 or 2. The next writer puts it to 0. A reader does not wait for that: where the writer lock is
- * free, whatever the dead one did is over, and the value that he left serves as r.
+ * A remover who is killed leaves the phase at 1 or 2. The next writer puts it to 0. A reader does not wait for that: where the writer lock
+ * is free, whatever the dead one did is over, and the value that he left serves as r.
  *
  * fork(): a child has a copy of the memory but none of the locks. Each place remembers the generation of forks it was claimed in; in
  * a child it is a place no longer, and another is claimed when it is next needed. Slots of the parent are never touched.
@@ -47,13 +48,14 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 
 enum {
 	INUSE_SLOTS = 64, /* of a block: one page */
 	INUSE_BLOCK_BYTES = 4096,
-	INUSE_CHUNK_BLOCKS = 64,  /* mapped at once */
-	INUSE_BLOCKS_FIRST = 16,  /* made ahead, so that a full disk keeps nobody from opening the store */
-	INUSE_BLOCKS_MAX = 16384, /* the header's page included: as many store handles, or a million states */
+	INUSE_CHUNK_BLOCKS = 64,               /* mapped at once */
+	INUSE_BLOCKS_FIRST = 16,               /* made ahead, so that a full disk keeps nobody from opening the store */
+	INUSE_BLOCKS_MAX = LIMIT_INUSE_BLOCKS, /* the header's page included */
 	INUSE_CHUNKS = INUSE_BLOCKS_MAX / INUSE_CHUNK_BLOCKS,
 };
 
@@ -103,8 +105,8 @@ typedef struct inuse {
 	uint8_t is_own[INUSE_BLOCKS_MAX / 8];
 } inuse;
 
-/* Maps `file`, making it when it is missing. optional (a store opened read-only): a folder or disk that cannot be written is no error, there
- * is no table then. file NULL: in memory. Claims the first block: CB_NOSPACE when none is free and the file cannot grow. */
+/* Maps `file`, making it when it is missing. optional (a store opened read-only): a folder or disk that cannot be written is no error,
+ * there is no table then. file NULL: in memory. Claims the first block: CB_NOSPACE when none is free and the file cannot grow. */
 cb_code inuse_open(inuse *t, const char *file, bool optional, unsigned era, cb_error *err);
 void inuse_close(inuse *t);
 /* In the child of a fork, at once: the descriptor, whose locks would outlive the parent. */
@@ -129,8 +131,8 @@ void inuse_hide(store_use *u);
 /* Appends an inuse_seen for each slot that is shown by somebody who lives; blocks of the dead are emptied. */
 cb_code inuse_read(inuse *t, buf *out, cb_error *err);
 
-/* Test use: called as each stage begins, so that another can act in the gap: "show" (a slot is about to be shown), "block" (a remover is about
- * to look at the next block). */
+/* Test use: called as each stage begins, so that another can act in the gap: "show" (a slot is about to be shown), "block" (a remover is
+ * about to look at the next block). */
 extern void (*inuse_stage_hook)(const char *stage);
 
 typedef enum inuse_phase { INUSE_IDLE, INUSE_READING, INUSE_REMOVING } inuse_phase;

@@ -128,6 +128,18 @@ static const question questions[] = {
          "content %lld, the result of a step, is missing"},
 };
 
+static const question pin_question = {"SELECT p.seq FROM pin p WHERE EXISTS(SELECT 1 FROM box b WHERE b.id=p.box) AND "
+                                      "NOT EXISTS(SELECT 1 FROM step s WHERE s.box=p.box AND s.seq=p.seq)",
+                                      "a pin names step %lld, which does not exist"};
+
+static cb_code pin_sound(void *context, const store_pin *pin, cb_error *err)
+{
+	(void)context;
+	(void)pin;
+	(void)err;
+	return CB_OK;
+}
+
 static void complain_failed(const sqlite_engine *e, store_complain complain, void *context)
 {
 	char line[512];
@@ -191,6 +203,9 @@ cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_er
 	}
 	for (size_t i = 0; i < ARRAY_LEN(questions); i++) ask(e, &questions[i], complain, context);
 	if (sqlite_audit_check(base, complain, context, NULL) != CB_OK) complain_failed(e, complain, context);
+	cb_error why = {0};
+	if (sqlite_pin_list(base, 0, pin_sound, NULL, &why) != CB_OK) complain(context, why.message);
+	if (e->version >= SQL_VERSION_PIN) ask(e, &pin_question, complain, context);
 	return CB_OK;
 }
 

@@ -121,8 +121,8 @@ uint64_t store_stamp_after(store *s, uint64_t box);
 
 /* ---- nodes and contents ---- */
 
-/* Cached. CB_CORRUPT when the checksum is wrong, CB_STALE when the row is gone and a gc has run since the store was opened (reopen
- * the state), CB_CORRUPT when it is gone without one. blob_unref() it. */
+/* Cached. CB_CORRUPT when the checksum is wrong, CB_STALE when the row is gone and a gc has run since the store was opened (nobody kept
+ * the state: open it again), CB_CORRUPT when it is gone without one. blob_unref() it. */
 cb_code store_node_get(store *s, uint64_t id, blob **out, cb_error *err);
 /* Inside a write transaction. Enters the cache when the transaction commits. */
 cb_code store_node_put(store *s, span bytes, uint64_t *out_id, cb_error *err);
@@ -168,8 +168,8 @@ typedef struct store_used {
 	uint8_t why;      /* the caller's to define */
 } store_used;
 
-/* *u: a place, or NULL, then one is claimed; the same in a child of fork(), where the parent's place is not ours. *u stays NULL where there is
- * no table: a store opened read-only in a folder that cannot be written. CB_NOSPACE: the table is full and cannot grow. */
+/* *u: a place, or NULL, then one is claimed; the same in a child of fork(), where the parent's place is not ours. *u stays NULL where
+ * there is no table: a store opened read-only in a folder that cannot be written. CB_NOSPACE: the table is full and cannot grow. */
 cb_code store_use_show(store *s, store_use **u, const store_used *what, cb_error *err);
 /* Keeps the place for the next time. Accepts NULL. */
 void store_use_hide(store_use *u);

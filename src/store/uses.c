@@ -54,7 +54,7 @@ bool store_use_is_shown(const store_use *u)
 
 /* ---- removers ---- */
 
-/* Whether somebody holds the writer lock, asked through a descriptor of nobody's: one of ours would not see what ours holds. Cannot tell: true. */
+/* Does somebody hold the writer lock? Asked through a descriptor of its own: one that holds it would not see it. Cannot tell: true. */
 static bool has_writer(const store *s)
 {
 	char file[LIMIT_PATH_BYTES];

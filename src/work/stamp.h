@@ -5,11 +5,11 @@
  *   at BOX SEQ STATE          the state the tree holds; absent: none that is known, it is to be emptied
  *   mode plain | stack
  *   layers ID ID ...          the newest first; of a layer: itself first
- *   under BOX SEQ STATE       the state of the newest of them (box/pins.c reads this line when there is a base)
+ *   under BOX SEQ STATE       the state of the newest of them
  *   boot ID                   of the machine when it was written: a folder of another boot is not trusted
  *   entries N
  *   afresh                    the next stack is to be made from one new layer: there are too many
- *   base BOX SEQ STATE        a command runs that began there (box/pins.c reads this line)
+ *   base BOX SEQ STATE        a command runs that began there
  *   run ID                    its name, which is also in its step
  *   building                  the tree was not there yet: the command may not have begun
  *   started NS

@@ -55,8 +55,8 @@ static void give_slot(work *w)
 	memset(&w->slot.stamp, 0, sizeof(w->slot.stamp));
 }
 
-/* What a command began from, and what its layers hold, must be there when it is captured, by whomever and whenever: rows of the catalog, not
- * places of this process. They come before the stamp that says it runs, and go after the one that says it does not. */
+/* What a command began from, and what its layers hold, must be there when it is captured, by whomever and whenever: rows of the catalog,
+ * not places of this process. They come before the stamp that says it runs, and go after the one that says it does not. */
 static cb_code pin(work *w, cb_error *err)
 {
 	const stamp *s = &w->slot.stamp;

@@ -22,7 +22,8 @@
  * frees the lock, after everything in the sandbox is dead. A stamp that is running and not locked was left by a crash: recovery. A
  * stamp of another boot that was not synced is not trusted: the folder is wiped, and what ran is said to be lost.
  *
- * Prune keeps the steps that running commands started from: box/pins.c reads the "base BOX SEQ" lines of slots/.
+ * The steps that a command began from, and that its layers hold, are pinned (rows of the store, owner "cowbox.work BOX.N") from before
+ * it runs until what it did was captured.
  */
 #ifndef WORK_WORK_H
 #define WORK_WORK_H

@@ -251,9 +251,15 @@ subtest 'others meanwhile' => sub {
 	my $run = start('exec', 'demo', '--', 'sh', '-c', 'echo ready; read line; echo "$line" >theirs');
 	is(readline($run->{out}), "ready\n", 'a program waits');
 	cow('write', 'demo:/work/ours', 'ours');
+	my $base = json('info', 'demo')->{steps} - 1;
+	my @kept = sort { $a->{why} cmp $b->{why} } @{json('stats')->{kept}};
+	is_deeply([map {"$_->{box}\@$_->{step} $_->{why}"} @kept], ["demo\@$base command", "demo\@$base what a command began from"], 'what it began from is kept');
+	ok($kept[0]{pid} && !$kept[0]{pinned} && $kept[1]{pinned} && $kept[1]{since} =~ /^\d{4}-/, 'by its process, and for whoever captures it');
+	like(cow('stats'), qr/^kept +demo\@$base  command  process \d+  since /m, 'as text');
 	print {$run->{in}} "theirs\n";
 	my $r = finish($run);
 	is($r->{status}, 0, 'the box moved') or diag($r->{err});
+	is_deeply(json('stats')->{kept}, [], 'nothing is kept when it has ended');
 	is_deeply([box_file('/work/ours'), box_file('/work/theirs')], ["ours\n", "theirs\n"], 'both are there');
 	$run = start('exec', 'demo', '--', 'sh', '-c', 'echo ready; read line; echo "$line" >a.txt');
 	readline($run->{out});

@@ -21,6 +21,7 @@ is($after->{steps}, $before->{steps} + 2, 'a write, and the beginning of a box')
 is($after->{content_bytes}, $before->{content_bytes} + 200_000, 'bytes of the content');
 ok($after->{$_} >= 0, "stats: $_") for qw(nodes node_bytes contents segments segment_bytes database_bytes wal_bytes);
 like(cow('stats'), qr/^boxes +2$/m, 'stats as text');
+is_deeply($after->{kept}, [], 'nobody reads');
 
 # quota
 my $q = json('quota', 'demo');

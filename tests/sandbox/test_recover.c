@@ -95,11 +95,34 @@ static cb_store *prepare(cb_box **b)
 	return s;
 }
 
+static cb_code count_pin(void *context, const cb_use *u, cb_error *e)
+{
+	(void)e;
+	*(unsigned *)context += u->pinned;
+	return CB_OK;
+}
+
+static unsigned pins(cb_store *s)
+{
+	unsigned n = 0;
+	CHECK_OK(cb_store_uses(s, count_pin, &n, &err));
+	return n;
+}
+
+/* Between the death and the recovery nothing is left of the past but what is pinned. */
+static bool prune_between;
+
 static void killed_at(const char *stage, bool ran, bool interrupted)
 {
 	cb_box *b = NULL;
 	cb_store *s = prepare(&b);
 	in_child(stage, 0, one_command);
+	if (prune_between) {
+		CHECK(pins(s) > 0);
+		for (int i = 0; i < 300; i++) must_write(b, "/work/steps", i % 2 ? "odd" : "even");
+		CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+		CHECK_OK(cb_store_gc(s, NULL, &err));
+	}
 	(void)recover_all(s);
 	(void)recover_all(s); /* nothing is left to be done twice */
 	told t = tell(b);
@@ -115,9 +138,33 @@ static void killed_at(const char *stage, bool ran, bool interrupted)
 	CHECK_U64(r.changed, 1);
 	CHECK_STR(must_read(b, "/work/copy"), ran ? "one\ntwo\n" : "one\n");
 	work_close(w);
+	/* Of one who died before his stamp, the pins go with the next cleaning after his holder. */
+	while (pins(s)) {
+		CHECK_OK(work_clean(s, false, NULL, &err));
+		(void)usleep(10000);
+	}
 	test_store_sound(s);
 	cb_box_close(b);
 	cb_store_close(s);
+}
+
+TEST(pins_without_their_slot_go_with_the_next_cleaning)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	in_child("pinned", 0, one_command);
+	CHECK_U64(pins(s), 1);
+	(void)recover_all(s);
+	host_shell("rm -rf '%s/work'", test_store_path());
+	CHECK_OK(work_clean(s, false, NULL, &err));
+	CHECK_U64(pins(s), 0);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+TEST(killed_before_the_stamp)
+{
+	killed_at("pinned", false, false);
 }
 
 TEST(killed_before_the_command)
@@ -159,6 +206,12 @@ TEST(killed_before_the_scan)
 	killed_at("scan", true, true);
 }
 
+TEST(killed_before_the_scan_then_pruned)
+{
+	prune_between = true;
+	killed_at("scan", true, true);
+}
+
 TEST(killed_before_the_commit)
 {
 	killed_at("commit", true, true);
@@ -183,6 +236,13 @@ static void small_bounds(void)
 
 TEST(killed_while_a_stack_runs)
 {
+	small_bounds();
+	killed_at("scan", true, true);
+}
+
+TEST(killed_while_a_stack_runs_then_pruned)
+{
+	prune_between = true;
 	small_bounds();
 	killed_at("scan", true, true);
 }
