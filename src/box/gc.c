@@ -114,7 +114,7 @@ static cb_code mark_uses(marking *m, cb_error *err)
 	const uint64_t *all = (const uint64_t *)(const void *)roots.bytes;
 	for (size_t i = 0; i < roots.size / sizeof(*all); i++) {
 		cb_error why = {0};
-		cb_code code = all[i] >> NUMBER_BITS ? CB_OK : mark_root(m, all[i], &why);
+		cb_code code = mark_root(m, all[i], &why);
 		if (code == CB_OK || code == CB_STALE || code == CB_NOTFOUND || code == CB_CORRUPT) continue;
 		if (err) *err = why;
 		return code;

@@ -298,7 +298,7 @@ static cb_code attach_disk(store *s, bool create, cb_error *err)
 	live_close(&s->live);
 	if (s->read_only) {
 		CB_TRY(attach_engine(s, false, err));
-		return s->immutable ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, fork_era(), err);
+		return s->denied ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, fork_era(), err);
 	}
 	s->lock_fd = open_locks(s);
 	s->owner_fd = open_locks(s);
