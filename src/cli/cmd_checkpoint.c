@@ -143,7 +143,8 @@ static const cli_command checkpoint_delete = {
                                           {CLI_CHECKPOINT, "NAME", false, false, "the checkpoint"},
                                           {0}},
 	.examples = (const char *const[]){"cowbox checkpoint delete demo before-refactor", NULL},
-	.json = "box name\nstep created    what it named, and since when",
+	.json = "box name\nstep created    what it named, and since when\nautomatic           false: it had a name of somebody's "
+                "choice",
 	.run = run_delete,
 };
 

@@ -342,10 +342,11 @@ static cb_code set_attrs(builder_state *s, const wire_op *op, cb_error *err)
 static cb_code remove_one(builder_state *s, const wire_op *op, cb_error *err)
 {
 	const char *name;
-	cb_code code = go_to(s, op->path, &name, err);
+	cb_error why;
+	cb_code code = go_to(s, op->path, &name, cb_err_aside(&why));
 	/* A folder above it is not there, or is none: neither is what is below. */
 	if (code == CB_NOTFOUND || code == CB_NOTDIR || code == CB_LOOP) return CB_OK;
-	return code == CB_OK ? folder_remove(host_stack_fd(s->stack), name, err) : code;
+	return code == CB_OK ? folder_remove(host_stack_fd(s->stack), name, err) : cb_err_pass(err, code, &why);
 }
 
 static cb_code set_dir_times(builder_state *s, const wire_op *op, cb_error *err)

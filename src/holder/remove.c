@@ -99,8 +99,9 @@ static cb_code enter(removal *r, host_walk *w, host_entry *e, cb_error *err)
 	/* Not a link: the walk looked, and nobody changes the tree. */
 	bool closed = geteuid() != 0 && (e->stat.mode & S_IRWXU) != S_IRWXU;
 	if (closed && fchmodat(dir, e->name, 0700, 0) != 0) return fail(err, e->name);
-	cb_code code = host_walk_enter(w, e, err);
-	return code == CB_LIMIT ? drain_at(r, dir, e->name, err) : code;
+	cb_error why;
+	cb_code code = host_walk_enter(w, e, cb_err_aside(&why));
+	return code == CB_LIMIT ? drain_at(r, dir, e->name, err) : cb_err_pass(err, code, &why);
 }
 
 /* The folder that the walk is about to leave, from within: the one above is open only afterwards. */
@@ -140,8 +141,11 @@ static cb_code remove_below(removal *r, cb_error *err)
 static cb_code remove_folder(int dir, const char *name, cb_error *err)
 {
 	removal r = {.top = {.fd = -1}};
-	cb_code code = host_dir_open(dir, name, 0, &r.top.fd, &r.top.stat, err);
-	if (code == CB_DENIED && fchmodat(dir, name, 0700, 0) == 0) code = host_dir_open(dir, name, 0, &r.top.fd, &r.top.stat, err);
+	cb_error why;
+	cb_code code = host_dir_open(dir, name, 0, &r.top.fd, &r.top.stat, cb_err_aside(&why));
+	if (code == CB_DENIED && fchmodat(dir, name, 0700, 0) == 0)
+		code = host_dir_open(dir, name, 0, &r.top.fd, &r.top.stat, cb_err_aside(&why));
+	(void)cb_err_pass(err, code, &why);
 	/* Each round takes everything but what was moved up in it, which is nearer to the top then. */
 	while (code == CB_OK) {
 		uint64_t before = r.moved;

@@ -68,13 +68,14 @@ static cb_code emit(scan *s, wire_entry *e, int file, cb_error *err)
 	if (!s->to->send) return CB_OK;
 	e->has_fd = fd >= 0;
 	if (e->has_fd && s->fd_count == WIRE_FDS) CB_TRY(flush(s, err));
-	cb_code code = wire_entry_put(&s->packet, e, err);
+	cb_error why;
+	cb_code code = wire_entry_put(&s->packet, e, cb_err_aside(&why));
 	if (code == CB_LIMIT && s->packet.size) {
 		CB_TRY(flush(s, err));
-		code = wire_entry_put(&s->packet, e, err);
+		code = wire_entry_put(&s->packet, e, cb_err_aside(&why));
 	}
 	if (code == CB_OK && fd >= 0) s->fds[s->fd_count++] = TAKE_FD(fd);
-	return code;
+	return cb_err_pass(err, code, &why);
 }
 
 /* ---- one entry ---- */
@@ -82,8 +83,9 @@ static cb_code emit(scan *s, wire_entry *e, int file, cb_error *err)
 static cb_code xattr_add(void *context, const char *name, span value, cb_error *err)
 {
 	scan *s = context;
-	cb_code code = wire_xattr_put(&s->xattrs, name, value, err);
-	if (code != CB_LIMIT) return code;
+	cb_error why;
+	cb_code code = wire_xattr_put(&s->xattrs, name, value, cb_err_aside(&why));
+	if (code != CB_LIMIT) return cb_err_pass(err, code, &why);
 	s->totals.xattrs_left_out++;
 	return CB_OK;
 }
@@ -92,8 +94,9 @@ static cb_code xattrs_read(scan *s, int fd, const char *path, cb_error *err)
 {
 	buf_clear(&s->xattrs);
 	s->xattrs.max_size = WIRE_PACKET_BYTES - ENTRY_BYTES - strlen(path);
-	cb_code code = (s->to->layered ? host_xattr_list_upper : host_xattr_list)(fd, xattr_add, s, err);
-	if (code == CB_OK || code == CB_NOMEM) return code;
+	cb_error why;
+	cb_code code = (s->to->layered ? host_xattr_list_upper : host_xattr_list)(fd, xattr_add, s, cb_err_aside(&why));
+	if (code == CB_OK || code == CB_NOMEM) return cb_err_pass(err, code, &why);
 	s->totals.xattrs_left_out++;
 	return CB_OK;
 }
@@ -232,10 +235,11 @@ static cb_code scan_dir(scan *s, host_walk *w, host_entry *at, cb_error *err)
 	if (strlen(at->path) > PATH_BYTES) return scan_special(s, at, "a folder that is too deep", err);
 	/* A folder that may be listed but not passed through is entered, and then nothing in it can be looked at. */
 	bool passable = (at->stat.mode & S_IXUSR) || !s->owner_only;
-	cb_code code = passable ? host_walk_enter(w, at, err) : CB_DENIED;
-	if (code == CB_DENIED) code = enter_denied(s, w, at, err);
+	cb_error why;
+	cb_code code = passable ? host_walk_enter(w, at, cb_err_aside(&why)) : CB_DENIED;
+	if (code == CB_DENIED) code = enter_denied(s, w, at, cb_err_aside(&why));
 	if (code == CB_LIMIT) return scan_special(s, at, "a folder that is too deep or too full", err);
-	if (code != CB_OK) return code;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	return scan_opened_dir(s, at->dir, at->path, &at->stat, err);
 }
 

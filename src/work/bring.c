@@ -46,8 +46,9 @@ static cb_code flush(bringing *b, cb_error *err)
 static cb_code put(bringing *b, const wire_op *m, cb_error *err)
 {
 	b->ops++;
-	cb_code code = wire_op_put(&b->packet, m, err);
-	if (code != CB_LIMIT) return code;
+	cb_error why;
+	cb_code code = wire_op_put(&b->packet, m, cb_err_aside(&why));
+	if (code != CB_LIMIT) return cb_err_pass(err, code, &why);
 	CB_TRY(flush(b, err));
 	return wire_op_put(&b->packet, m, err);
 }

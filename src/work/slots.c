@@ -244,9 +244,10 @@ cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, s
 	if (!is_still_there(d->slots, out->name, lock)) return CB_OK;
 	AUTO_FD int fd = openat(d->slots, out->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) return cb_err_errno(err, errno, "slot '%s' of the store", out->name);
-	cb_code code = stamp_read(fd, &out->stamp, err);
+	cb_error why;
+	cb_code code = stamp_read(fd, &out->stamp, cb_err_aside(&why));
 	if (code == CB_CORRUPT) memset(&out->stamp, 0, sizeof(out->stamp));
-	else if (code != CB_OK) return code;
+	else if (code != CB_OK) return cb_err_pass(err, code, &why);
 	out->lock = TAKE_FD(lock);
 	out->fd = TAKE_FD(fd);
 	*out_got = true;

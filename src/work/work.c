@@ -420,10 +420,12 @@ static cb_code begin_once(work *w, const cb_step_info *info, cb_error *err)
 cb_code work_begin(work *w, const cb_step_info *info, cb_error *err)
 {
 	for (;;) {
-		cb_code code = begin_once(w, info, err);
+		cb_error why;
+		cb_code code = begin_once(w, info, cb_err_aside(&why));
 		if (code == CB_OK) return CB_OK;
 		give_slot_unused(w);
-		if (code != CB_UNSUPPORTED || w->tier != CB_TIER_OVERLAY || w->options.tier != CB_TIER_AUTO) return code;
+		if (code != CB_UNSUPPORTED || w->tier != CB_TIER_OVERLAY || w->options.tier != CB_TIER_AUTO)
+			return cb_err_pass(err, code, &why);
 		w->tier = CB_TIER_FOLDER;
 	}
 }
