@@ -144,7 +144,7 @@ static const cli_command checkpoint_delete = {
                                           {0}},
 	.examples = (const char *const[]){"cowbox checkpoint delete demo before-refactor", NULL},
 	.json = "box name\nstep created    what it named, and since when\nautomatic           false: it had a name of somebody's "
-                "choice",
+		"choice",
 	.run = run_delete,
 };
 
