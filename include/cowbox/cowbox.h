@@ -92,7 +92,7 @@ typedef struct cb_gc_result {
 } cb_gc_result;
 /* Removes what no box, step or checkpoint refers to, beside live readers and writers. CB_BUSY when another gc runs. out may be NULL. */
 CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
-/* Gives freed space back to the filesystem. */
+/* Gives freed space back to the filesystem. CB_NOSPACE: it needs room for a copy while it runs, and says how much. */
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
 /* A consistent copy of a live store in a new folder. (Copying a live store with cp is not safe.) */
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
