@@ -155,6 +155,32 @@ cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq, cb_error *er
 	return s->engine->ops->touch_last(s->engine, box, out_seq, err);
 }
 
+/* ---- edges ---- */
+
+cb_code store_edge_before(store *s, uint64_t box, uint64_t seq, store_edge *out, bool *found, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	return s->engine->ops->edge_before(s->engine, box, seq, out, found, err);
+}
+
+cb_code store_edge_list(store *s, store_edge_visit visit, void *context, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	return s->engine->ops->edge_list(s->engine, visit, context, err);
+}
+
+cb_code store_edge_put(store *s, const store_edge *edge, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	return store_wrote(s, s->engine->ops->edge_put(s->engine, edge, err));
+}
+
+cb_code store_edge_sweep(store *s, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	return store_wrote(s, s->engine->ops->edge_sweep(s->engine, err));
+}
+
 /* ---- checkpoints and settings ---- */
 
 cb_code store_checkpoint_get(store *s, uint64_t box, const char *name, store_checkpoint *out, cb_error *err)

@@ -14,6 +14,7 @@ enum {
 	SQL_VERSION_AUDIT = 2,     /* the first with table audit; an older store that is opened read-only has none */
 	SQL_VERSION_AUTOMATIC = 3, /* the first in which checkpoints are marked as automatic */
 	SQL_VERSION_PIN = 3,       /* the first with table pin */
+	SQL_VERSION_EDGES = 3,     /* the first with table edge */
 	SQL_VERSION_READABLE = 1,  /* the oldest that can be read without being brought up to date */
 };
 
@@ -94,6 +95,13 @@ enum {
 	X(TOUCH_WALK, "SELECT first,last,subjects,sum FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 "   \
 	              "ORDER BY id DESC")                                                                                          \
 	X(TOUCH_LAST, "SELECT last FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 ORDER BY id DESC LIMIT 1")           \
+	X(EDGE_BEFORE,                                                                                                             \
+	  "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge WHERE box=?1 AND seq<=?2 ORDER BY seq DESC LIMIT 1")           \
+	X(EDGE_LIST, "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge ORDER BY id")                                       \
+	X(EDGE_NEXT, "SELECT coalesce(max(id),0)+1 FROM edge")                                                                     \
+	X(EDGE_PUT, "INSERT INTO edge(id,box,seq,kind,other_box,other_seq,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                      \
+	X(EDGE_SWEEP, "WITH RECURSIVE known(id) AS (SELECT id FROM box UNION SELECT other_box FROM edge JOIN known ON "            \
+	              "edge.box=known.id) DELETE FROM edge WHERE box NOT IN known")                                                \
 	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 AND name=?2")                 \
 	X(CHECKPOINT_GET_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 AND name=?2")                      \
 	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 ORDER BY seq,name")          \
@@ -239,6 +247,12 @@ cb_code sqlite_pin_put(engine *e, const store_pin *pin, cb_error *err);
 cb_code sqlite_pin_delete(engine *e, const char *owner, cb_error *err);
 cb_code sqlite_pin_expire(engine *e, int64_t now_ns, cb_error *err);
 cb_code sqlite_pin_list(engine *e, uint64_t box, store_pin_visit visit, void *context, cb_error *err);
+
+cb_code sqlite_edge_before(engine *e, uint64_t box, uint64_t seq, store_edge *out, bool *found, cb_error *err);
+cb_code sqlite_edge_list(engine *e, store_edge_visit visit, void *context, cb_error *err);
+cb_code sqlite_edge_put(engine *e, const store_edge *edge, cb_error *err);
+cb_code sqlite_edge_sweep(engine *e, cb_error *err);
+cb_code sqlite_edge_check(engine *e, store_complain complain, void *context, cb_error *err);
 
 cb_code sqlite_audit_put(engine *e, const store_audit *a, cb_error *err);
 cb_code sqlite_audit_walk(engine *e, bool refused, uint64_t below, uint64_t limit, store_audit_visit visit, void *context,

@@ -219,6 +219,10 @@ static const store_ops sqlite_ops = {
 	.touch_put = sqlite_touch_put,
 	.touch_walk = sqlite_touch_walk,
 	.touch_last = sqlite_touch_last,
+	.edge_before = sqlite_edge_before,
+	.edge_list = sqlite_edge_list,
+	.edge_put = sqlite_edge_put,
+	.edge_sweep = sqlite_edge_sweep,
 	.checkpoint_get = sqlite_checkpoint_get,
 	.checkpoint_list = sqlite_checkpoint_list,
 	.checkpoint_put = sqlite_checkpoint_put,
@@ -304,6 +308,18 @@ static cb_code look_first(const sqlite_engine *e, cb_error *err)
 	return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
 }
 
+/* The sum of a row's numbers, for migrations that make rows. */
+static void row_sum(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	uint64_t numbers[16] = {0};
+	if (count > (int)ARRAY_LEN(numbers)) {
+		sqlite3_result_error_toobig(context);
+		return;
+	}
+	for (int i = 0; i < count; i++) numbers[i] = (uint64_t)sqlite3_value_int64(values[i]);
+	sqlite3_result_int64(context, (int64_t)sql_sum(numbers, (size_t)count));
+}
+
 /* All or nothing: a process killed on the way leaves the store as it was. */
 static cb_code migrate(const sqlite_engine *e, cb_error *err)
 {
@@ -311,6 +327,8 @@ static cb_code migrate(const sqlite_engine *e, cb_error *err)
 	int64_t from = 0;
 	(void)snprintf(last, sizeof last, "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT", SQL_APPLICATION_ID,
 	               SQL_SCHEMA_VERSION);
+	int rc = sqlite3_create_function(e->db, "row_sum", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, row_sum, NULL, NULL);
+	if (rc != SQLITE_OK) return sql_error(e, rc, err);
 	cb_code code = sql_exec(e, "BEGIN IMMEDIATE", err);
 	/* Asked again under the lock: another may have done it meanwhile. */
 	if (code == CB_OK) code = sql_number(e, "PRAGMA user_version", &from, err);

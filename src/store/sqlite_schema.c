@@ -65,6 +65,26 @@ static const char version_2[] =
 	" owner TEXT NOT NULL, since_ns INTEGER NOT NULL, until_ns INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;" \
 	"CREATE INDEX pin_owner ON pin(owner);"
 
-static const char version_3[] = VERSION_3_CHECKPOINTS VERSION_3_PINS;
+/* Edges, from the steps there are and from the boxes' origins. The order is that of the clock: exact unless it went backwards between two
+ * merges, and whoever walks edges bears with that. row_sum is sql_sum (sqlite_open.c). An undo or redo in a box without merges and whole
+ * restores takes back no edge. */
+#define VERSION_3_STEP_EDGE                       \
+	"other_box<>0 AND other_box<(1<<40) AND " \
+	"(kind='merge' OR (kind='restore' AND params_content=0 AND params IN (x'',x'2f')))"
+#define VERSION_3_EDGES                                                                                                     \
+	"CREATE TABLE edge(id INTEGER PRIMARY KEY, box INTEGER NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL,"      \
+	" other_box INTEGER NOT NULL, other_seq INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;"                            \
+	"CREATE UNIQUE INDEX edge_step ON edge(box,seq);"                                                                   \
+	"CREATE INDEX edge_other ON edge(other_box);"                                                                       \
+	"INSERT INTO edge SELECT n,box,seq,kind,other_box,other_seq,row_sum(n,box,seq,kind,other_box,other_seq) FROM ("     \
+	" SELECT row_number() OVER (ORDER BY at,box,seq) n,box,seq,kind,other_box,other_seq FROM ("                         \
+	"  SELECT created_ns at,id box,0 seq,1 kind,origin_box other_box,origin_seq other_seq FROM box WHERE origin_box<>0" \
+	"  UNION ALL SELECT ended_ns,box,seq,iif(kind='merge',2,3),other_box,other_seq FROM step"                           \
+	"   WHERE " VERSION_3_STEP_EDGE                                                                                     \
+	"  UNION ALL SELECT ended_ns,box,seq,4,box,target FROM step WHERE kind IN ('undo','redo') AND target<>0 AND box IN" \
+	"   (SELECT box FROM step WHERE " VERSION_3_STEP_EDGE ")));"                                                        \
+	"DELETE FROM setting WHERE key GLOB 'cowbox.merged-into.*' OR key GLOB 'cowbox.merged-from.*';"
+
+static const char version_3[] = VERSION_3_CHECKPOINTS VERSION_3_PINS VERSION_3_EDGES;
 
 const char *const sqlite_migrations[SQL_SCHEMA_VERSION] = {version_1, version_2, version_3};

@@ -202,6 +202,7 @@ cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_er
 		return CB_OK;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(questions); i++) ask(e, &questions[i], complain, context);
+	if (sqlite_edge_check(base, complain, context, NULL) != CB_OK) complain_failed(e, complain, context);
 	if (sqlite_audit_check(base, complain, context, NULL) != CB_OK) complain_failed(e, complain, context);
 	cb_error why = {0};
 	if (sqlite_pin_list(base, 0, pin_sound, NULL, &why) != CB_OK) complain(context, why.message);

@@ -257,7 +257,7 @@ typedef struct store_step {
 	uint64_t params_content, result_content; /* 0: in the row */
 	int64_t started_ns, ended_ns;
 	uint64_t target;               /* undo: the step undone; redo: the undo undone; restore: 0 */
-	uint64_t other_box, other_seq; /* second parent: merge source, restore source, fork origin; 0: none */
+	uint64_t other_box, other_seq; /* second parent: merge source, restore source, fork origin; 0: none. Undo: see undo.c */
 	bool has_root;                 /* root is the tree after this step (0 = empty tree) */
 	uint64_t root;
 	bool has_changes; /* changes holds the step's key changes; otherwise both neighbours have roots */
@@ -292,6 +292,35 @@ cb_code store_touch_put(store *s, uint64_t box, uint64_t first, uint64_t last, s
 cb_code store_touch_walk(store *s, uint64_t box, uint64_t max_seq, store_touch_visit visit, void *context, cb_error *err);
 /* The last step that a row speaks of; 0: none. */
 cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq, cb_error *err);
+
+/* ---- where steps come from, besides the step before them ---- */
+
+/*
+ * The history of boxes is a graph; these are its edges that do not lead to the step before. A row per step, which outlives it: prune leaves
+ * edges alone. Edges of a box that was removed stay while one can come to it from a box that is there.
+ */
+typedef enum store_edge_kind {
+	STORE_EDGE_FORK = 1,    /* seq is 0: the box began there */
+	STORE_EDGE_MERGE = 2,   /* also comes from there */
+	STORE_EDGE_RESTORE = 3, /* comes from there instead of from the step before */
+	STORE_EDGE_UNDO = 4, /* takes back the edge of step other_seq of its own box; of an undo: brings back what that took back */
+} store_edge_kind;
+
+typedef struct store_edge {
+	uint64_t order; /* grows with time over all boxes: an edge leads to what is older. Unused by callers on put */
+	uint64_t box, seq;
+	store_edge_kind kind;
+	uint64_t other_box, other_seq;
+} store_edge;
+
+typedef cb_code (*store_edge_visit)(void *context, const store_edge *edge, cb_error *err);
+/* The newest edge of a box at or before a step. *found false: none. */
+cb_code store_edge_before(store *s, uint64_t box, uint64_t seq, store_edge *out, bool *found, cb_error *err);
+cb_code store_edge_list(store *s, store_edge_visit visit, void *context, cb_error *err); /* all, the oldest first */
+/* Inside a write transaction: */
+cb_code store_edge_put(store *s, const store_edge *edge, cb_error *err);
+/* Removes edges of boxes that are gone and that no way leads to from a box that is there. */
+cb_code store_edge_sweep(store *s, cb_error *err);
 
 /* ---- checkpoints and settings ---- */
 

@@ -473,6 +473,62 @@ static cb_code collect_touch(void *context, uint64_t first, uint64_t last, span 
 	return first == 3 ? CB_INTERRUPTED : CB_OK;
 }
 
+static cb_code collect_edge(void *context, const store_edge *e, cb_error *edge_err)
+{
+	(void)edge_err;
+	char *text = context;
+	(void)snprintf(text + strlen(text), 60, "%" PRIu64 "@%" PRIu64 "-%d-%" PRIu64 "@%" PRIu64 " ", e->box, e->seq, (int)e->kind,
+	               e->other_box, e->other_seq);
+	return CB_OK;
+}
+
+CONTRACT(edges_of_history)
+{
+	uint64_t a = box_new(s, "a"), b = box_new(s, "b"), c = box_new(s, "c");
+	store_edge e;
+	bool found = true;
+	char text[300] = "", expected[300];
+	CHECK_OK(store_edge_before(s, a, UINT64_MAX, &e, &found, &err));
+	CHECK(!found);
+	begin(s);
+	CHECK_OK(store_edge_put(s, &(store_edge){.box = b, .kind = STORE_EDGE_FORK, .other_box = a, .other_seq = 3}, &err));
+	CHECK_OK(store_edge_put(s, &(store_edge){.box = a, .seq = 5, .kind = STORE_EDGE_MERGE, .other_box = b, .other_seq = 2},
+	                        &err));
+	CHECK_OK(store_edge_put(s, &(store_edge){.box = a, .seq = 7, .kind = STORE_EDGE_UNDO, .other_box = a, .other_seq = 5},
+	                        &err));
+	CHECK_OK(store_edge_put(s, &(store_edge){.box = c, .seq = 1, .kind = STORE_EDGE_RESTORE, .other_box = b, .other_seq = 1},
+	                        &err));
+	CHECK_CODE(store_edge_put(s, &(store_edge){.box = a, .seq = 7, .kind = STORE_EDGE_UNDO, .other_box = a}, &err), CB_EXISTS);
+	commit(s);
+	CHECK_OK(store_edge_before(s, a, 6, &e, &found, &err));
+	CHECK(found && e.seq == 5 && e.kind == STORE_EDGE_MERGE && e.other_box == b && e.other_seq == 2);
+	CHECK_OK(store_edge_before(s, a, 4, &e, &found, &err));
+	CHECK(!found);
+	CHECK_OK(store_edge_list(s, collect_edge, text, &err));
+	(void)snprintf(expected, sizeof(expected),
+	               "%" PRIu64 "@0-1-%" PRIu64 "@3 %" PRIu64 "@5-2-%" PRIu64 "@2 %" PRIu64 "@7-4-%" PRIu64 "@5 %" PRIu64
+	               "@1-3-%" PRIu64 "@1 ",
+	               b, a, a, b, a, a, c, b);
+	CHECK_STR(text, expected);
+	/* Steps may go, edges stay; those of a removed box while others lead to it. */
+	uint64_t n = 0;
+	begin(s);
+	CHECK_OK(store_step_delete(s, a, 0, 9, &n, &err));
+	CHECK_OK(store_box_remove(s, b, &err));
+	CHECK_OK(store_edge_sweep(s, &err));
+	commit(s);
+	CHECK_OK(store_edge_before(s, b, 9, &e, &found, &err));
+	CHECK(found);
+	begin(s);
+	CHECK_OK(store_box_remove(s, a, &err));
+	CHECK_OK(store_box_remove(s, c, &err));
+	CHECK_OK(store_edge_sweep(s, &err));
+	commit(s);
+	text[0] = 0;
+	CHECK_OK(store_edge_list(s, collect_edge, text, &err));
+	CHECK_STR(text, ""); /* also of boxes that lead to each other */
+}
+
 CONTRACT(touched_files)
 {
 	uint64_t box = box_new(s, "a"), other = box_new(s, "b"), last = 9;
