@@ -23,6 +23,7 @@ enum {
 	LIMIT_DIFF_PATHS_BYTES = 1 << 30,  /* of one difference: of nested folders each is named with all those above it */
 	LIMIT_WALK_DEPTH = 16384,          /* nested folders of one walk: renames nest deeper than a path can say; some KB each */
 	LIMIT_DIFF_TEXT_BYTES = 16 << 20,  /* a file larger than this is compared as binary */
+	LIMIT_CONFLICTS = 1 << 16,         /* conflicts of one merge that are listed by path; more are counted */
 	LIMIT_JSON_BYTES = 64 << 20,       /* a JSON text that is read: an edit's texts fit, escaped */
 	LIMIT_JSON_NODES = 1 << 20,        /* values in it, 48 bytes each in memory */
 	LIMIT_HOST_DEPTH = 4096,           /* nested folders of the host: a quarter of what a walk of a box holds */

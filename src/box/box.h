@@ -610,24 +610,59 @@ cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, s
 
 /* ---- merge ---- */
 
+/* One path that both sides changed. */
+typedef struct merge_conflict {
+	char *path;
+	const char *reason; /* a constant */
+	cb_prefer answer;   /* CB_PREFER_NONE: open */
+	bool asked;         /* the caller was asked about it */
+	bool seen;          /* met in this merge, not only in an earlier one */
+} merge_conflict;
+
+/*
+ * The conflicts of a merge, each path once, and the answers to them. Born zero but for `list`; end it with
+ * merge_conflicts_done(). It may serve several merges one after the other (merge_conflicts_again between them): answers that the caller
+ * gave before are used again, so that he is asked about a path only once.
+ */
 typedef struct merge_conflicts {
 	const cb_merge_options *options; /* NULL: all stay open */
 	/* The same change on both sides is a conflict too: two transactions that counted from 4 to 5 must not both pass. */
 	bool strict;
+	bool ask_nobody; /* the writer lock is held: resolve is not called; what it was not asked about yet is counted in `unasked` */
 	uint64_t open;   /* not resolved */
-	char first[256]; /* path of the first open one */
-	buf list;        /* "path: reason; ..." up to the message size */
+	uint64_t unasked;    /* of these: resolve is to be asked first */
+	char first[256];     /* path of the first open one */
+	buf list;            /* "path (reason), ..." of the open ones, up to the message size */
+	merge_conflict *all; /* those met (seen) and those of earlier merges; at most LIMIT_CONFLICTS, `open` counts on */
+	size_t count, capacity;
 	buf whole;       /* uint64_t: inodes that conflict as a whole when both sides changed them, whatever could be merged */
+	uint32_t *index; /* hash table of positions in `all`, plus one */
+	size_t index_size;
 } merge_conflicts;
+void merge_conflicts_again(merge_conflicts *c);
 void merge_conflicts_done(merge_conflicts *c);
-/* Asks the caller's options; CB_PREFER_NONE was counted as open. */
-cb_prefer merge_decide(merge_conflicts *c, const char *path, const char *reason);
+/* Asks the caller's options, once for each path. CB_PREFER_NONE: it stays open. */
+cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, cb_prefer *out, cb_error *err);
 /* Is what t relied on still so in the head? What is not becomes a conflict. */
 cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, cb_error *err);
-/* Puts into t (whose base is ours, and whose delta is empty) what leads from base to theirs. CB_OK also with open conflicts: look at
- * conflicts->open before using t. */
+
+/* What has no base because several common pasts conflict in it: sides that are equal in it pass, others conflict. */
+typedef struct merge_disputed {
+	buf inos;  /* uint64_t; sorted before it is given to a merge */
+	pmap keys; /* key-values, by their keys in the map */
+} merge_disputed;
+void merge_disputed_done(merge_disputed *d);
+
+typedef struct merge_sides {
+	const tree_view *base, *ours, *theirs; /* contents that are in memory only are t's */
+	const merge_disputed *disputed;        /* NULL: none */
+	merge_disputed *left;                  /* gets what stays in conflict; NULL: nobody asks */
+} merge_sides;
+/* Puts into t (whose view is that of ours) what leads from base to theirs. CB_OK also with open conflicts: look at conflicts->open before
+ * using t. */
 cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,
                      cb_error *err);
+cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conflicts, cb_error *err);
 
 /* All key changes of one step, from its list or from the two roots around it. */
 cb_code step_changes(cb_store *cs, uint64_t box, uint64_t seq, tree_diff_visit visit, void *context, cb_error *err);

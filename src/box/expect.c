@@ -111,7 +111,9 @@ cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts 
 		bool good = false;
 		CB_TRY(holds(t, head, e, &good, err));
 		if (good) continue;
-		(void)merge_decide(conflicts, e->path, e->ino ? "another version than was expected" : "made on both sides");
+		cb_prefer ignored;
+		const char *why = e->ino ? "another version than was expected" : "made on both sides";
+		CB_TRY(merge_decide(conflicts, e->path, why, &ignored, err));
 		if (e->ino) CB_TRY(buf_append(&conflicts->whole, &e->ino, sizeof(e->ino), err));
 	}
 	return CB_OK;

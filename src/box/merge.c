@@ -6,6 +6,14 @@
  * is then merged as a unit (places, data, mode, attributes) with the ordinary operations of inode.c on a transaction over ours, which keep
  * every invariant. Inode numbers are unique in a store, so an inode that both sides have is the same file.
  *
+ * Identity goes by inode first, by path where a file was replaced: editors and `sed -i` save by writing a new file over the old name. Where
+ * one side has a new file in the place of one that is gone, and the other side changed, replaced or deleted that one, the two are taken
+ * for one file (find_replaced). Where only theirs replaced it, the new file simply comes in place of the old one.
+ *
+ * A strict merge (the commit of a transaction) also takes the same change on both sides for a conflict, whatever the change: two agents
+ * that claim a job by the same rename must not both succeed. None are: times of a folder that follow from its entries, counters, and
+ * folders that both made, which unite: what is in them speaks for itself.
+ *
  * Order of work: deletions of files free their names; inodes that theirs moved are parked at the root under names no path can hold, so
  * that swaps work; emptied folders go; then moves and additions, parents first; then fields; then the folders that theirs deleted and
  * that are empty by now.
@@ -16,44 +24,7 @@
 
 #include <assert.h>
 #include <stdio.h>
-
-/* ---- conflicts ---- */
-
-static cb_code conflict_note(merge_conflicts *c, const char *path, const char *reason)
-{
-	if (c->open++ == 0) (void)snprintf(c->first, sizeof(c->first), "%s", path);
-	/* A full list just ends; the count tells the rest. */
-	return buf_printf(&c->list, NULL, "%s%s (%s)", c->list.size ? ", " : "", path, reason);
-}
-
-cb_prefer merge_decide(merge_conflicts *c, const char *path, const char *reason)
-{
-	cb_prefer chosen = CB_PREFER_NONE;
-	cb_conflict conflict = {path, reason};
-	if (c->options && c->options->resolve) chosen = c->options->resolve(c->options->context, &conflict);
-	if (chosen == CB_PREFER_NONE && c->options) chosen = c->options->prefer;
-	if (chosen == CB_PREFER_NONE) (void)conflict_note(c, path, reason);
-	return chosen;
-}
-
-void merge_conflicts_done(merge_conflicts *c)
-{
-	buf_done(&c->list);
-	buf_done(&c->whole);
-}
-
-/* *theirs_wins: the caller does what theirs wants. */
-cb_code merge_conflict_at(merge *m, const item *i, const char *reason, bool *theirs_wins, cb_error *err)
-{
-	AUTO_BUF buf path = BUF_INIT(1 << 20);
-	cb_code code = CB_NOTFOUND;
-	if (i->ours.present) code = inode_path(m->ours, i->ino, &path, err);
-	if (code == CB_NOTFOUND && i->theirs.present) code = inode_path(m->theirs, i->ino, &path, err);
-	if (code == CB_NOTFOUND) code = inode_path(m->base, i->ino, &path, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	*theirs_wins = merge_decide(m->conflicts, path.size ? (const char *)path.bytes : "?", reason) == CB_PREFER_THEIRS;
-	return CB_OK;
-}
+#include <stdlib.h>
 
 /* ---- what each side has ---- */
 
@@ -117,32 +88,57 @@ static cb_code keys_differ(const tree_view *a, const tree_view *b, uint8_t kind,
 	return tree_diff_prefix(a, b, key_span(&prefix), stop_at_first, out, err);
 }
 
-cb_code merge_data_same(merge *m, const tree_view *va, const unit *a, const tree_view *vb, const unit *b, bool *out, cb_error *err)
+static cb_code append_key(void *context, span key_bytes, span value, cb_error *err)
 {
-	if (a->node.rec.type != CB_FILE && a->node.rec.type != CB_SYMLINK) {
+	enum { OWNER_BYTES = 9 }; /* kind and inode */
+	size_t sizes[2] = {key_bytes.size, value.size};
+	CB_TRY(buf_append(context, sizes, sizeof(sizes), err));
+	CB_TRY(buf_append(context, key_bytes.bytes + OWNER_BYTES, key_bytes.size - OWNER_BYTES, err));
+	return buf_append(context, value.bytes, value.size, err);
+}
+
+/* Attributes or tags of two units, which may be of two inodes. */
+static cb_code attrs_same(const tree_view *va, const unit *a, const tree_view *vb, const unit *b, uint8_t kind, bool *out,
+                          cb_error *err)
+{
+	if (a->node.rec.ino == b->node.rec.ino) {
+		bool differ = false;
+		CB_TRY(keys_differ(va, vb, kind, a->node.rec.ino, &differ, err));
+		*out = !differ;
+		return CB_OK;
+	}
+	AUTO_BUF buf x = BUF_INIT(SIZE_MAX), y = BUF_INIT(SIZE_MAX);
+	CB_TRY(inode_keys(va, a->node.rec.ino, kind, append_key, &x, err));
+	CB_TRY(inode_keys(vb, b->node.rec.ino, kind, append_key, &y, err));
+	*out = span_equal(buf_span(&x), buf_span(&y));
+	return CB_OK;
+}
+
+cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
+                        cb_error *err)
+{
+	if (a->type != CB_FILE && a->type != CB_SYMLINK) {
 		*out = true;
 		return CB_OK;
 	}
-	const record *x = &a->node.rec, *y = &b->node.rec;
-	if (x->form == DATA_EXTENTS && y->form == DATA_EXTENTS && x->size == y->size) {
+	if (a->ino == b->ino && a->form == DATA_EXTENTS && b->form == DATA_EXTENTS && a->size == b->size) {
 		bool differ = false;
-		CB_TRY(keys_differ(va, vb, KIND_EXTENT, x->ino, &differ, err));
+		CB_TRY(keys_differ(va, vb, KIND_EXTENT, a->ino, &differ, err));
 		*out = !differ;
 		if (*out) return CB_OK;
 	}
-	return data_equal(m->t->cs, va, x, vb, y, out, err);
+	return data_equal_in(m->t->cs, m->t, va, a, m->t, vb, b, out, err);
 }
 
-/* Is the inode the same on two sides but for times and version? */
+/* Is it the same on two sides but for times and version? */
 static cb_code unit_same(merge *m, const tree_view *va, const unit *a, const tree_view *vb, const unit *b, bool *out, cb_error *err)
 {
 	*out = false;
-	if (!merge_places_equal(a, b) || a->node.rec.mode != b->node.rec.mode) return CB_OK;
-	bool differ = false;
-	CB_TRY(keys_differ(va, vb, KIND_ATTR, a->node.rec.ino, &differ, err));
-	if (!differ) CB_TRY(keys_differ(va, vb, KIND_TAG, a->node.rec.ino, &differ, err));
-	if (differ) return CB_OK;
-	return merge_data_same(m, va, a, vb, b, out, err);
+	if (!merge_places_equal(a, b) || a->node.rec.mode != b->node.rec.mode || a->node.rec.type != b->node.rec.type) return CB_OK;
+	bool same = false;
+	CB_TRY(attrs_same(va, a, vb, b, KIND_ATTR, &same, err));
+	if (same) CB_TRY(attrs_same(va, a, vb, b, KIND_TAG, &same, err));
+	return same ? merge_data_same(m, va, &a->node.rec, vb, &b->node.rec, out, err) : CB_OK;
 }
 
 bool merge_place_in(const unit *u, const place *p)
@@ -181,11 +177,16 @@ static cb_code merge_kv(merge *m, span key_bytes, span base, span theirs, cb_err
 	span ours = code == CB_OK ? span_make(now.bytes, now.size) : (span){0};
 	bool unchanged = ours.bytes ? base.bytes && span_equal(ours, base) : !base.bytes;
 	bool agreed = ours.bytes ? theirs.bytes && span_equal(ours, theirs) : !theirs.bytes;
-	if (agreed && !m->conflicts->strict) return CB_OK;
-	if (!unchanged) {
+	if (agreed && !merge_is_strict(m)) return CB_OK;
+	span ignored;
+	bool disputed = m->disputed && pmap_get(&m->disputed->keys, key_bytes, &ignored) != PMAP_ABSENT;
+	if (!unchanged || disputed) {
 		char path[LIMIT_NAME_BYTES + 16];
+		cb_prefer chosen = CB_PREFER_NONE;
 		(void)snprintf(path, sizeof(path), "key '%.*s'", (int)(key_bytes.size - 1), (const char *)key_bytes.bytes + 1);
-		if (merge_decide(m->conflicts, path, "changed on both sides") != CB_PREFER_THEIRS) return CB_OK;
+		CB_TRY(merge_decide(m->conflicts, path, "changed on both sides", &chosen, err));
+		if (chosen == CB_PREFER_NONE && m->left) CB_TRY(pmap_put(&m->left->keys, key_bytes, (span){0}, err));
+		if (chosen != CB_PREFER_THEIRS) return CB_OK;
 	}
 	return theirs.bytes ? pmap_put(&m->t->delta, key_bytes, theirs, err) : pmap_put_tombstone(&m->t->delta, key_bytes, err);
 }
@@ -219,7 +220,7 @@ static cb_code items_load(merge *m, cb_error *err)
 	if (!m->items) return cb_err_nomem(err);
 	for (size_t i = 0; i < unique; i++) {
 		item *it = &m->items[m->count++];
-		*it = (item){.ino = inos[i], .into = inos[i]};
+		*it = (item){.ino = inos[i], .into = inos[i], .disputed = merge_disputes_ino(m->disputed, inos[i])};
 		CB_TRY(merge_unit_load(m->base, it->ino, &it->base, err));
 		CB_TRY(merge_unit_load(m->ours, it->ino, &it->ours, err));
 		CB_TRY(merge_unit_load(m->theirs, it->ino, &it->theirs, err));
@@ -238,12 +239,130 @@ item *merge_item_find(merge *m, uint64_t ino)
 	return low < m->count && m->items[low].ino == ino ? &m->items[low] : NULL;
 }
 
+cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *found, cb_error *err)
+{
+	cb_code code = inode_at(v, at->parent, place_name(at), out, NULL, err);
+	*found = code == CB_OK && out->rec.type == CB_FILE;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* ---- files that were replaced ---- */
+
+/* Does a file sit there that neither the base nor the other side knows? One that they know is itself, not a successor. */
+static cb_code new_file_at(merge *m, const tree_view *side, const tree_view *other, const place *at, uint64_t *out, cb_error *err)
+{
+	inode node;
+	bool found = false;
+	uint64_t parent;
+	uint8_t name[LIMIT_NAME_BYTES];
+	size_t size;
+	*out = 0;
+	CB_TRY(merge_file_at(side, at, &node, &found, err));
+	if (!found) return CB_OK;
+	cb_code known = inode_place(m->base, node.rec.ino, &parent, name, &size, err);
+	if (known == CB_NOTFOUND) known = inode_place(other, node.rec.ino, &parent, name, &size, err);
+	if (known != CB_OK && known != CB_NOTFOUND) return known;
+	if (known == CB_NOTFOUND) *out = node.rec.ino;
+	return CB_OK;
+}
+
+cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *err)
+{
+	return new_file_at(m, m->ours, m->theirs, at, out, err);
+}
+
+/* A file is taken for the successor of one file only: two that were merged into it would overwrite each other. */
+static cb_code successor_take(merge *m, uint64_t ino, bool *taken, cb_error *err)
+{
+	span ignored;
+	key k = key_inode(ino);
+	*taken = pmap_get(&m->successors, key_span(&k), &ignored) == PMAP_ABSENT;
+	return *taken ? pmap_put(&m->successors, key_span(&k), (span){0}, err) : CB_OK;
+}
+
+static cb_code take_here(merge *m, item *it, uint64_t ino, cb_error *err)
+{
+	bool taken = false;
+	CB_TRY(successor_take(m, ino, &taken, err));
+	if (!taken) return CB_OK;
+	it->replaced_here = true;
+	return merge_unit_load(m->ours, ino, &it->ours, err);
+}
+
+static cb_code take_there(merge *m, item *it, uint64_t ino, cb_error *err)
+{
+	bool taken = false;
+	item *made = merge_item_find(m, ino);
+	if (!made || !made->theirs.present) return CB_OK;
+	CB_TRY(successor_take(m, ino, &taken, err));
+	if (!taken) return CB_OK;
+	it->replaced_there = true;
+	it->theirs = made->theirs; /* its own item has nothing left to say */
+	made->theirs = (unit){0};
+	return CB_OK;
+}
+
+/* A file of the base that is gone on one side or both, with a new one under one of its names. */
+static cb_code find_replaced(merge *m, item *it, cb_error *err)
+{
+	bool same = false;
+	uint64_t here = 0, there = 0, best_here = 0, best_there = 0;
+	bool in_ours = it->ours.present, in_theirs = it->theirs.present;
+	if (!it->base.present || it->base.node.rec.type != CB_FILE || (in_ours && in_theirs)) return CB_OK;
+	if (in_ours) CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
+	if (same && !it->disputed) return CB_OK; /* the new one comes as it is, under its own number */
+	for (size_t i = 0; i < it->base.count; i++) {
+		const place *at = &it->base.places[i];
+		CB_TRY(new_file_at(m, m->ours, m->theirs, at, &here, err));
+		CB_TRY(new_file_at(m, m->theirs, m->ours, at, &there, err));
+		if ((in_ours && there && here) || (in_theirs && here && there)) {
+			it->aside = true;
+			return CB_OK;
+		}
+		bool both = here && there;
+		if (here && !in_ours && (!best_here || both)) best_here = here;
+		if (there && !in_theirs && (!best_there || both)) best_there = there;
+		if (both) break;
+	}
+	if (best_here) CB_TRY(take_here(m, it, best_here, err));
+	return best_there ? take_there(m, it, best_there, err) : CB_OK;
+}
+
 /* ---- deciding ---- */
+
+/* Several common pasts conflict in it: nobody knows from what it came, so sides that differ conflict. Theirs wins: as if ours had been
+ * the base. */
+static cb_code decide_disputed(merge *m, item *it, cb_error *err)
+{
+	bool same = !it->ours.present && !it->theirs.present, theirs_wins = false;
+	if (it->ours.present && it->theirs.present) CB_TRY(unit_same(m, m->ours, &it->ours, m->theirs, &it->theirs, &same, err));
+	if (!same) CB_TRY(merge_conflict_at(m, it, "changed differently, and so was what both came from", &theirs_wins, err));
+	it->fate = FATE_DONE;
+	it->into = it->ours.present ? merge_ino_here(it) : 0;
+	if (!theirs_wins) return CB_OK;
+	it->fate = !it->theirs.present ? FATE_DELETE : it->ours.present ? FATE_FIELDS : FATE_ADD;
+	if (it->fate == FATE_ADD) it->into = merge_ino_there(it);
+	free(it->base.places);
+	it->base = it->ours;
+	it->base.places = it->ours.count ? mem_dup(it->ours.places, it->ours.count * sizeof(place)) : NULL;
+	return it->ours.count && !it->base.places ? cb_err_nomem(err) : CB_OK;
+}
+
+/* A folder that both deleted stands for all that was in it. */
+static cb_code decide_gone_on_both(merge *m, item *it, cb_error *err)
+{
+	it->fate = FATE_DONE;
+	it->into = 0;
+	if (!merge_is_strict(m)) return CB_OK;
+	const item *above = it->base.count ? merge_item_find(m, it->base.places[0].parent) : NULL;
+	bool theirs_wins = false;
+	if (above && above->base.present && !above->ours.present && !above->theirs.present) return CB_OK;
+	return merge_conflict_at(m, it, "deleted on both sides", &theirs_wins, err);
+}
 
 static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 {
 	it->fate = FATE_DONE;
-	if (!it->ours.present) return CB_OK;
 	bool same = false, theirs_wins = true;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
 	if (!same) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
@@ -269,7 +388,14 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 static cb_code decide(merge *m, item *it, cb_error *err)
 {
 	it->fate = FATE_FIELDS;
+	it->into = it->ours.present ? merge_ino_here(it) : merge_ino_there(it);
+	if (it->disputed) return decide_disputed(m, it, err);
+	if (it->aside) { /* under its old name both sides have new files, which are merged; the old one stays where it was put */
+		it->fate = it->ours.present ? FATE_DONE : FATE_ADD;
+		return CB_OK;
+	}
 	if (!it->theirs.present && !it->base.present) it->fate = FATE_DONE;
+	else if (!it->theirs.present && !it->ours.present) return decide_gone_on_both(m, it, err);
 	else if (!it->theirs.present) return decide_deleted(m, it, err);
 	else if (!it->ours.present && it->base.present) return decide_gone_here(m, it, err);
 	else if (!it->ours.present) it->fate = FATE_ADD;
@@ -278,27 +404,55 @@ static cb_code decide(merge *m, item *it, cb_error *err)
 
 /* ---- the whole ---- */
 
-static cb_code merge_run(merge *m, cb_error *err)
+/* Key-values and inodes that theirs changed, and those that have no base: there ours may differ where theirs is as the base. */
+static cb_code gather_all(merge *m, cb_error *err)
 {
 	CB_TRY(tree_diff(m->base, m->theirs, gather, m, err));
+	if (!m->disputed) return CB_OK;
+	CB_TRY(buf_append(&m->inos, m->disputed->inos.bytes, m->disputed->inos.size, err));
+	pmap_cursor c;
+	span key_bytes, value;
+	bool tombstone;
+	for (pmap_seek(&c, &m->disputed->keys, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone);
+	     pmap_cursor_next(&c)) {
+		tree_value theirs;
+		cb_code code = tree_get(m->theirs, key_bytes, &theirs, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		CB_TRY(merge_kv(m, key_bytes, (span){0}, code == CB_OK ? span_make(theirs.bytes, theirs.size) : (span){0}, err));
+	}
+	return CB_OK;
+}
+
+static cb_code merge_run(merge *m, cb_error *err)
+{
+	CB_TRY(gather_all(m, err));
 	CB_TRY(items_load(m, err));
+	for (size_t i = 0; i < m->count; i++) CB_TRY(find_replaced(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(decide(m, &m->items[i], err));
 	CB_TRY(merge_delete_files(m, err));
 	CB_TRY(merge_park_moves(m, err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_drop_links(m, &m->items[i], err));
 	CB_TRY(merge_delete_empty_dirs(m, err));
 	CB_TRY(merge_place_all(m, err));
-	for (size_t i = 0; i < m->count; i++)
-		if (m->items[i].fate == FATE_FIELDS) CB_TRY(merge_fields(m, &m->items[i], err));
+	for (size_t i = 0; i < m->count; i++) {
+		if (m->items[i].fate != FATE_FIELDS) continue;
+		CB_TRY(merge_add_links(m, &m->items[i], err));
+		CB_TRY(merge_fields(m, &m->items[i], err));
+	}
 	CB_TRY(merge_delete_empty_dirs(m, err));
 	return merge_delete_other_dirs(m, err);
 }
 
-cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,
-                     cb_error *err)
+cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conflicts, cb_error *err)
 {
-	assert(pmap_count(&t->delta) == 0);
-	merge m = {.t = t, .base = base, .ours = ours, .theirs = theirs, .conflicts = conflicts, .inos = BUF_INIT(SIZE_MAX)};
+	merge m = {.t = t,
+	           .base = sides->base,
+	           .ours = sides->ours,
+	           .theirs = sides->theirs,
+	           .conflicts = conflicts,
+	           .disputed = sides->disputed,
+	           .left = sides->left,
+	           .inos = BUF_INIT(SIZE_MAX)};
 	cb_code code = merge_run(&m, err);
 	for (size_t i = 0; i < m.count; i++) {
 		free(m.items[i].base.places);
@@ -306,6 +460,14 @@ cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const
 		free(m.items[i].theirs.places);
 	}
 	free(m.items);
+	pmap_done(&m.successors);
 	buf_done(&m.inos);
 	return code;
+}
+
+cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,
+                     cb_error *err)
+{
+	assert(pmap_count(&t->delta) == 0);
+	return merge_sides_into(t, &(merge_sides){.base = base, .ours = ours, .theirs = theirs}, conflicts, err);
 }

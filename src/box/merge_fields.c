@@ -35,7 +35,7 @@ static cb_code unite_key(void *context, span key_bytes, span value, cb_error *er
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	bool same = false, theirs_wins = true;
 	if (code == CB_OK) CB_TRY(values_equal(u->m, span_make(now.bytes, now.size), value, &same, err));
-	if (code == CB_OK && !same)
+	if (code == CB_OK && (!same || merge_is_strict(u->m)))
 		CB_TRY(merge_conflict_at(u->m, u->it, "an attribute was set differently on both sides", &theirs_wins, err));
 	if (same || !theirs_wins) return CB_OK;
 	u->changed = true;
@@ -49,8 +49,8 @@ cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err)
 	inode node = *mine;
 	bool theirs_wins = false;
 	it->into = mine->rec.ino;
-	CB_TRY(inode_keys(m->theirs, it->ino, KIND_ATTR, unite_key, &u, err));
-	CB_TRY(inode_keys(m->theirs, it->ino, KIND_TAG, unite_key, &u, err));
+	CB_TRY(inode_keys(m->theirs, merge_ino_there(it), KIND_ATTR, unite_key, &u, err));
+	CB_TRY(inode_keys(m->theirs, merge_ino_there(it), KIND_TAG, unite_key, &u, err));
 	if (node.rec.mode != it->theirs.node.rec.mode)
 		CB_TRY(merge_conflict_at(m, it, "made with different modes", &theirs_wins, err));
 	if (theirs_wins) node.rec.mode = it->theirs.node.rec.mode;
@@ -67,22 +67,69 @@ typedef struct attr_merge {
 	bool changed;
 } attr_merge;
 
+/*
+ * A name behind kind and inode, with the value it has in the base and in theirs. A new file that was saved over an old one has lost the
+ * attributes, which nobody meant: where the other side changed one, its change stands.
+ */
 static cb_code merge_attr(void *context, span key_bytes, span base, span theirs, cb_error *err)
 {
 	attr_merge *a = context;
+	merge *m = a->m;
+	key k = {.size = key_bytes.size};
+	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+	put_be64(k.bytes + 1, merge_ino_here(a->it));
 	tree_value now;
-	cb_code code = tree_get(a->m->ours, key_bytes, &now, err);
+	cb_code code = tree_get(m->ours, key_span(&k), &now, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	span ours = code == CB_OK ? span_make(now.bytes, now.size) : (span){0};
 	bool unchanged = ours.bytes ? base.bytes && span_equal(ours, base) : !base.bytes;
 	bool agreed = ours.bytes ? theirs.bytes && span_equal(ours, theirs) : !theirs.bytes;
-	if (agreed) return CB_OK;
+	bool lost_here = a->it->replaced_here && !ours.bytes, lost_there = a->it->replaced_there && !theirs.bytes;
+	if ((agreed && (!merge_is_strict(m) || unchanged || lost_here)) || (lost_there && !unchanged)) return CB_OK;
 	bool theirs_wins = true;
-	if (!unchanged) CB_TRY(merge_conflict_at(a->m, a->it, "an attribute was changed on both sides", &theirs_wins, err));
-	if (!theirs_wins) return CB_OK;
+	if (!unchanged && !lost_here)
+		CB_TRY(merge_conflict_at(m, a->it, "an attribute was changed on both sides", &theirs_wins, err));
+	if (!theirs_wins || agreed) return CB_OK;
 	a->changed = true;
-	pmap *delta = &a->m->t->delta;
-	return theirs.bytes ? pmap_put(delta, key_bytes, theirs, err) : pmap_put_tombstone(delta, key_bytes, err);
+	pmap *delta = &m->t->delta;
+	return theirs.bytes ? pmap_put(delta, key_span(&k), theirs, err) : pmap_put_tombstone(delta, key_span(&k), err);
+}
+
+typedef struct attr_pair {
+	attr_merge *a;
+	const tree_view *other;
+	uint64_t ino; /* of the other side */
+	bool is_base; /* the visited key is the base's */
+} attr_pair;
+
+static cb_code pair_attr(void *context, span key_bytes, span value, cb_error *err)
+{
+	const attr_pair *p = context;
+	key k = {.size = key_bytes.size};
+	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+	put_be64(k.bytes + 1, p->ino);
+	tree_value twin;
+	cb_code code = tree_get(p->other, key_span(&k), &twin, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	span other = code == CB_OK ? span_make(twin.bytes, twin.size) : (span){0};
+	if (other.bytes && (!p->is_base || span_equal(other, value))) return CB_OK; /* seen from the base, or unchanged */
+	return p->is_base ? merge_attr(p->a, key_bytes, value, other, err) : merge_attr(p->a, key_bytes, (span){0}, value, err);
+}
+
+/* What theirs changed of the attributes or tags. */
+static cb_code merge_attrs(attr_merge *a, uint8_t kind, cb_error *err)
+{
+	const merge *m = a->m;
+	const item *it = a->it;
+	const tree_view *base = it->disputed ? m->ours : m->base;
+	uint64_t from = it->base.present ? it->base.node.rec.ino : it->ino, to = merge_ino_there(it);
+	if (from == to) {
+		key prefix = key_prefix(kind, from);
+		return tree_diff_prefix(base, m->theirs, key_span(&prefix), merge_attr, a, err);
+	}
+	attr_pair old = {a, m->theirs, to, true}, made = {a, base, from, false};
+	CB_TRY(inode_keys(base, from, kind, pair_attr, &old, err));
+	return inode_keys(m->theirs, to, kind, pair_attr, &made, err);
 }
 
 /* Theirs' data instead of what node has. */
@@ -96,26 +143,24 @@ static cb_code take_data(merge *m, const item *it, inode *node, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code load_text(merge *m, const tree_view *v, const unit *u, char **out, size_t *size, bool *is_text, cb_error *err)
+static cb_code load_text(merge *m, const tree_view *v, const record *r, char **out, size_t *size, bool *is_text, cb_error *err)
 {
 	*is_text = false;
-	if (u->node.rec.size > LIMIT_DIFF_TEXT_BYTES) return CB_OK;
-	CB_TRY(data_load(m->t->cs, NULL, v, &u->node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err));
+	if (r->size > LIMIT_DIFF_TEXT_BYTES) return CB_OK;
+	CB_TRY(data_load(m->t->cs, m->t, v, r, LIMIT_DIFF_TEXT_BYTES, out, size, err));
 	*is_text = !text_is_binary(span_make(*out, *size));
 	return CB_OK;
 }
 
-/* Both changed the data: by lines when it is text. *done: merged cleanly into node. */
-static cb_code merge_text(merge *m, const item *it, inode *node, bool *done, cb_error *err)
+cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_error *err)
 {
 	AUTO_FREE char *base = NULL, *ours = NULL, *theirs = NULL;
 	size_t nb = 0, no = 0, nt = 0, conflicts = 0;
 	bool is_text = false;
 	*done = false;
-	if (node->rec.type != CB_FILE || !it->base.present) return CB_OK;
-	CB_TRY(load_text(m, m->base, &it->base, &base, &nb, &is_text, err));
-	if (is_text) CB_TRY(load_text(m, m->ours, &it->ours, &ours, &no, &is_text, err));
-	if (is_text) CB_TRY(load_text(m, m->theirs, &it->theirs, &theirs, &nt, &is_text, err));
+	CB_TRY(load_text(m, x->base_view, x->base, &base, &nb, &is_text, err));
+	if (is_text) CB_TRY(load_text(m, x->ours_view, x->ours, &ours, &no, &is_text, err));
+	if (is_text) CB_TRY(load_text(m, x->theirs_view, x->theirs, &theirs, &nt, &is_text, err));
 	if (!is_text) return CB_OK;
 	AUTO_BUF buf merged = BUF_INIT(3 * (size_t)LIMIT_DIFF_TEXT_BYTES);
 	CB_TRY(text_merge3(span_make(base, nb), span_make(ours, no), span_make(theirs, nt), "ours", "theirs", &merged, &conflicts,
@@ -138,18 +183,56 @@ static bool is_whole(const merge *m, uint64_t ino)
 
 static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_error *err)
 {
+	const record *base = &it->base.node.rec, *ours = &it->ours.node.rec, *theirs = &it->theirs.node.rec;
+	const tree_view *base_view = it->disputed ? m->ours : m->base;
 	bool theirs_same = false, ours_same = false, agreed = false, merged = false, theirs_wins = true;
 	if (it->base.present) {
-		CB_TRY(merge_data_same(m, m->base, &it->base, m->theirs, &it->theirs, &theirs_same, err));
-		if (!theirs_same) CB_TRY(merge_data_same(m, m->base, &it->base, m->ours, &it->ours, &ours_same, err));
+		CB_TRY(merge_data_same(m, base_view, base, m->theirs, theirs, &theirs_same, err));
+		if (!theirs_same) CB_TRY(merge_data_same(m, base_view, base, m->ours, ours, &ours_same, err));
 	}
 	if (theirs_same) return CB_OK;
-	CB_TRY(merge_data_same(m, m->ours, &it->ours, m->theirs, &it->theirs, &agreed, err));
-	if (agreed && !m->conflicts->strict) return CB_OK;
-	if (!ours_same && !agreed && !is_whole(m, it->ino)) CB_TRY(merge_text(m, it, node, &merged, err));
+	CB_TRY(merge_data_same(m, m->ours, ours, m->theirs, theirs, &agreed, err));
+	if (agreed && !merge_is_strict(m)) return CB_OK;
+	if (!ours_same && !agreed && node->rec.type == CB_FILE && it->base.present && !is_whole(m, it->ino)) {
+		merge_texts x = {base_view, m->ours, m->theirs, base, ours, theirs};
+		CB_TRY(merge_text(m, &x, node, &merged, err));
+	}
 	if (!ours_same && !merged) CB_TRY(merge_conflict_at(m, it, "changed on both sides", &theirs_wins, err));
 	if (!merged && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || merged || theirs_wins;
+	return CB_OK;
+}
+
+/* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a
+ * backup): the change is meant for that too. */
+static cb_code merge_data_of_successors(merge *m, item *it, cb_error *err)
+{
+	bool same = true;
+	if (!it->base.present || it->disputed || it->base.node.rec.type != CB_FILE) return CB_OK;
+	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
+	for (size_t i = 0; !same && i < it->base.count; i++) {
+		const place *at = &it->base.places[i];
+		inode here, node;
+		bool done = false, agreed = false, theirs_wins = false;
+		uint64_t ino = 0;
+		if (merge_place_in(&it->ours, at) || !merge_place_in(&it->theirs, at)) continue;
+		CB_TRY(merge_new_file_here(m, at, &ino, err));
+		if (!ino) continue; /* ours took the name away; the file lives on under others */
+		CB_TRY(inode_find(m->ours, ino, &here, err));
+		tree_view v = txn_view(m->t);
+		cb_code code = inode_find(&v, here.rec.ino, &node, err);
+		if (code == CB_NOTFOUND) continue;
+		if (code != CB_OK) return code;
+		CB_TRY(merge_data_same(m, m->ours, &here.rec, m->theirs, &it->theirs.node.rec, &agreed, err));
+		if (agreed && !merge_is_strict(m)) continue;
+		merge_texts x = {m->base, m->ours, m->theirs, &it->base.node.rec, &here.rec, &it->theirs.node.rec};
+		if (!agreed) CB_TRY(merge_text(m, &x, &node, &done, err));
+		if (!done) CB_TRY(merge_conflict_name(m, it, here.rec.ino, at, "changed on both sides", &theirs_wins, err));
+		if (!done && theirs_wins) CB_TRY(take_data(m, it, &node, err));
+		if (!done && !theirs_wins) continue;
+		inode_changed(m->t, &node, false);
+		CB_TRY(inode_save(m->t, &node, err));
+	}
 	return CB_OK;
 }
 
@@ -157,78 +240,72 @@ static cb_code merge_mode(merge *m, item *it, inode *node, bool *changed, cb_err
 {
 	uint32_t base = it->base.present ? it->base.node.rec.mode : it->ours.node.rec.mode;
 	uint32_t ours = it->ours.node.rec.mode, theirs = it->theirs.node.rec.mode;
-	if (theirs == base || theirs == ours) return CB_OK;
+	if (theirs == base || (theirs == ours && !merge_is_strict(m))) return CB_OK;
 	bool theirs_wins = true;
 	if (ours != base) CB_TRY(merge_conflict_at(m, it, "its mode was changed on both sides", &theirs_wins, err));
-	if (!theirs_wins) return CB_OK;
+	if (!theirs_wins || theirs == ours) return CB_OK;
 	node->rec.mode = theirs;
 	*changed = true;
 	return CB_OK;
 }
 
-/* Times never conflict: theirs' are taken where only theirs set them. */
-static void merge_times(const item *it, inode *node, bool *changed)
+/* Were the times set, and not only moved on by a change? A change of a folder's entries gives it mtime and ctime alike; one of a file's
+ * data goes with the data. */
+static bool times_were_set(const record *base, const record *side, bool data_same)
 {
-	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
-	if (!it->base.present || node->rec.type == CB_DIR) return;
-	if (t->mtime_ns != b->mtime_ns && o->mtime_ns == b->mtime_ns && node->rec.mtime_ns != t->mtime_ns) {
-		node->rec.mtime_ns = t->mtime_ns;
-		*changed = true;
-	}
-	if (t->atime_ns != b->atime_ns && o->atime_ns == b->atime_ns) node->rec.atime_ns = t->atime_ns;
+	if (side->atime_ns != base->atime_ns) return true;
+	if (side->mtime_ns == base->mtime_ns) return false;
+	return side->type == CB_DIR ? side->mtime_ns != side->ctime_ns : data_same;
 }
 
-/* Names of a file with several: a set, theirs' additions and removals applied to ours. */
-static cb_code merge_links(merge *m, item *it, cb_error *err)
+/* Forks: times never conflict, theirs' are taken where only theirs set them. Transactions: setting them is a change like any other, and
+ * as theirs comes after ours, it stands also over what ours wrote. */
+static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_error *err)
 {
-	if (merge_single_place(it) || it->ino == INO_ROOT || it->ours.node.rec.type == CB_DIR) return CB_OK;
-	for (size_t i = 0; i < it->theirs.count; i++) {
-		const place *at = &it->theirs.places[i];
-		if (merge_place_in(&it->base, at) || merge_place_in(&it->ours, at)) continue;
-		uint64_t parent = 0;
-		slot s;
-		CB_TRY(merge_result_parent(m, it, at, &parent, err));
-		if (!parent) continue;
-		CB_TRY(merge_slot_find(m, parent, place_name(at), &s, err));
-		if (s.taken && s.occupant.rec.ino == it->ino) continue;
-		bool clear = !s.taken;
-		if (s.taken) CB_TRY(merge_settle_occupant(m, it, at, &s, &clear, err));
-		if (!clear) continue;
-		tree_view v = txn_view(m->t);
-		inode node;
-		cb_code code = inode_find(&v, it->ino, &node, err);
-		if (code == CB_NOTFOUND) return CB_OK; /* its last name gave way just now */
-		if (code != CB_OK) return code;
-		CB_TRY(inode_link(m->t, &node, parent, place_name(at), err));
+	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
+	if (!it->base.present || it->disputed || it->replaced_here || it->replaced_there) return CB_OK;
+	bool here_same = true, there_same = true, theirs_wins = true;
+	CB_TRY(merge_data_same(m, m->base, b, m->theirs, t, &there_same, err));
+	if (!times_were_set(b, t, there_same)) {
+		if (t->type == CB_DIR || t->mtime_ns == b->mtime_ns || o->mtime_ns != b->mtime_ns ||
+		    node->rec.mtime_ns == t->mtime_ns)
+			return CB_OK;
+		node->rec.mtime_ns = t->mtime_ns; /* of data that was taken */
+		*changed = true;
+		return CB_OK;
 	}
+	CB_TRY(merge_data_same(m, m->base, b, m->ours, o, &here_same, err));
+	if (times_were_set(b, o, here_same)) {
+		if (!merge_is_strict(m)) return CB_OK;
+		CB_TRY(merge_conflict_at(m, it, "its times were set on both sides", &theirs_wins, err));
+	} else if (!merge_is_strict(m) && t->type != CB_DIR && o->mtime_ns != b->mtime_ns) {
+		return CB_OK;
+	}
+	if (!theirs_wins || (node->rec.mtime_ns == t->mtime_ns && node->rec.atime_ns == t->atime_ns)) return CB_OK;
+	node->rec.mtime_ns = t->mtime_ns;
+	node->rec.atime_ns = t->atime_ns;
+	*changed = true;
 	return CB_OK;
 }
 
 cb_code merge_fields(merge *m, item *it, cb_error *err)
 {
 	attr_merge a = {m, it, false};
-	key attrs = key_prefix(KIND_ATTR, it->ino), tags = key_prefix(KIND_TAG, it->ino);
 	tree_view v = txn_view(m->t);
 	inode node;
-	cb_code code = inode_find(&v, it->ino, &node, err);
-	if (code == CB_NOTFOUND) return CB_OK; /* gave way in a conflict that theirs won */
-	if (code != CB_OK) return code;
-	CB_TRY(merge_links(m, it, err));
-	v = txn_view(m->t);
-	code = inode_find(&v, it->ino, &node, err);
+	/* CB_NOTFOUND: it gave way in a conflict that theirs won. */
+	cb_code code = inode_find(&v, merge_ino_here(it), &node, err);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return code;
-	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&attrs), merge_attr, &a, err));
-	CB_TRY(tree_diff_prefix(m->base, m->theirs, key_span(&tags), merge_attr, &a, err));
-	v = txn_view(m->t);
-	code = inode_find(&v, it->ino, &node, err);
-	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK) return code;
+	CB_TRY(merge_attrs(&a, KIND_ATTR, err));
+	CB_TRY(merge_attrs(&a, KIND_TAG, err));
 	bool changed = a.changed;
 	CB_TRY(merge_data(m, it, &node, &changed, err));
 	CB_TRY(merge_mode(m, it, &node, &changed, err));
-	merge_times(it, &node, &changed);
-	if (!changed) return CB_OK;
-	inode_changed(m->t, &node, false);
-	return inode_save(m->t, &node, err);
+	CB_TRY(merge_times(m, it, &node, &changed, err));
+	if (changed) {
+		inode_changed(m->t, &node, false);
+		CB_TRY(inode_save(m->t, &node, err));
+	}
+	return merge_data_of_successors(m, it, err);
 }

@@ -1,6 +1,6 @@
 /*
- * merge_impl.h: what the files of the merge share. merge.c finds and decides, merge_place.c deletes, moves and adds, merge_fields.c
- * merges what both sides have. See merge.c for the idea and the order of work.
+ * merge_impl.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
+ * merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have. See merge.c for the idea and the order of work.
  */
 #ifndef BOX_MERGE_IMPL_H
 #define BOX_MERGE_IMPL_H
@@ -28,24 +28,51 @@ typedef struct unit {
 
 typedef enum fate { FATE_FIELDS, FATE_ADD, FATE_DELETE, FATE_DONE } fate;
 
+/*
+ * One file, link or folder on all three sides. Its identity is its inode number; but a file that one side replaced (a new file where the
+ * base had it, the old one gone) is still the same file: then that side's unit is the new file's, under another number. So a side's own
+ * number is asked for by merge_ino_here and merge_ino_there.
+ */
 typedef struct item {
-	uint64_t ino;
+	uint64_t ino; /* in the base, or where it was made */
 	unit base, ours, theirs;
 	fate fate;
+	bool replaced_here, replaced_there;
+	bool aside;    /* one side replaced it; the other moved it aside and has a new file in its place too */
+	bool merged;   /* its text was merged with what ours has under one of its names */
+	bool disputed; /* the common pasts conflict in it: it has no base */
 	bool moving;   /* parked; wants theirs' place */
 	bool busy;     /* being placed: guards against going round in circles */
-	uint64_t into; /* where theirs' inode lives in the result: itself, a united one, or 0 when dropped */
+	uint64_t into; /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
 } item;
+
+static inline uint64_t merge_ino_here(const item *it)
+{
+	return it->ours.present ? it->ours.node.rec.ino : it->ino;
+}
+
+static inline uint64_t merge_ino_there(const item *it)
+{
+	return it->theirs.present ? it->theirs.node.rec.ino : it->ino;
+}
 
 typedef struct merge {
 	txn *t;
 	const tree_view *base, *ours, *theirs;
 	merge_conflicts *conflicts;
-	buf inos;    /* uint64_t, sorted, unique */
-	item *items; /* one per ino */
+	const merge_disputed *disputed; /* NULL: none */
+	merge_disputed *left;           /* collects what stays in conflict; NULL: nobody asks */
+	buf inos;                       /* uint64_t, sorted, unique */
+	item *items;                    /* one per ino */
 	size_t count;
+	pmap successors;  /* new files that were taken for the ones they replaced, as inode keys */
 	unsigned nesting; /* of place_way */
 } merge;
+
+static inline bool merge_is_strict(const merge *m)
+{
+	return m->conflicts->strict;
+}
 
 /* A place of the result, and who sits there. */
 typedef struct slot {
@@ -54,10 +81,17 @@ typedef struct slot {
 	inode occupant;
 } slot;
 
+/* ---- merge_conflicts.c ---- */
+
+/* merge_decide for a file by its path in ours, else in theirs, else in the base. *theirs_wins: the caller does what theirs wants. */
+cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err);
+/* The same for one name in a folder of theirs; it and other (0: none) are in dispute. */
+cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
+                            cb_error *err);
+bool merge_disputes_ino(const merge_disputed *d, uint64_t ino);
+
 /* ---- merge.c ---- */
 
-/* merge_decide for an inode. *theirs_wins: the caller does what theirs wants. */
-cb_code merge_conflict_at(merge *m, const item *i, const char *reason, bool *theirs_wins, cb_error *err);
 int merge_place_compare(const void *a, const void *b);
 /* free() its places. */
 cb_code merge_unit_load(const tree_view *v, uint64_t ino, unit *out, cb_error *err);
@@ -65,8 +99,15 @@ bool merge_places_equal(const unit *a, const unit *b);
 bool merge_place_in(const unit *u, const place *p);
 /* At most one name on every side: it moves, instead of gaining and losing names. */
 bool merge_single_place(const item *it);
-cb_code merge_data_same(merge *m, const tree_view *va, const unit *a, const tree_view *vb, const unit *b, bool *out, cb_error *err);
+/* Do two records hold the same bytes? Not files and links: true. */
+cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
+                        cb_error *err);
 item *merge_item_find(merge *m, uint64_t ino); /* NULL: theirs did not change it */
+/* The file of a view at a place of another, when its folder is the same there. *found false: none, or no file. */
+cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *found, cb_error *err);
+
+/* A file of ours at that place which neither base nor theirs knows; 0: none. */
+cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *err);
 
 /* ---- merge_place.c, in the order of work ---- */
 
@@ -75,18 +116,22 @@ cb_code merge_park_moves(merge *m, cb_error *err);
 cb_code merge_drop_links(merge *m, item *it, cb_error *err);
 cb_code merge_delete_empty_dirs(merge *m, cb_error *err);
 cb_code merge_place_all(merge *m, cb_error *err);
+/* Names that theirs gave to a file which ours has too. */
+cb_code merge_add_links(merge *m, item *it, cb_error *err);
 cb_code merge_delete_other_dirs(merge *m, cb_error *err);
-/* Where theirs' place leads to in the result. *out 0: nowhere, after a conflict. */
-cb_code merge_result_parent(merge *m, item *it, const place *at, uint64_t *out, cb_error *err);
-cb_code merge_slot_find(merge *m, uint64_t parent, span name, slot *out, cb_error *err);
-/* Somebody sits where theirs wants to put it. *clear: the way is free now. it->into may become the occupant. */
-cb_code merge_settle_occupant(merge *m, item *it, const place *at, const slot *s, bool *clear, cb_error *err);
 
 /* ---- merge_fields.c ---- */
 
 /* Both sides made it: one inode, ours, with the attributes of both. */
 cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err);
-/* Names, attributes, data, mode and times of an inode that both have. */
+/* Attributes, data, mode and times of an inode that both have. */
 cb_code merge_fields(merge *m, item *it, cb_error *err);
+/* Three texts: what leads from base to theirs, put into node, which holds ours' data and is not saved. *done false: they are no texts,
+ * or changed the same lines, and nothing happened. */
+typedef struct merge_texts {
+	const tree_view *base_view, *ours_view, *theirs_view;
+	const record *base, *ours, *theirs;
+} merge_texts;
+cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_error *err);
 
 #endif

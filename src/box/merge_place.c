@@ -8,6 +8,16 @@
 
 #include <stdio.h>
 
+static cb_code slot_find(merge *m, uint64_t parent, span name, slot *out, cb_error *err)
+{
+	*out = (slot){.parent = parent};
+	tree_view v = txn_view(m->t);
+	cb_code code = inode_at(&v, parent, name, &out->occupant, NULL, err);
+	if (code == CB_NOTFOUND) return CB_OK;
+	out->taken = code == CB_OK;
+	return code;
+}
+
 /* ---- deleting ---- */
 
 static cb_code unlink_all(merge *m, const unit *u, cb_error *err)
@@ -16,10 +26,30 @@ static cb_code unlink_all(merge *m, const unit *u, cb_error *err)
 	return CB_OK;
 }
 
+/* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away. */
+static cb_code delete_aside(merge *m, item *it, cb_error *err)
+{
+	bool same = false;
+	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->ours, &it->ours.node.rec, &same, err));
+	for (size_t i = 0; i < it->ours.count; i++) {
+		const place *at = &it->ours.places[i];
+		inode node;
+		bool theirs_wins = true;
+		if (!merge_place_in(&it->base, at)) continue;
+		cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
+		if (code == CB_OK) continue; /* a new file of theirs, which meets this one when it is placed */
+		if (code != CB_NOTFOUND) return code;
+		if (!same) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
+		if (theirs_wins) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
+	}
+	return CB_OK;
+}
+
 cb_code merge_delete_files(merge *m, cb_error *err)
 {
 	for (size_t i = 0; i < m->count; i++) {
 		item *it = &m->items[i];
+		if (it->aside && it->ours.present) CB_TRY(delete_aside(m, it, err));
 		if (it->fate != FATE_DELETE || it->ours.node.rec.type == CB_DIR) continue;
 		CB_TRY(unlink_all(m, &it->ours, err));
 		it->fate = FATE_DONE;
@@ -32,10 +62,10 @@ static cb_code delete_if_empty(merge *m, item *it, cb_error *err)
 	bool empty = false;
 	tree_view v = txn_view(m->t);
 	inode now;
-	cb_code code = inode_find(&v, it->ino, &now, err);
+	cb_code code = inode_find(&v, merge_ino_here(it), &now, err);
 	if (code == CB_NOTFOUND) it->fate = FATE_DONE; /* gave way to something of theirs */
 	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
-	CB_TRY(inode_is_dir_empty(&v, it->ino, &empty, err));
+	CB_TRY(inode_is_dir_empty(&v, now.rec.ino, &empty, err));
 	if (!empty) return CB_OK;
 	CB_TRY(unlink_all(m, &it->ours, err));
 	it->fate = FATE_DONE;
@@ -88,14 +118,15 @@ cb_code merge_park_moves(merge *m, cb_error *err)
 	for (size_t i = 0; i < m->count; i++) {
 		item *it = &m->items[i];
 		if (it->fate != FATE_FIELDS || !merge_single_place(it) || merge_places_equal(&it->base, &it->theirs)) continue;
-		if (merge_places_equal(&it->ours, &it->theirs)) continue;
+		bool theirs_wins = false, alike = merge_places_equal(&it->ours, &it->theirs);
+		if (alike && !merge_is_strict(m)) continue;
 		if (!merge_places_equal(&it->base, &it->ours)) {
-			bool theirs_wins = false;
-			CB_TRY(merge_conflict_at(m, it, "renamed differently on both sides", &theirs_wins, err));
-			if (!theirs_wins) continue;
+			CB_TRY(merge_conflict_at(m, it, alike ? "renamed on both sides" : "renamed differently on both sides",
+			                         &theirs_wins, err));
+			if (!theirs_wins || alike) continue;
 		}
 		char name[32];
-		size_t size = parked_name(it->ino, name);
+		size_t size = parked_name(merge_ino_here(it), name);
 		const place *from = &it->ours.places[0];
 		CB_TRY(inode_move(m->t, from->parent, place_name(from), INO_ROOT, span_make(name, size), err));
 		it->moving = true;
@@ -117,19 +148,48 @@ static cb_code last_name(merge *m, item *it, bool *away, cb_error *err)
 	return merge_conflict_at(m, it, "each side took away another of its names", away, err);
 }
 
+static bool has_set_of_names(const item *it)
+{
+	return it->fate == FATE_FIELDS && !merge_single_place(it) && it->ino != INO_ROOT && it->ours.node.rec.type != CB_DIR;
+}
+
+/* Theirs took away a name under which ours does not have the file any more: nothing, or a new file in its place. */
+static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_wins, cb_error *err)
+{
+	uint64_t ino = 0;
+	inode node;
+	bool same = false;
+	CB_TRY(merge_new_file_here(m, at, &ino, err));
+	if (!ino && !merge_is_strict(m)) return CB_OK;
+	if (!ino) return merge_conflict_at(m, it, "a name of it was taken away on both sides", theirs_wins, err);
+	CB_TRY(inode_find(m->ours, ino, &node, err));
+	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->ours, &node.rec, &same, err));
+	*theirs_wins = true;
+	if (!same || merge_is_strict(m))
+		CB_TRY(merge_conflict_name(m, it, ino, at, "changed here, deleted there", theirs_wins, err));
+	if (!*theirs_wins) return CB_OK;
+	slot s;
+	CB_TRY(slot_find(m, at->parent, place_name(at), &s, err));
+	return s.taken && s.occupant.rec.ino == ino ? inode_unlink(m->t, at->parent, place_name(at), err) : CB_OK;
+}
+
 /* Of a file with several names, those that theirs took away; before anything is placed, so that the names are free. The last one is
  * parked when theirs has the file elsewhere. */
 cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 {
-	if (it->fate != FATE_FIELDS || merge_single_place(it) || it->ino == INO_ROOT || it->ours.node.rec.type == CB_DIR)
-		return CB_OK;
+	if (!has_set_of_names(it)) return CB_OK;
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
-		if (merge_place_in(&it->theirs, at) || !merge_place_in(&it->ours, at)) continue;
+		bool theirs_wins = false;
+		if (merge_place_in(&it->theirs, at)) continue;
+		if (!merge_place_in(&it->ours, at)) {
+			CB_TRY(drop_successor(m, it, at, &theirs_wins, err));
+			continue;
+		}
 		tree_view v = txn_view(m->t);
 		inode node;
 		char name[32];
-		size_t size = parked_name(it->ino, name);
+		size_t size = parked_name(merge_ino_here(it), name);
 		CB_TRY(inode_at(&v, at->parent, place_name(at), &node, NULL, err));
 		if (node.rec.links > 1) {
 			CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
@@ -190,16 +250,6 @@ static cb_code result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 	return code;
 }
 
-cb_code merge_slot_find(merge *m, uint64_t parent, span name, slot *out, cb_error *err)
-{
-	*out = (slot){.parent = parent};
-	tree_view v = txn_view(m->t);
-	cb_code code = inode_at(&v, parent, name, &out->occupant, NULL, err);
-	if (code == CB_NOTFOUND) return CB_OK;
-	out->taken = code == CB_OK;
-	return code;
-}
-
 /* One folder of theirs in `parent`, a folder of the result; 0: nowhere. */
 static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, uint64_t *out, cb_error *err)
 {
@@ -212,7 +262,7 @@ static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, uint64_t *out
 	}
 	cb_code code = CB_OK;
 	slot s = {0};
-	if (parent) code = merge_slot_find(m, parent, place_name(&u.places[0]), &s, err);
+	if (parent) code = slot_find(m, parent, place_name(&u.places[0]), &s, err);
 	inode made;
 	*out = s.taken && s.occupant.rec.type == CB_DIR ? s.occupant.rec.ino : 0;
 	if (code == CB_OK && parent && !s.taken) {
@@ -248,7 +298,7 @@ static cb_code revive_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 }
 
 /* Where theirs' place leads to in the result. *out 0: nowhere, after a conflict. */
-cb_code merge_result_parent(merge *m, item *it, const place *at, uint64_t *out, cb_error *err)
+static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out, cb_error *err)
 {
 	CB_TRY(result_dir(m, at->parent, out, err));
 	if (*out) return CB_OK;
@@ -256,34 +306,60 @@ cb_code merge_result_parent(merge *m, item *it, const place *at, uint64_t *out, 
 	if (dir && dir->into == 0 && !dir->base.present)
 		return CB_OK; /* a folder added there and dropped: its content goes with it */
 	bool theirs_wins = false;
-	CB_TRY(merge_conflict_at(m, it, "put there into a folder that is gone here", &theirs_wins, err));
+	CB_TRY(merge_conflict_name(m, it, 0, at, "put there into a folder that is gone here", &theirs_wins, err));
 	return theirs_wins ? revive_dir(m, at->parent, out, err) : CB_OK;
 }
 
-/* Somebody sits where theirs wants to put it. *free: the way is clear now. it->into may become the occupant. */
-cb_code merge_settle_occupant(merge *m, item *it, const place *at, const slot *s, bool *clear, cb_error *err)
+/* ---- a name that is taken ---- */
+
+/* Theirs and ours each have a new file in the place of one and the same file of the base: by lines, into ours' own. */
+static cb_code merge_successors(merge *m, const item *it, const place *at, inode *mine, bool *done, cb_error *err)
+{
+	inode old;
+	*done = false;
+	if (mine->rec.type != CB_FILE || it->theirs.node.rec.type != CB_FILE) return CB_OK;
+	bool found = false;
+	CB_TRY(merge_file_at(m->base, at, &old, &found, err));
+	if (!found || merge_disputes_ino(m->disputed, old.rec.ino)) return CB_OK;
+	uint64_t ino = old.rec.ino;
+	if (mine->rec.ino != ino) CB_TRY(merge_new_file_here(m, at, &ino, err));
+	if (mine->rec.ino != ino) return CB_OK; /* another file of the base that got this name */
+	tree_view v = txn_view(m->t);
+	merge_texts x = {m->base, &v, m->theirs, &old.rec, &mine->rec, &it->theirs.node.rec};
+	record before = mine->rec; /* of which x.ours must not change meanwhile */
+	x.ours = &before;
+	CB_TRY(merge_text(m, &x, mine, done, err));
+	if (!*done) return CB_OK;
+	inode_changed(m->t, mine, false);
+	return inode_save(m->t, mine, err);
+}
+
+/* Somebody sits where theirs wants to put it. *clear: the way is free now. it->into may become the occupant. */
+static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, bool *clear, cb_error *err)
 {
 	const record *mine = &s->occupant.rec, *their = &it->theirs.node.rec;
 	*clear = false;
 	if (it->fate == FATE_ADD && mine->type == their->type) {
-		bool same = mine->type == CB_DIR;
+		bool same = mine->type == CB_DIR, merged = false;
 		tree_view v = txn_view(m->t);
-		if (!same && !m->conflicts->strict) CB_TRY(data_equal(m->t->cs, &v, mine, m->theirs, their, &same, err));
+		if (!same && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
+		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
+		if (merged) return CB_OK;
 	}
 	bool theirs_wins = false;
-	CB_TRY(merge_conflict_at(m, it, it->fate == FATE_ADD ? "added on both sides" : "its new name is taken here", &theirs_wins,
-	                         err));
-	if (!theirs_wins) {
-		if (it->fate == FATE_ADD) it->into = 0;
-		return CB_OK;
-	}
+	uint64_t occupant = mine->ino;
+	if (it->fate == FATE_ADD) CB_TRY(merge_conflict_name(m, it, occupant, at, "added on both sides", &theirs_wins, err));
+	else CB_TRY(merge_conflict_name(m, it, occupant, at, "its new name is taken here", &theirs_wins, err));
+	if (!theirs_wins) return CB_OK;
 	*clear = true;
 	return tree_remove(m->t, s->parent, place_name(at), &s->occupant, err);
 }
 
+/* ---- adding ---- */
+
 /* The inode as theirs has it, under its own number. */
-static cb_code add_inode(merge *m, const item *it, uint64_t parent, const place *at, cb_error *err)
+static cb_code add_inode(merge *m, item *it, uint64_t parent, const place *at, cb_error *err)
 {
 	inode node = {.rec = it->theirs.node.rec, .where = key_entry(parent, place_name(at))};
 	uint64_t size = node.rec.size;
@@ -291,8 +367,9 @@ static cb_code add_inode(merge *m, const item *it, uint64_t parent, const place 
 	node.rec.version = 0;
 	node.rec.size = 0;
 	txn *t = m->t;
+	it->into = node.rec.ino;
 	CB_TRY(txn_count(t, 1, 0, err));
-	key k = key_name(it->ino, parent, place_name(at));
+	key k = key_name(node.rec.ino, parent, place_name(at));
 	tree_value empty;
 	empty.size = 0;
 	CB_TRY(txn_put(t, &k, &empty, err));
@@ -302,29 +379,173 @@ static cb_code add_inode(merge *m, const item *it, uint64_t parent, const place 
 	return inode_touch_dir(t, parent, err);
 }
 
-static cb_code add_further_links(merge *m, const item *it, cb_error *err)
+/*
+ * Theirs puts a new file where the base had another, which lives on elsewhere (a file with several names, of which one was saved by
+ * rename; or one that was moved aside as a backup). What ours did to the file under this name must not get lost with it.
+ * *text: both changed it and the lines merge, into the new file once it is placed. *drop: ours took the name away, and theirs' file is
+ * as the old one was.
+ */
+static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old, inode *here, bool *text, bool *drop, cb_error *err)
 {
-	for (size_t i = 1; i < it->theirs.count; i++) {
+	bool had = false, has = false, same = false, theirs_wins = true;
+	*text = *drop = false;
+	if (it->fate != FATE_ADD || it->base.present || it->theirs.node.rec.type != CB_FILE) return CB_OK;
+	CB_TRY(merge_file_at(m->base, at, old, &had, err));
+	if (!had) return CB_OK;
+	CB_TRY(merge_file_at(m->ours, at, here, &has, err));
+	if (has && here->rec.ino != old->rec.ino) return CB_OK; /* somebody sits there: settle_occupant */
+	if (has) {
+		CB_TRY(merge_data_same(m, m->base, &old->rec, m->ours, &here->rec, &same, err));
+		*text = !same;
+		return CB_OK;
+	}
+	inode other;
+	cb_code code = inode_at(m->ours, at->parent, place_name(at), &other, NULL, err);
+	if (code != CB_NOTFOUND) return code; /* something else sits there: the same */
+	CB_TRY(merge_data_same(m, m->base, &old->rec, m->theirs, &it->theirs.node.rec, &same, err));
+	if (!same) CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "deleted here, changed there", &theirs_wins, err));
+	*drop = same || !theirs_wins;
+	return CB_OK;
+}
+
+/* After it was placed: by lines, or a conflict; theirs wins: as it is; ours: ours' text. */
+static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err)
+{
+	tree_view v = txn_view(m->t);
+	inode node;
+	bool done = false, theirs_wins = true, agreed = false;
+	CB_TRY(inode_find(&v, it->into, &node, err));
+	record their = node.rec;
+	merge_texts x = {m->base, m->ours, m->theirs, &old->rec, &here->rec, &it->theirs.node.rec};
+	CB_TRY(merge_data_same(m, m->ours, &here->rec, m->theirs, &it->theirs.node.rec, &agreed, err));
+	if (agreed && !merge_is_strict(m)) return CB_OK;
+	/* Once only: a second merge, for another of its names, would take the first one back. */
+	if (!agreed && !it->merged && !merge_disputes_ino(m->disputed, old->rec.ino)) CB_TRY(merge_text(m, &x, &node, &done, err));
+	it->merged = it->merged || done;
+	if (!done) CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "changed on both sides", &theirs_wins, err));
+	if (!done && theirs_wins) return CB_OK;
+	if (!done) {
+		CB_TRY(data_drop(m->t, &node, err));
+		CB_TRY(inode_copy_data(m->t, m->ours, &here->rec, &node, err));
+		node.rec.mode = their.mode;
+	}
+	inode_changed(m->t, &node, false);
+	return inode_save(m->t, &node, err);
+}
+
+/* A further name for what theirs' inode became in the result. */
+static cb_code link_result(merge *m, const item *it, uint64_t parent, const place *at, cb_error *err)
+{
+	tree_view v = txn_view(m->t);
+	inode node;
+	cb_code code = inode_find(&v, it->into, &node, err);
+	if (code == CB_NOTFOUND) return CB_OK; /* its last name gave way just now, in a conflict that theirs won */
+	if (code != CB_OK) return code;
+	return inode_link(m->t, &node, parent, place_name(at), err);
+}
+
+/* One name of what theirs added, or further names of what ours has too. */
+static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, cb_error *err)
+{
+	uint64_t parent = 0;
+	slot s;
+	inode old, here;
+	bool text = false, drop = false, clear = true;
+	CB_TRY(result_parent(m, it, at, &parent, err));
+	if (!parent) return CB_OK;
+	CB_TRY(slot_find(m, parent, place_name(at), &s, err));
+	if (s.taken && *exists && s.occupant.rec.ino == it->into) return CB_OK;
+	CB_TRY(compare_with_old(m, it, at, &old, &here, &text, &drop, err));
+	if (drop) return CB_OK;
+	if (s.taken) {
+		uint64_t into = it->into;
+		it->into = 0;
+		CB_TRY(settle_occupant(m, it, at, &s, &clear, err));
+		bool united = it->into != 0;
+		if (!united || *exists) it->into = into; /* one that exists already is not given up for a second */
+		*exists = *exists || united;
+	}
+	if (!clear) return CB_OK;
+	if (*exists) CB_TRY(link_result(m, it, parent, at, err));
+	else CB_TRY(add_inode(m, it, parent, at, err));
+	*exists = true;
+	return text ? merge_with_old(m, it, at, &old, &here, err) : CB_OK;
+}
+
+/* Where theirs' new file equals one of ours under the same name, the two are one: that name goes first, the others become names of ours. */
+static cb_code find_twin(merge *m, const item *it, size_t *out, cb_error *err)
+{
+	*out = 0;
+	if (it->theirs.count < 2 || merge_is_strict(m)) return CB_OK;
+	for (size_t i = 0; i < it->theirs.count; i++) {
 		const place *at = &it->theirs.places[i];
 		uint64_t parent = 0;
 		slot s;
+		bool same = false;
 		CB_TRY(result_dir(m, at->parent, &parent, err));
 		if (!parent) continue;
-		CB_TRY(merge_slot_find(m, parent, place_name(at), &s, err));
-		if (s.taken) continue;
+		CB_TRY(slot_find(m, parent, place_name(at), &s, err));
+		if (!s.taken || s.occupant.rec.type != it->theirs.node.rec.type) continue;
 		tree_view v = txn_view(m->t);
-		inode node;
-		CB_TRY(inode_find(&v, it->ino, &node, err));
-		CB_TRY(inode_link(m->t, &node, parent, place_name(at), err));
+		CB_TRY(merge_data_same(m, &v, &s.occupant.rec, m->theirs, &it->theirs.node.rec, &same, err));
+		if (!same) continue;
+		*out = i;
+		return CB_OK;
 	}
 	return CB_OK;
 }
+
+/* A name of a file that theirs put aside, and ours replaced: theirs kept the name, ours took it away. */
+static cb_code place_aside(merge *m, item *it, const place *at, bool *exists, cb_error *err)
+{
+	bool same = false, theirs_wins = false;
+	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
+	if (!same) CB_TRY(merge_conflict_name(m, it, 0, at, "deleted here, changed there", &theirs_wins, err));
+	return theirs_wins ? place_name_at(m, it, at, exists, err) : CB_OK;
+}
+
+/* Every name of what theirs added. One that finds no place was in a conflict, or in a folder that was dropped as a whole. */
+static cb_code add_item(merge *m, item *it, cb_error *err)
+{
+	size_t first = 0;
+	bool exists = false;
+	if (it->aside) {
+		for (size_t i = 0; i < it->theirs.count; i++) {
+			const place *at = &it->theirs.places[i];
+			if (merge_place_in(&it->base, at)) CB_TRY(place_aside(m, it, at, &exists, err));
+			else CB_TRY(place_name_at(m, it, at, &exists, err));
+		}
+		if (!exists) it->into = 0;
+		return CB_OK;
+	}
+	CB_TRY(find_twin(m, it, &first, err));
+	CB_TRY(place_name_at(m, it, &it->theirs.places[first], &exists, err));
+	for (size_t i = 0; i < it->theirs.count; i++)
+		if (i != first) CB_TRY(place_name_at(m, it, &it->theirs.places[i], &exists, err));
+	if (!exists) it->into = 0;
+	return CB_OK;
+}
+
+cb_code merge_add_links(merge *m, item *it, cb_error *err)
+{
+	if (!has_set_of_names(it)) return CB_OK;
+	for (size_t i = 0; i < it->theirs.count; i++) {
+		const place *at = &it->theirs.places[i];
+		bool exists = true, theirs_wins = false;
+		if (merge_place_in(&it->base, at)) continue;
+		if (!merge_place_in(&it->ours, at)) CB_TRY(place_name_at(m, it, at, &exists, err));
+		else if (merge_is_strict(m)) CB_TRY(merge_conflict_at(m, it, "given a name on both sides", &theirs_wins, err));
+	}
+	return CB_OK;
+}
+
+/* ---- moving ---- */
 
 /* Back to where ours had it; under a name that tells, when that was taken meanwhile. */
 static cb_code unpark(merge *m, item *it, cb_error *err)
 {
 	char parked[32], other[32];
-	size_t size = parked_name(it->ino, parked);
+	size_t size = parked_name(merge_ino_here(it), parked);
 	const place *home = &it->ours.places[0];
 	tree_view v = txn_view(m->t);
 	inode dir;
@@ -332,9 +553,11 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 	if (found != CB_OK && found != CB_NOTFOUND) return found;
 	uint64_t parent = found == CB_OK ? home->parent : INO_ROOT;
 	slot s;
-	CB_TRY(merge_slot_find(m, parent, place_name(home), &s, err));
+	CB_TRY(slot_find(m, parent, place_name(home), &s, err));
 	span name = place_name(home);
-	if (s.taken) name = span_make(other, (size_t)snprintf(other, sizeof(other), "conflict-%llx", (unsigned long long)it->ino));
+	if (s.taken)
+		name = span_make(other,
+		                 (size_t)snprintf(other, sizeof(other), "conflict-%llx", (unsigned long long)merge_ino_here(it)));
 	it->moving = false;
 	return inode_move(m->t, INO_ROOT, span_make(parked, size), parent, name, err);
 }
@@ -359,7 +582,7 @@ static cb_code undo_blocking_move(merge *m, const item *it, uint64_t parent, boo
 	place at = {0};
 	size_t size = 0;
 	*clear = false;
-	while (above != it->ino) { /* lies_below found it on this way */
+	while (above != merge_ino_here(it)) { /* lies_below found it on this way */
 		tree_view v = txn_view(m->t);
 		blocker = above;
 		CB_TRY(inode_place(&v, blocker, &above, at.name, &size, err));
@@ -373,8 +596,8 @@ static cb_code undo_blocking_move(merge *m, const item *it, uint64_t parent, boo
 	slot s = {.taken = true};
 	cb_code code = CB_OK;
 	if (wanted.count == 1) code = result_dir(m, wanted.places[0].parent, &home, err);
-	if (code == CB_OK && home) code = lies_below(m, home, it->ino, &cycle, err);
-	if (code == CB_OK && home && !cycle) code = merge_slot_find(m, home, place_name(&wanted.places[0]), &s, err);
+	if (code == CB_OK && home) code = lies_below(m, home, merge_ino_here(it), &cycle, err);
+	if (code == CB_OK && home && !cycle) code = slot_find(m, home, place_name(&wanted.places[0]), &s, err);
 	if (code == CB_OK && !s.taken) {
 		code = inode_move(m->t, at.parent, place_name(&at), home, place_name(&wanted.places[0]), err);
 		*clear = code == CB_OK;
@@ -386,7 +609,7 @@ static cb_code undo_blocking_move(merge *m, const item *it, uint64_t parent, boo
 static cb_code move_item(merge *m, item *it, uint64_t parent, cb_error *err)
 {
 	bool cycle = false, theirs_wins = false, clear = true;
-	CB_TRY(lies_below(m, parent, it->ino, &cycle, err));
+	CB_TRY(lies_below(m, parent, merge_ino_here(it), &cycle, err));
 	if (cycle) {
 		CB_TRY(merge_conflict_at(m, it, "moved into each other", &theirs_wins, err));
 		clear = false;
@@ -394,35 +617,30 @@ static cb_code move_item(merge *m, item *it, uint64_t parent, cb_error *err)
 	}
 	if (!clear) return unpark(m, it, err);
 	char name[32];
-	size_t size = parked_name(it->ino, name);
+	size_t size = parked_name(merge_ino_here(it), name);
 	it->moving = false;
 	return inode_move(m->t, INO_ROOT, span_make(name, size), parent, place_name(&it->theirs.places[0]), err);
 }
 
-/* Puts an added or parked inode where theirs has it. */
-static cb_code place_free(merge *m, item *it, cb_error *err)
+/* Puts a parked inode where theirs has it. */
+static cb_code place_moved(merge *m, item *it, cb_error *err)
 {
 	const place *at = &it->theirs.places[0];
 	uint64_t parent = 0;
-	CB_TRY(merge_result_parent(m, it, at, &parent, err));
+	CB_TRY(result_parent(m, it, at, &parent, err));
 	bool clear = parent != 0;
 	if (clear) {
 		slot s;
-		CB_TRY(merge_slot_find(m, parent, place_name(at), &s, err));
-		if (s.taken) CB_TRY(merge_settle_occupant(m, it, at, &s, &clear, err));
-	} else if (it->fate == FATE_ADD) {
-		it->into = 0;
+		CB_TRY(slot_find(m, parent, place_name(at), &s, err));
+		if (s.taken) CB_TRY(settle_occupant(m, it, at, &s, &clear, err));
 	}
-	if (it->moving) return clear ? move_item(m, it, parent, err) : unpark(m, it, err);
-	if (!clear) return CB_OK;
-	CB_TRY(add_inode(m, it, parent, at, err));
-	return it->theirs.count > 1 ? add_further_links(m, it, err) : CB_OK;
+	return clear ? move_item(m, it, parent, err) : unpark(m, it, err);
 }
 
 static cb_code place_item(merge *m, item *it, cb_error *err)
 {
 	it->busy = true;
-	cb_code code = place_free(m, it, err);
+	cb_code code = it->moving ? place_moved(m, it, err) : add_item(m, it, err);
 	it->busy = false;
 	if (it->fate == FATE_ADD) it->fate = FATE_DONE;
 	return code;

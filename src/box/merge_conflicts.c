@@ -1,0 +1,166 @@
+/*
+ * merge_conflicts.c: the conflicts of a merge, each path once, and what the caller decided about them.
+ *
+ * One path is one conflict, whatever about it is in conflict (data, mode, an attribute): people decide about files, and git says it so.
+ * The list outlives one run of a merge: a merge that lost a race is run again, and the caller is not asked again.
+ */
+#include "base/hash.h"
+#include "box/merge_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static size_t index_slot(const merge_conflicts *c, const char *path)
+{
+	size_t at = (size_t)hash64(path, strlen(path)) & (c->index_size - 1);
+	while (c->index[at] && strcmp(c->all[c->index[at] - 1].path, path) != 0) at = (at + 1) & (c->index_size - 1);
+	return at;
+}
+
+/* At most half full, so that a search always ends. */
+static cb_code index_grow(merge_conflicts *c, cb_error *err)
+{
+	if (2 * (c->count + 1) <= c->index_size) return CB_OK;
+	size_t size = c->index_size ? 2 * c->index_size : 64;
+	uint32_t *index = mem_alloc(size * sizeof(*index));
+	if (!index) return cb_err_nomem(err);
+	memset(index, 0, size * sizeof(*index));
+	free(c->index);
+	c->index = index;
+	c->index_size = size;
+	for (size_t i = 0; i < c->count; i++) c->index[index_slot(c, c->all[i].path)] = (uint32_t)(i + 1);
+	return CB_OK;
+}
+
+/* The entry of a path, made when there is none; NULL when the list is full. */
+static cb_code entry_take(merge_conflicts *c, const char *path, const char *reason, merge_conflict **out, cb_error *err)
+{
+	*out = NULL;
+	CB_TRY(index_grow(c, err));
+	size_t found = index_slot(c, path);
+	if (c->index[found]) {
+		*out = &c->all[c->index[found] - 1];
+		return CB_OK;
+	}
+	if (c->count >= LIMIT_CONFLICTS) return CB_OK;
+	if (c->count == c->capacity) {
+		size_t capacity = c->capacity ? 2 * c->capacity : 16;
+		merge_conflict *more = mem_realloc(c->all, capacity * sizeof(*more));
+		if (!more) return cb_err_nomem(err);
+		c->all = more;
+		c->capacity = capacity;
+	}
+	char *copy = mem_strdup(path);
+	if (!copy) return cb_err_nomem(err);
+	c->all[c->count] = (merge_conflict){.path = copy, .reason = reason};
+	*out = &c->all[c->count];
+	c->index[found] = (uint32_t)++c->count;
+	return CB_OK;
+}
+
+static void count_open(merge_conflicts *c, const char *path, const char *reason)
+{
+	if (c->open++ == 0) (void)snprintf(c->first, sizeof(c->first), "%s", path);
+	/* A full message just ends; the count tells the rest. */
+	(void)buf_printf(&c->list, NULL, "%s%s (%s)", c->list.size ? ", " : "", path, reason);
+}
+
+cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, cb_prefer *out, cb_error *err)
+{
+	merge_conflict over = {.reason = reason}, *e = NULL; /* `over`: one too many for the list */
+	CB_TRY(entry_take(c, path, reason, &e, err));
+	if (!e) e = &over;
+	bool again = e->seen;
+	e->seen = true;
+	*out = e->answer;
+	if (again) return CB_OK;
+	const cb_merge_options *o = c->options;
+	bool resolver = o && o->resolve;
+	if (resolver && !e->asked && !c->ask_nobody) {
+		cb_conflict conflict = {path, reason};
+		e->answer = o->resolve(o->context, &conflict);
+		e->asked = true;
+	}
+	bool unasked = resolver && !e->asked;
+	if (e->answer == CB_PREFER_NONE && o && !unasked) e->answer = o->prefer;
+	*out = e->answer;
+	if (*out != CB_PREFER_NONE) return CB_OK;
+	e->reason = reason;
+	c->unasked += unasked;
+	count_open(c, path, reason);
+	return CB_OK;
+}
+
+void merge_conflicts_again(merge_conflicts *c)
+{
+	for (size_t i = 0; i < c->count; i++) c->all[i].seen = false;
+	c->open = c->unasked = 0;
+	c->first[0] = 0;
+	buf_clear(&c->list);
+}
+
+void merge_conflicts_done(merge_conflicts *c)
+{
+	for (size_t i = 0; i < c->count; i++) free(c->all[i].path);
+	free(c->all);
+	free(c->index);
+	buf_done(&c->list);
+	buf_done(&c->whole);
+	c->all = NULL;
+	c->index = NULL;
+	c->count = c->capacity = c->index_size = 0;
+}
+
+/* ---- what has no base ---- */
+
+void merge_disputed_done(merge_disputed *d)
+{
+	buf_done(&d->inos);
+	pmap_done(&d->keys);
+}
+
+bool merge_disputes_ino(const merge_disputed *d, uint64_t ino)
+{
+	return d && d->inos.size && bsearch(&ino, d->inos.bytes, d->inos.size / sizeof(ino), sizeof(ino), u64_compare) != NULL;
+}
+
+static cb_code leave_in_conflict(merge *m, const item *it, uint64_t other, cb_error *err)
+{
+	const uint64_t inos[] = {it->ino, merge_ino_here(it), merge_ino_there(it), other};
+	for (size_t i = 0; m->left && i < ARRAY_LEN(inos); i++)
+		if (inos[i] > INO_ROOT) CB_TRY(buf_append(&m->left->inos, &inos[i], sizeof(uint64_t), err));
+	return CB_OK;
+}
+
+static cb_code decide_item(merge *m, const item *it, uint64_t other, const char *path, const char *reason, bool *theirs_wins,
+                           cb_error *err)
+{
+	cb_prefer chosen = CB_PREFER_NONE;
+	CB_TRY(merge_decide(m->conflicts, path, reason, &chosen, err));
+	*theirs_wins = chosen == CB_PREFER_THEIRS;
+	return chosen == CB_PREFER_NONE ? leave_in_conflict(m, it, other, err) : CB_OK;
+}
+
+cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	cb_code code = CB_NOTFOUND;
+	if (it->ours.present) code = inode_path(m->ours, merge_ino_here(it), &path, err);
+	if (code == CB_NOTFOUND && it->theirs.present) code = inode_path(m->theirs, merge_ino_there(it), &path, err);
+	if (code == CB_NOTFOUND) code = inode_path(m->base, it->ino, &path, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	return decide_item(m, it, 0, path.size ? (const char *)path.bytes : "?", reason, theirs_wins, err);
+}
+
+cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
+                            cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	cb_code code = inode_path(m->theirs, at->parent, &path, err);
+	if (code == CB_NOTFOUND) return merge_conflict_at(m, it, reason, theirs_wins, err);
+	if (code != CB_OK) return code;
+	if (at->parent != INO_ROOT) CB_TRY(buf_append_byte(&path, '/', err));
+	CB_TRY(buf_append(&path, at->name, at->size, err));
+	CB_TRY(buf_append_byte(&path, 0, err));
+	return decide_item(m, it, other, (const char *)path.bytes, reason, theirs_wins, err);
+}
