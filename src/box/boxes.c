@@ -2,6 +2,7 @@
  * boxes.c: the boxes of a store: create, open by address, fork, rename, delete, list, quotas, retention.
  */
 #include "box/audit.h"
+#include "box/past.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,6 +121,7 @@ static cb_code insert_rows(cb_store *cs, const store_box *row, const store_step 
 	if (code == CB_EXISTS) return cb_err_set(err, CB_EXISTS, "there is a box '%s' already", row->name);
 	if (code != CB_OK) return code;
 	CB_TRY(store_step_put(cs->s, step, err));
+	CB_TRY(past_record(cs, step, err));
 	return store_head_set(cs->s, row->id, &row->head, err);
 }
 

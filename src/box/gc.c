@@ -15,6 +15,7 @@
 #include "box/audit.h"
 #include "box/graft.h"
 #include "box/history.h"
+#include "box/past.h"
 
 #include <stdlib.h>
 
@@ -263,6 +264,14 @@ static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_e
 	return buf_append(context, c, sizeof(*c), err);
 }
 
+/* Steps that two living boxes may have in common. */
+static cb_code keep_common_pasts(cb_store *cs, const store_box *row, buf *needed, cb_error *err)
+{
+	CB_TRY(past_keepers(cs, row, needed, err));
+	if (needed->size) qsort(needed->bytes, needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
+	return CB_OK;
+}
+
 /* A batch of a deleted box; *more: there is another. *gone: its row was removed. *counts: it was one that a user saw, neither hidden nor a
  * box that was never whole. */
 static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *more, bool *gone, bool *counts, cb_error *err)
@@ -281,6 +290,7 @@ static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *m
 	bool whole = false;
 	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
 	if (whole) return CB_OK;
+	CB_TRY(keep_common_pasts(cs, &now, &needed, err));
 	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
 	CB_TRY(keep_needed_roots(cs, row->id, &needed, err));
 	const uint64_t *seqs = (const uint64_t *)(const void *)needed.bytes;
@@ -339,6 +349,16 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 		}
 	}
 	return CB_OK;
+}
+
+/* Edges of boxes that are gone, when nobody's past leads through them any more. */
+static cb_code sweep_edges(cb_store *cs, cb_error *err)
+{
+	CB_TRY(store_write_begin(cs->s, err));
+	cb_code code = store_edge_sweep(cs->s, err);
+	if (code == CB_OK) return store_write_commit(cs->s, false, err);
+	store_write_abort(cs->s);
+	return code;
 }
 
 /* ---- the whole ---- */
@@ -406,6 +426,7 @@ static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_e
 	CB_TRY(reap_drafts(cs, err));
 	CB_TRY(box_lost_reap(cs, err));
 	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
+	CB_TRY(sweep_edges(cs, err));
 	CB_TRY(prune_hidden(cs, err));
 	CB_TRY(thin_all(cs, err));
 	CB_TRY(settle_heads(cs, err));

@@ -4,11 +4,7 @@
 
 #include "box/box.h"
 
-/* Settings of these names on a box say which of its steps was last merged into, or last merged in, the box whose number follows. */
-#define MERGED_INTO_PREFIX "cowbox.merged-into."
-#define MERGED_FROM_PREFIX "cowbox.merged-from."
-
-/* The steps of a box that others rely on, sorted: checkpoints, fork origins, last merges. */
+/* The steps of a box that others rely on, sorted: checkpoints, fork origins, common pasts. */
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
 
 /* Inside a write transaction: of the steps up to `newest`, drops all but those in keep (uint64_t, sorted; numbers of no step are passed

@@ -1,13 +1,14 @@
 /*
  * prune.c: dropping old steps.
  *
- * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, steps last merged into another box, the
- * steps that last merged another box, and those that running commands began from.
+ * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, those that may be the common past of two
+ * living boxes (past_keep.c), and those that running commands began from. Edges of history are rows of their own and stay in any case.
  * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
  * went. Whatever moment the process dies at, every step that is left can be opened.
  */
 #include "box/audit.h"
 #include "box/history.h"
+#include "box/past.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,19 +33,13 @@ static cb_code keep_origin(void *context, const store_box *fork, cb_error *err)
 	return keep_seq(context, fork->origin_seq, err);
 }
 
-static cb_code keep_merge_point(void *context, const char *name, const char *value, cb_error *err)
-{
-	bool into = strncmp(name, MERGED_INTO_PREFIX, strlen(MERGED_INTO_PREFIX)) == 0;
-	bool from = strncmp(name, MERGED_FROM_PREFIX, strlen(MERGED_FROM_PREFIX)) == 0;
-	if (!into && !from) return CB_OK;
-	return keep_seq(context, strtoull(value, NULL, 10), err);
-}
-
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
 {
 	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, seqs, err));
 	CB_TRY(store_box_forks(cs->s, box, keep_origin, seqs, err));
-	CB_TRY(store_setting_list(cs->s, box, keep_merge_point, seqs, err));
+	store_box row;
+	CB_TRY(store_box_get(cs->s, box, &row, err));
+	CB_TRY(past_keepers(cs, &row, seqs, err));
 	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }

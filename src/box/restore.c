@@ -7,6 +7,7 @@
  * lists can differ.
  */
 #include "box/history.h"
+#include "box/past.h"
 
 enum {
 	BACK_STEPS = 1024, /* steps looked through for the last time the box was as the source */
@@ -270,9 +271,13 @@ static cb_code do_restore(op *o, void *context, cb_error *err)
 	const bringing *back = context;
 	o->t->other_box = back->wanted->box;
 	o->t->other_seq = back->wanted->seq;
-	tree_view v = state_view(o->b->cs, back->wanted);
-	if (back->whole) return restore_whole(o, &v, back->wanted->box, back->wanted->seq, err);
-	return restore_path(o, back->source, &v, back->path, err);
+	const state *wanted = back->wanted;
+	tree_view v = state_view(o->b->cs, wanted);
+	if (!back->whole) return restore_path(o, back->source, &v, back->path, err);
+	/* Its past becomes the source's: that may matter to merges even where no file differs. */
+	if (wanted->box == o->b->row.id)
+		CB_TRY(past_ends_in_merge(o->b->cs, wanted->box, wanted->seq, o->t->base->seq, &o->t->record, err));
+	return restore_whole(o, &v, wanted->box, wanted->seq, err);
 }
 
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)

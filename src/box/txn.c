@@ -6,7 +6,7 @@
  * Sealing turns a delta into a step: contents get their numbers, changed records the new state's id as version, keys that ended as
  * they began are dropped. The delta itself is left alone, so a failed or aborted commit can be tried again.
  */
-#include "box/box.h"
+#include "box/past.h"
 
 #include <assert.h>
 
@@ -514,7 +514,8 @@ static cb_code step_put(txn *t, uint64_t box, const char *who, const state *n, c
 	};
 	CB_TRY(field_put(t->cs, t->params, &step.params, &step.params_content, err));
 	CB_TRY(field_put(t->cs, t->result, &step.result, &step.result_content, err));
-	return store_step_put(t->cs->s, &step, err);
+	CB_TRY(store_step_put(t->cs->s, &step, err));
+	return past_record(t->cs, &step, err);
 }
 
 /* Steps are indexed by what they touched in batches: at key frames. A large step brings its own row. */

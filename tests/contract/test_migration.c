@@ -174,6 +174,92 @@ TEST(everything_is_kept)
 	cb_store_close(s);
 }
 
+/* ---- edges of history ---- */
+
+/* The fork, its merge and the undo of that are known; so the merge does not count, and merging again brings what it brought. */
+TEST(an_undone_merge_is_still_undone)
+{
+	cb_error err = {0};
+	make_old_store();
+	cb_store *s = open_old(false);
+	CHECK_U64(number("SELECT count(*) FROM edge WHERE kind=1 AND box=2 AND seq=0 AND other_box=1"), 1);
+	CHECK_U64(number("SELECT count(*) FROM edge WHERE kind=2 AND box=1 AND seq=6 AND other_box=2 AND other_seq=1"), 1);
+	CHECK_U64(number("SELECT count(*) FROM edge WHERE kind=4 AND box=1 AND seq=7 AND other_box=1 AND other_seq=6"), 1);
+	CHECK_U64(number("SELECT count(*) FROM setting WHERE key LIKE 'cowbox.merged-%'"), 0);
+	cb_box *b = must_open(s, "demo"), *f = must_open(s, "try");
+	CHECK(!exists(b, "/work/b.txt"));
+	CHECK_OK(cb_merge(b, f, NULL, NULL, NULL, &err));
+	CHECK_STR(must_read(b, "/work/b.txt"), "fork\n");
+	CHECK_CODE(cb_merge(b, f, NULL, NULL, NULL, &err), CB_NOTHING);
+	cb_box_close(f);
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
+static void note_edge(void *context, const char *line)
+{
+	if (strstr(line, "edge 2 of the history is damaged")) ++*(unsigned *)context;
+}
+
+static char *edge_text(void)
+{
+	sqlite3 *db = database();
+	sqlite3_stmt *stmt = NULL;
+	static const char query[] =
+		"SELECT group_concat(t,' ') FROM (SELECT box||'@'||seq||' '||kind||' '||other_box||'@'||other_seq t "
+		"FROM edge ORDER BY id)";
+	CHECK(sqlite3_prepare_v2(db, query, -1, &stmt, NULL) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW);
+	char *text = test_keep(strdup((const char *)sqlite3_column_text(stmt, 0)));
+	(void)sqlite3_finalize(stmt);
+	(void)sqlite3_close(db);
+	return text;
+}
+
+/* Edges made from the steps of a store of format 2 are those that were written when the steps were made. */
+TEST(edges_made_from_steps)
+{
+	cb_error err = {0};
+	cb_store *s = NULL;
+	cb_box *a = NULL;
+	char command[640];
+	(void)snprintf(command, sizeof(command), "rm -rf '%s'", folder());
+	CHECK(system(command) == 0);
+	CHECK_OK(cb_store_open(folder(), NULL, &s, &err));
+	CHECK_OK(cb_box_create(s, "a", &a, &err));
+	must_write(a, "/work/f", "1");
+	cb_box *b = must_fork(s, "a", "b"), *c = must_fork(s, "b@0", "c"), *old = must_open(s, "a@0");
+	must_write(b, "/work/b", "b");
+	must_write(c, "/work/c", "c");
+	CHECK_OK(cb_merge(a, b, NULL, NULL, NULL, &err));
+	CHECK_OK(cb_merge(c, a, NULL, NULL, NULL, &err));
+	CHECK_OK(cb_restore(a, old, NULL, NULL, &err));
+	CHECK_OK(cb_undo(a, 0, NULL, &err));
+	CHECK_OK(cb_redo(a, NULL, &err));
+	CHECK_OK(cb_merge(b, c, NULL, NULL, NULL, &err));
+	CHECK_OK(cb_restore(b, c, "/work/c", NULL, &err)); /* of one path: no edge */
+	must_write(b, "/work/b", "2");
+	CHECK_OK(cb_merge(a, b, NULL, NULL, NULL, &err));
+	cb_box_close(old);
+	cb_box_close(a);
+	cb_box_close(b);
+	cb_box_close(c);
+	cb_store_close(s);
+	char *written = edge_text();
+	sql("DROP TABLE edge; PRAGMA user_version=2");
+	cb_store_close(open_old(false));
+	CHECK_STR(edge_text(), written);
+	s = open_old(false);
+	test_store_sound(s);
+	cb_store_close(s);
+	unsigned found = 0;
+	sql("UPDATE edge SET other_seq=other_seq+1 WHERE id=2");
+	s = open_old(false);
+	CHECK_OK(cb_store_check(s, note_edge, &found, NULL, &err));
+	CHECK_U64(found, 1);
+	cb_store_close(s);
+}
+
 /* What a new store has and what an old one becomes are the same tables. */
 TEST(same_tables_as_a_new_store)
 {

@@ -1,0 +1,401 @@
+/*
+ * past.c: the common past of two states, by walking the edges of history from the newest down.
+ *
+ * A walker stands at a step of a box. Its *anchor* is the newest edge of that box at or before it: down to there the past is plain. Walkers
+ * of two colours start at the two sides; the one with the newest anchor goes on first, and as an edge only leads to what is older, all
+ * walkers that will ever come to an anchor stand there when its turn comes. Where both colours meet is a common past. From there a third
+ * colour starts, which paints what lies in the past of one already found: no walker needs to go on where that one goes too. It ends when
+ * one side has no walkers left: cost in proportion to the edges since the common past, not to the length of history.
+ *
+ * A box that seldom merges has old anchors, and who merges it often would be walked through all of them first. So it also ends when every
+ * walker of one side stands at an anchor with one of the other side, and no further one of that side can bring more of the box: the states
+ * they stand at are no newer than that one's.
+ *
+ * A walker remembers the steps that undos on its way have taken back, as far as they lie in the box it is in: whether a merge counts
+ * depends on where one looks from.
+ *
+ * The order of edges that were made from an older format is that of the clock; where that went backwards, an anchor may have its turn
+ * twice. So what colours have been there is remembered, and if it happened, results that lie in another's past are removed in the end.
+ */
+#include "box/past.h"
+#include "box/graft.h"
+
+typedef enum color { COLOR_A, COLOR_B, COLOR_FOUND, COLORS } color;
+
+typedef struct walker {
+	past_point at;
+	color color;
+	bool has_anchor;
+	store_edge anchor;
+	uint64_t state; /* of its step, once asked for; 0: not yet, UINT64_MAX: pruned */
+	buf undone;     /* uint64_t: steps of the box whose edges do not count for this walker */
+} walker;
+
+typedef struct visit {
+	uint64_t order, box;
+	uint64_t newest[COLORS]; /* seq + 1; 0: not been there */
+} visit;
+
+typedef struct search {
+	cb_store *cs;
+	buf walkers, visits; /* walker, visit */
+	bool disorder;
+	bool unsorted; /* what was found may lie in one another's past */
+	buf *out;
+} search;
+
+static walker *walkers_of(const search *s)
+{
+	return (walker *)(void *)s->walkers.bytes;
+}
+
+static size_t walker_count(const search *s)
+{
+	return s->walkers.size / sizeof(walker);
+}
+
+static bool is_undone(const walker *w, uint64_t seq)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)w->undone.bytes;
+	for (size_t i = 0; i < w->undone.size / sizeof(uint64_t); i++)
+		if (all[i] == seq) return true;
+	return false;
+}
+
+static bool same_stop(const walker *a, const walker *b)
+{
+	return a->at.box == b->at.box && a->has_anchor == b->has_anchor && (!a->has_anchor || a->anchor.order == b->anchor.order);
+}
+
+/* Does b go wherever a goes on to? */
+static bool goes_along(const walker *a, const walker *b)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)b->undone.bytes;
+	for (size_t i = 0; i < b->undone.size / sizeof(uint64_t); i++)
+		if (!is_undone(a, all[i])) return false;
+	return true;
+}
+
+static uint64_t order_of(const walker *w)
+{
+	return w->has_anchor ? w->anchor.order : 0;
+}
+
+/* A new walker; takes over undone. One that stands there already in the same colour and goes as far is only moved up. */
+static cb_code walker_add(search *s, past_point at, color c, buf *undone, cb_error *err)
+{
+	walker w = {.at = at, .color = c, .undone = *undone};
+	*undone = BUF_INIT(SIZE_MAX);
+	cb_code code = store_edge_before(s->cs->s, at.box, at.seq, &w.anchor, &w.has_anchor, err);
+	walker *all = walkers_of(s);
+	for (size_t i = 0; code == CB_OK && i < walker_count(s); i++) {
+		if (all[i].color != c || !same_stop(&all[i], &w) || all[i].undone.size != w.undone.size || !goes_along(&all[i], &w))
+			continue;
+		if (all[i].at.seq < at.seq) all[i].state = 0;
+		if (all[i].at.seq < at.seq) all[i].at.seq = at.seq;
+		buf_done(&w.undone);
+		return CB_OK;
+	}
+	if (code == CB_OK) code = buf_append(&s->walkers, &w, sizeof(w), err);
+	if (code != CB_OK) buf_done(&w.undone);
+	return code;
+}
+
+static cb_code walker_start(search *s, past_point at, color c, cb_error *err)
+{
+	buf none = BUF_INIT(SIZE_MAX);
+	return walker_add(s, at, c, &none, err);
+}
+
+/* What was undone, for a walker that goes on in the same box, at steps up to `most`, without the step `but`. */
+static cb_code undone_copy(const walker *w, uint64_t most, uint64_t but, buf *out, cb_error *err)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)w->undone.bytes;
+	*out = BUF_INIT(SIZE_MAX);
+	for (size_t i = 0; i < w->undone.size / sizeof(uint64_t); i++)
+		if (all[i] <= most && all[i] != but) CB_TRY(buf_append(out, &all[i], sizeof(uint64_t), err));
+	return CB_OK;
+}
+
+/* From an anchor to what it follows. */
+static cb_code walker_go(search *s, const walker *w, cb_error *err)
+{
+	if (!w->has_anchor) return CB_OK; /* the box began below */
+	const store_edge *e = &w->anchor;
+	past_point other = {e->other_box, e->other_seq}, before = {e->box, e->seq - 1};
+	bool counts = !is_undone(w, e->seq);
+	AUTO_BUF buf undone = BUF_INIT(SIZE_MAX);
+	size_t known = walker_count(s);
+	if (e->kind == STORE_EDGE_FORK || (counts && e->kind == STORE_EDGE_MERGE)) CB_TRY(walker_start(s, other, w->color, err));
+	if (counts && e->kind == STORE_EDGE_RESTORE) {
+		if (other.box == e->box) CB_TRY(undone_copy(w, other.seq, 0, &undone, err));
+		CB_TRY(walker_add(s, other, w->color, &undone, err));
+	} else if (e->kind != STORE_EDGE_FORK && e->seq > 0) {
+		CB_TRY(undone_copy(w, before.seq, e->seq, &undone, err));
+		if (counts && e->kind == STORE_EDGE_UNDO && !is_undone(w, e->other_seq))
+			CB_TRY(buf_append(&undone, &e->other_seq, sizeof(uint64_t), err));
+		CB_TRY(walker_add(s, before, w->color, &undone, err));
+	}
+	for (size_t i = known; i < walker_count(s); i++)
+		if (order_of(&walkers_of(s)[i]) >= e->order) s->disorder = true;
+	return CB_OK;
+}
+
+static cb_code visit_take(search *s, const walker *w, visit **out, cb_error *err)
+{
+	visit *all = (visit *)(void *)s->visits.bytes;
+	size_t count = s->visits.size / sizeof(visit);
+	for (size_t i = count; i > 0; i--) { /* in order, the one wanted is the last or not there */
+		if (all[i - 1].order == order_of(w) && all[i - 1].box == w->at.box) {
+			*out = &all[i - 1];
+			return CB_OK;
+		}
+		if (!s->disorder && all[i - 1].order > order_of(w)) break;
+	}
+	visit v = {.order = order_of(w), .box = w->at.box};
+	CB_TRY(buf_append(&s->visits, &v, sizeof(v), err));
+	*out = (visit *)(void *)s->visits.bytes + count;
+	return CB_OK;
+}
+
+/* All walkers at one anchor have their turn; they leave the list. */
+static cb_code stop_meet(search *s, const walker *first, buf *here, cb_error *err)
+{
+	visit *v = NULL;
+	walker at = *first; /* the list moves */
+	CB_TRY(visit_take(s, &at, &v, err));
+	for (size_t i = 0; i < walker_count(s);) {
+		walker *w = &walkers_of(s)[i];
+		if (!same_stop(w, &at)) {
+			i++;
+			continue;
+		}
+		if (v->newest[w->color] < w->at.seq + 1) v->newest[w->color] = w->at.seq + 1;
+		CB_TRY(buf_append(here, w, sizeof(*w), err));
+		*w = walkers_of(s)[walker_count(s) - 1];
+		s->walkers.size -= sizeof(walker);
+	}
+	uint64_t a = v->newest[COLOR_A], b = v->newest[COLOR_B], both = a < b ? a : b;
+	if (both == 0 || both <= v->newest[COLOR_FOUND]) return CB_OK;
+	past_point found = {at.at.box, both - 1};
+	walker painter = {
+		.at = found, .color = COLOR_FOUND, .has_anchor = at.has_anchor, .anchor = at.anchor, .undone = BUF_INIT(SIZE_MAX)};
+	v->newest[COLOR_FOUND] = both;
+	CB_TRY(buf_append(s->out, &found, sizeof(found), err));
+	return buf_append(here, &painter, sizeof(painter), err);
+}
+
+static cb_code stop_leave(search *s, const buf *here, cb_error *err)
+{
+	const walker *all = (const walker *)(const void *)here->bytes;
+	size_t count = here->size / sizeof(walker);
+	for (size_t i = 0; i < count; i++) {
+		bool covered = false;
+		for (size_t k = 0; k < count && all[i].color != COLOR_FOUND; k++)
+			covered = covered || (all[k].color == COLOR_FOUND && goes_along(&all[i], &all[k]));
+		if (!covered) CB_TRY(walker_go(s, &all[i], err));
+	}
+	return CB_OK;
+}
+
+/* ---- ending early ---- */
+
+static cb_code state_of(search *s, walker *w, uint64_t *out, cb_error *err)
+{
+	if (!w->state) {
+		cb_error why = {0};
+		cb_code code = step_exists(s->cs, w->at.box, w->at.seq, &w->state, &why);
+		if (code == CB_STALE || code == CB_NOTFOUND) w->state = UINT64_MAX;
+		else if (code != CB_OK) {
+			if (err) *err = why;
+			return code;
+		}
+	}
+	*out = w->state;
+	return CB_OK;
+}
+
+/* Can another walker of w's colour come to the box of w with a newer step? */
+static cb_code is_newest(search *s, walker *w, bool *out, cb_error *err)
+{
+	uint64_t mine = 0, other = 0;
+	*out = false;
+	CB_TRY(state_of(s, w, &mine, err));
+	if (mine == UINT64_MAX) return CB_OK;
+	for (size_t i = 0; i < walker_count(s); i++) {
+		walker *x = &walkers_of(s)[i];
+		if (x->color != w->color || x == w) continue;
+		CB_TRY(state_of(s, x, &other, err));
+		if (other > mine) return CB_OK;
+	}
+	*out = true;
+	return CB_OK;
+}
+
+/* Does every walker of colour `mine` stand with one of the other side, at a common past that is final? Appends these to points. */
+static cb_code all_meet(search *s, color mine, buf *points, bool *out, cb_error *err)
+{
+	color others = mine == COLOR_A ? COLOR_B : COLOR_A;
+	*out = false;
+	points->size = 0;
+	for (size_t i = 0; i < walker_count(s); i++) {
+		walker *w = &walkers_of(s)[i], *with = NULL;
+		if (w->undone.size) return CB_OK;
+		if (w->color != mine) continue;
+		for (size_t k = 0; k < walker_count(s) && !with; k++) {
+			walker *x = &walkers_of(s)[k];
+			if (x->color == others && same_stop(x, w)) with = x;
+		}
+		if (!with) return CB_OK;
+		bool final = w->at.seq <= with->at.seq;
+		if (!final) CB_TRY(is_newest(s, with, &final, err));
+		if (!final) return CB_OK;
+		past_point common = w->at.seq <= with->at.seq ? w->at : with->at;
+		CB_TRY(buf_append(points, &common, sizeof(common), err));
+	}
+	*out = points->size > 0;
+	return CB_OK;
+}
+
+/* Only before anything was found: then the walkers are all there is. */
+static cb_code ends_early(search *s, bool *out, cb_error *err)
+{
+	AUTO_BUF buf points = BUF_INIT(SIZE_MAX);
+	*out = false;
+	if (s->out->size || s->disorder) return CB_OK;
+	CB_TRY(all_meet(s, COLOR_A, &points, out, err));
+	if (!*out) CB_TRY(all_meet(s, COLOR_B, &points, out, err));
+	if (!*out) return CB_OK;
+	s->unsorted = points.size > sizeof(past_point); /* one may lie in another's past */
+	return buf_append(s->out, points.bytes, points.size, err);
+}
+
+/* ---- the whole ---- */
+
+static void walkers_done(buf *list)
+{
+	walker *all = (walker *)(void *)list->bytes;
+	for (size_t i = 0; i < list->size / sizeof(walker); i++) buf_done(&all[i].undone);
+	buf_done(list);
+}
+
+static cb_code search_run(search *s, cb_error *err)
+{
+	for (;;) {
+		const walker *newest = NULL, *all = walkers_of(s);
+		bool left[COLORS] = {false};
+		for (size_t i = 0; i < walker_count(s); i++) {
+			left[all[i].color] = true;
+			if (!newest || order_of(&all[i]) > order_of(newest)) newest = &all[i];
+		}
+		if (!left[COLOR_A] && !left[COLOR_B]) return CB_OK;
+		/* One side alone meets nobody new, unless an anchor had its turn too early. */
+		if ((!left[COLOR_A] || !left[COLOR_B]) && !s->disorder) return CB_OK;
+		bool ended = false;
+		CB_TRY(ends_early(s, &ended, err));
+		if (ended) return CB_OK;
+		buf here = BUF_INIT(SIZE_MAX);
+		cb_code code = stop_meet(s, newest, &here, err);
+		if (code == CB_OK) code = stop_leave(s, &here, err);
+		walkers_done(&here);
+		if (code != CB_OK) return code;
+	}
+}
+
+static cb_code search_all(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out,
+                          bool *disorder, cb_error *err)
+{
+	search s = {.cs = cs, .walkers = BUF_INIT(SIZE_MAX), .visits = BUF_INIT(SIZE_MAX), .out = out};
+	cb_code code = CB_OK;
+	for (size_t i = 0; code == CB_OK && i < a_count; i++) code = walker_start(&s, a[i], COLOR_A, err);
+	for (size_t i = 0; code == CB_OK && i < b_count; i++) code = walker_start(&s, b[i], COLOR_B, err);
+	if (code == CB_OK) code = search_run(&s, err);
+	walkers_done(&s.walkers);
+	buf_done(&s.visits);
+	*disorder = s.disorder || s.unsorted;
+	return code;
+}
+
+/* Removes what lies in another one's past. */
+static cb_code keep_best(cb_store *cs, buf *points, cb_error *err)
+{
+	for (size_t i = 0; i < points->size / sizeof(past_point);) {
+		past_point *all = (past_point *)(void *)points->bytes;
+		size_t count = points->size / sizeof(past_point);
+		bool within = false, ignored = false;
+		for (size_t k = 0; k < count && !within; k++) {
+			if (k == i) continue;
+			AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
+			CB_TRY(search_all(cs, &all[i], 1, &all[k], 1, &common, &ignored, err));
+			const past_point *c = (const past_point *)(const void *)common.bytes;
+			for (size_t n = 0; n < common.size / sizeof(past_point); n++)
+				within = within || (c[n].box == all[i].box && c[n].seq == all[i].seq);
+		}
+		if (!within) {
+			i++;
+			continue;
+		}
+		all[i] = all[count - 1];
+		points->size -= sizeof(past_point);
+	}
+	return CB_OK;
+}
+
+cb_code past_common(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out, cb_error *err)
+{
+	bool disorder = false;
+	CB_TRY(search_all(cs, a, a_count, b, b_count, out, &disorder, err));
+	return disorder && out->size > sizeof(past_point) ? keep_best(cs, out, err) : CB_OK;
+}
+
+/* ---- making edges ---- */
+
+/* A restored state that was itself a restore is as its source: chains of "try, roll back, try" stay short. */
+static cb_code restore_source(cb_store *cs, store_edge *e, cb_error *err)
+{
+	for (;;) {
+		store_edge source;
+		bool found = false;
+		CB_TRY(store_edge_before(cs->s, e->other_box, e->other_seq, &source, &found, err));
+		if (!found || source.seq != e->other_seq || source.kind != STORE_EDGE_RESTORE) return CB_OK;
+		uint64_t state_id = 0;
+		cb_code code = step_exists(cs, source.other_box, source.other_seq, &state_id, NULL);
+		if (code != CB_OK) return CB_OK; /* pruned: the restore stands for it */
+		e->other_box = source.other_box;
+		e->other_seq = source.other_seq;
+	}
+}
+
+cb_code past_record(cb_store *cs, const store_step *step, cb_error *err)
+{
+	store_edge e = {.box = step->box, .seq = step->seq, .other_box = step->other_box, .other_seq = step->other_seq};
+	bool whole = step->params.size == 0 || span_equal(step->params, span_str("/"));
+	bool is_undo = strcmp(step->kind, "undo") == 0 || strcmp(step->kind, "redo") == 0;
+	if (is_undo && step->target) {
+		store_edge target;
+		bool found = false;
+		CB_TRY(store_edge_before(cs->s, step->box, step->target, &target, &found, err));
+		if (!found || target.seq != step->target || target.kind == STORE_EDGE_FORK) return CB_OK;
+		e.kind = STORE_EDGE_UNDO;
+		e.other_box = step->box;
+		e.other_seq = step->target;
+		return store_edge_put(cs->s, &e, err);
+	}
+	if (!e.other_box || e.other_box & FOREIGN_BOX) return CB_OK;
+	if (step->seq == 0 && strcmp(step->kind, "fork") == 0) e.kind = STORE_EDGE_FORK;
+	else if (strcmp(step->kind, "merge") == 0) e.kind = STORE_EDGE_MERGE;
+	else if (strcmp(step->kind, "restore") == 0 && whole && !step->params_content) e.kind = STORE_EDGE_RESTORE;
+	else return CB_OK;
+	uint64_t state_id = 0;
+	if (e.kind != STORE_EDGE_FORK) CB_TRY(step_exists(cs, e.other_box, e.other_seq, &state_id, err));
+	if (e.kind == STORE_EDGE_RESTORE) CB_TRY(restore_source(cs, &e, err));
+	return store_edge_put(cs->s, &e, err);
+}
+
+cb_code past_ends_in_merge(cb_store *cs, uint64_t box, uint64_t after, uint64_t to, bool *out, cb_error *err)
+{
+	store_edge e;
+	CB_TRY(store_edge_before(cs->s, box, to, &e, out, err));
+	*out = *out && e.seq > after && e.kind == STORE_EDGE_MERGE;
+	return CB_OK;
+}

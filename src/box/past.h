@@ -1,0 +1,36 @@
+/*
+ * past.h: what lies in the past of a state, and the common past of two.
+ *
+ * A step follows the step before it; step 0 of a fork follows the step it was forked from; a merge also follows the step it merged; a
+ * restore of a whole state follows its source instead of the step before it; and a merge or restore that was undone counts as if it had
+ * not been, until the undo is redone. What does not follow from the numbers is kept in rows of its own (store_edge), so that no
+ * step is read here, and pruned steps are no less in the past.
+ */
+#ifndef BOX_PAST_H
+#define BOX_PAST_H
+
+#include "box/box.h"
+
+typedef struct past_point {
+	uint64_t box, seq;
+} past_point;
+
+enum {
+	PAST_BASES_MAX = 8,  /* common pasts of two states that are merged into one */
+	PAST_NESTING_MAX = 8 /* common pasts of common pasts of ... */
+};
+
+/* The best common pasts of two sets of states: those that are in no other's past. Appends past_points to out. Cost: edges since them. */
+cb_code past_common(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out,
+                    cb_error *err);
+
+/* Inside the write transaction that puts a step: its edge, when it has one. box is where the step is, not a foreign number. CB_STALE when
+ * what it comes from was pruned. */
+cb_code past_record(cb_store *cs, const store_step *step, cb_error *err);
+/* Is the last edge among the steps (after, to] of a box a merge? */
+cb_code past_ends_in_merge(cb_store *cs, uint64_t box, uint64_t after, uint64_t to, bool *out, cb_error *err);
+
+/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t. (past_keep.c) */
+cb_code past_keepers(cb_store *cs, const store_box *row, buf *seqs, cb_error *err);
+
+#endif

@@ -1,0 +1,206 @@
+/*
+ * past_keep.c: which steps of a box prune must leave because merges may need them.
+ *
+ * The common past of two living boxes A and B in a box X is the older of "the newest step of X in A's past" and the same for B. So it is
+ * enough to keep, for every living box, the newest steps of X in its past (several, where X was restored: its line then has branches).
+ * They are found in one pass over all edges from the oldest on: what an edge's step has of X is what the step before it had, and what the
+ * step it leads to had. A fork so has what its origin had when it was forked, for as long as it lives, whatever its origin merges later.
+ *
+ * Of a deleted box X itself nothing is kept where all its steps came into others through one box that was never restored: the step there
+ * that merged it is in the past of whoever has it, and is the better base.
+ */
+#include "box/past.h"
+
+#include <stdlib.h>
+
+/* Sets of steps of X, by edge: a slice of one array. */
+typedef struct tops {
+	size_t first, count;
+} tops;
+
+typedef struct sorted {
+	uint64_t box, seq;
+	size_t at; /* position in edges */
+} sorted;
+
+typedef struct keeping {
+	cb_store *cs;
+	uint64_t box; /* X */
+	buf edges;    /* store_edge, the oldest first */
+	sorted *by;   /* the edges by (box, seq) */
+	size_t count;
+	tops *of;      /* by position in edges: what its step has of X */
+	buf steps;     /* uint64_t: what tops are slices of */
+	bool branched; /* X was restored: its steps are no line */
+} keeping;
+
+static cb_code take_edge(void *context, const store_edge *e, cb_error *err)
+{
+	return buf_append(context, e, sizeof(*e), err);
+}
+
+static const store_edge *edge_at(const keeping *k, size_t i)
+{
+	return (const store_edge *)(const void *)k->edges.bytes + i;
+}
+
+/* The last of the edges sorted by (box, seq) that is at or before a step; count: none. */
+static size_t sorted_before(const keeping *k, uint64_t box, uint64_t seq)
+{
+	size_t low = 0, high = k->count;
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		const sorted *e = &k->by[mid];
+		if (e->box < box || (e->box == box && e->seq <= seq)) low = mid + 1;
+		else high = mid;
+	}
+	if (low == 0 || k->by[low - 1].box != box) return k->count;
+	return low - 1;
+}
+
+/* Is step `low` of X in the line of step `high`? Only a restore leaves steps out. */
+static bool in_line(const keeping *k, uint64_t high, uint64_t low)
+{
+	if (low > high) return false;
+	if (!k->branched) return true;
+	for (size_t at = sorted_before(k, k->box, high); at < k->count;) {
+		const store_edge *e = edge_at(k, k->by[at].at);
+		if (e->box != k->box || e->seq <= low) return true;
+		if (e->kind == STORE_EDGE_RESTORE) return false; /* perhaps: then it is kept though it need not be */
+		if (at-- == 0) return true;
+	}
+	return true;
+}
+
+/* Adds a step of X to the set that is being built at the end of k->steps from `first` on. */
+static cb_code top_add(keeping *k, size_t first, uint64_t seq, cb_error *err)
+{
+	uint64_t *all = (uint64_t *)(void *)k->steps.bytes;
+	size_t count = k->steps.size / sizeof(uint64_t);
+	for (size_t i = first; i < count; i++)
+		if (in_line(k, all[i], seq)) return CB_OK;
+	for (size_t i = first; i < count;) {
+		if (in_line(k, seq, all[i])) all[i] = all[--count];
+		else i++;
+	}
+	k->steps.size = count * sizeof(uint64_t);
+	return buf_append(&k->steps, &seq, sizeof(seq), err);
+}
+
+static cb_code tops_add(keeping *k, size_t first, tops more, cb_error *err)
+{
+	for (size_t i = 0; i < more.count; i++)
+		CB_TRY(top_add(k, first, ((const uint64_t *)(const void *)k->steps.bytes)[more.first + i], err));
+	return CB_OK;
+}
+
+/* What a step has of X, its own number when it is one of X. Edges above it in `of` must be done. */
+static cb_code point_tops(keeping *k, uint64_t box, uint64_t seq, size_t first, cb_error *err)
+{
+	if (box == k->box) CB_TRY(top_add(k, first, seq, err));
+	size_t at = sorted_before(k, box, seq);
+	return at < k->count ? tops_add(k, first, k->of[k->by[at].at], err) : CB_OK;
+}
+
+/* Walks down one box where edges may have been taken back. */
+static cb_code line_tops(keeping *k, size_t at, size_t first, cb_error *err)
+{
+	AUTO_BUF buf undone = BUF_INIT(SIZE_MAX);
+	uint64_t box = edge_at(k, k->by[at].at)->box;
+	for (;; at--) {
+		const store_edge *e = edge_at(k, k->by[at].at);
+		if (e->box != box) return CB_OK;
+		const uint64_t *all = (const uint64_t *)(const void *)undone.bytes;
+		bool counts = true;
+		for (size_t i = 0; i < undone.size / sizeof(uint64_t); i++) counts = counts && all[i] != e->seq;
+		if (counts && e->kind == STORE_EDGE_UNDO) CB_TRY(buf_append(&undone, &e->other_seq, sizeof(uint64_t), err));
+		if (counts && e->kind != STORE_EDGE_UNDO) CB_TRY(point_tops(k, e->other_box, e->other_seq, first, err));
+		if (at == 0 || (counts && (e->kind == STORE_EDGE_FORK || e->kind == STORE_EDGE_RESTORE))) return CB_OK;
+	}
+}
+
+static cb_code fill_tops(keeping *k, cb_error *err)
+{
+	for (size_t i = 0; i < k->count; i++) { /* from the oldest on: what an edge leads to is done */
+		const store_edge *e = edge_at(k, i);
+		size_t first = k->steps.size / sizeof(uint64_t), at = sorted_before(k, e->box, e->seq);
+		bool plain = e->kind == STORE_EDGE_MERGE || e->kind == STORE_EDGE_FORK;
+		if (plain) {
+			const sorted *below = at > 0 ? &k->by[at - 1] : NULL;
+			CB_TRY(point_tops(k, e->other_box, e->other_seq, first, err));
+			if (below && below->box == e->box) CB_TRY(tops_add(k, first, k->of[below->at], err));
+		} else {
+			CB_TRY(line_tops(k, at, first, err));
+		}
+		k->of[i] = (tops){first, k->steps.size / sizeof(uint64_t) - first};
+	}
+	return CB_OK;
+}
+
+static int sorted_compare(const void *a, const void *b)
+{
+	const sorted *x = a, *y = b;
+	if (x->box != y->box) return x->box < y->box ? -1 : 1;
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+static cb_code take_head(void *context, const store_box *row, cb_error *err)
+{
+	past_point p = {row->id, row->head.seq};
+	return buf_append(context, &p, sizeof(p), err);
+}
+
+/* Deleted, and known to others through one line only. */
+static bool is_dominated(const keeping *k)
+{
+	uint64_t through = 0;
+	for (size_t i = 0; i < k->count; i++) {
+		const store_edge *e = edge_at(k, i);
+		if (e->other_box != k->box || e->box == k->box) continue;
+		if (through && through != e->box) return false;
+		through = e->box;
+	}
+	for (size_t i = 0; i < k->count; i++) {
+		const store_edge *e = edge_at(k, i);
+		if (e->box == through && (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO)) return false;
+	}
+	return true;
+}
+
+static cb_code keep_run(keeping *k, const store_box *row, buf *seqs, cb_error *err)
+{
+	CB_TRY(store_edge_list(k->cs->s, take_edge, &k->edges, err));
+	k->count = k->edges.size / sizeof(store_edge);
+	if (row->deleted && is_dominated(k)) return CB_OK;
+	k->by = mem_alloc((k->count + 1) * sizeof(*k->by));
+	k->of = mem_alloc((k->count + 1) * sizeof(*k->of));
+	if (!k->by || !k->of) return cb_err_nomem(err);
+	for (size_t i = 0; i < k->count; i++) {
+		k->by[i] = (sorted){edge_at(k, i)->box, edge_at(k, i)->seq, i};
+		k->of[i] = (tops){0, 0};
+		k->branched = k->branched || (edge_at(k, i)->box == k->box && edge_at(k, i)->kind == STORE_EDGE_RESTORE);
+	}
+	if (k->count) qsort(k->by, k->count, sizeof(*k->by), sorted_compare);
+	CB_TRY(fill_tops(k, err));
+	AUTO_BUF buf heads = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(k->cs->s, false, take_head, &heads, err));
+	const past_point *all = (const past_point *)(const void *)heads.bytes;
+	for (size_t i = 0; i < heads.size / sizeof(past_point); i++) {
+		size_t start = k->steps.size;
+		CB_TRY(point_tops(k, all[i].box, all[i].seq, start / sizeof(uint64_t), err));
+		if (k->steps.size > start) CB_TRY(buf_append(seqs, k->steps.bytes + start, k->steps.size - start, err));
+		k->steps.size = start;
+	}
+	return CB_OK;
+}
+
+cb_code past_keepers(cb_store *cs, const store_box *row, buf *seqs, cb_error *err)
+{
+	keeping k = {.cs = cs, .box = row->id, .edges = BUF_INIT(SIZE_MAX), .steps = BUF_INIT(SIZE_MAX)};
+	cb_code code = keep_run(&k, row, seqs, err);
+	free(k.by);
+	free(k.of);
+	buf_done(&k.edges);
+	buf_done(&k.steps);
+	return code;
+}

@@ -1,0 +1,547 @@
+/*
+ * test_merge_oracle.c: random merges of files with several names, and of files that were replaced, against an oracle.
+ *
+ * The oracle knows names, inode numbers and bytes of the three states, and says for every name what a merge without conflicts must have
+ * made of it: a name that one side left alone becomes what the other made of it; its bytes are those of the file it leads to, merged by
+ * lines where both sides changed them; a name that both changed to different things, or that one side took away and the other put
+ * something new under, must have been a conflict. Folders stay where they are here (test_box_merge.c moves them), so that a name means
+ * the same in all states.
+ *
+ * Git is the second referee: the same three states as commits, merged by `git merge-tree` (the ort strategy; texts are such
+ * that it has no renames to guess). Results and the paths in conflict must be the same. A third test builds the same
+ * graph of merges in both, crosswise ones too: there cowbox may see a conflict more (a file in which the common pasts conflict has no
+ * base), never one less.
+ */
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "box/text.h"
+#include "harness/model_state.h"
+
+typedef struct world {
+	test_rng rng;
+	cb_store *s;
+	unsigned stamp;
+	model_trace trace;
+	uint64_t clean, conflicts; /* merges */
+} world;
+
+static uint64_t below(world *w, uint64_t n)
+{
+	return test_rand_below(&w->rng, n);
+}
+
+static void random_name(world *w, char out[32])
+{
+	static const char *const names[] = {"/w/a", "/w/b", "/w/c", "/w/d/a", "/w/d/b", "/w/e/a"};
+	(void)strcpy(out, names[below(w, 6)]);
+}
+
+enum { LINES = 8 };
+
+/* Every line names the path: git must not take one file for another that was renamed. */
+static void new_text(world *w, const char *path, char *out, size_t size)
+{
+	unsigned kind = below(w, 3) ? 0 : ++w->stamp; /* often the same text twice */
+	out[0] = 0;
+	for (int i = 0; i < LINES; i++)
+		(void)snprintf(out + strlen(out), size - strlen(out), "%s: line %d of text %u, to leave the record\n", path, i,
+		               kind);
+}
+
+static void edited_text(world *w, const char *old, char *out, size_t size)
+{
+	uint64_t which = below(w, LINES);
+	out[0] = 0;
+	for (uint64_t i = 0; i < LINES && *old; i++) {
+		size_t n = strcspn(old, "\n"), used = strlen(out);
+		if (i == which) (void)snprintf(out + used, size - used, "line %d edited %u\n", (int)i, ++w->stamp);
+		else (void)snprintf(out + used, size - used, "%.*s\n", (int)n, old);
+		old += n + (old[n] == '\n');
+	}
+}
+
+static bool read_text(cb_box *b, const char *path, char *out, size_t size)
+{
+	char *bytes = NULL;
+	if (cb_read_file(b, path, &bytes, NULL, NULL) != CB_OK) return false;
+	(void)snprintf(out, size, "%s", bytes);
+	cb_free(bytes);
+	return true;
+}
+
+/* As an editor saves: a new file beside, then over the old name. */
+static void save_by_rename(cb_box *b, const char *path, const char *text)
+{
+	if (cb_write_file(b, "/w/tmp", text, strlen(text), NULL, NULL) != CB_OK) return;
+	if (cb_rename(b, "/w/tmp", path, 0, NULL) != CB_OK) (void)cb_unlink(b, "/w/tmp", NULL);
+}
+
+static void change(world *w, cb_box *b, const char *who, bool links)
+{
+	char path[32], other[32], old[1024], text[1024];
+	random_name(w, path);
+	random_name(w, other);
+	bool there = read_text(b, path, old, sizeof(old));
+	uint64_t kind = below(w, links ? 16 : 11);
+	model_note(&w->trace, "%s: %" PRIu64 " %s %s", who, kind, path, other);
+	if (there) edited_text(w, old, text, sizeof(text));
+	else new_text(w, path, text, sizeof(text));
+	if (kind < 5) {
+		(void)cb_write_file(b, path, text, strlen(text), NULL, NULL);
+	} else if (kind < 7) {
+		save_by_rename(b, path, text);
+	} else if (kind < 8) {
+		(void)cb_unlink(b, path, NULL);
+		(void)cb_write_file(b, path, text, strlen(text), NULL, NULL);
+	} else if (kind < 11) {
+		(void)cb_unlink(b, path, NULL);
+	} else {
+		if (kind == 15) (void)cb_unlink(b, other, NULL);
+		(void)cb_link(b, path, other, NULL);
+	}
+}
+
+static void changes(world *w, cb_box *b, const char *who, bool links, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) change(w, b, who, links);
+}
+
+/* ---- the oracle ---- */
+
+static bool same_bytes(const model_entry *a, const model_entry *b)
+{
+	if (!a || !b) return a == b;
+	return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
+
+static const model_entry *by_ino(const model_state *s, uint64_t ino)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->entries[i].type == CB_FILE && s->entries[i].ino == ino) return &s->entries[i];
+	return NULL;
+}
+
+static const model_entry *file_at(const model_state *s, const char *path)
+{
+	const model_entry *e = model_find(s, path);
+	return e && e->type == CB_FILE ? e : NULL;
+}
+
+/* Is r what leads from b to both o and t? */
+static bool is_text_of_both(const model_entry *b, const model_entry *o, const model_entry *t, const model_entry *r)
+{
+	if (same_bytes(o, b)) return same_bytes(r, t);
+	if (same_bytes(t, b) || same_bytes(o, t)) return same_bytes(r, o);
+	cb_error err = {0};
+	buf out = BUF_INIT(1 << 20);
+	size_t conflicts = 0;
+	CHECK_OK(text_merge3((span){(const uint8_t *)b->bytes, b->size}, (span){(const uint8_t *)o->bytes, o->size},
+	                     (span){(const uint8_t *)t->bytes, t->size}, "o", "t", &out, &conflicts, &err));
+	bool same = !conflicts && out.size == r->size && memcmp(out.bytes, r->bytes, r->size) == 0;
+	buf_done(&out);
+	return same;
+}
+
+typedef struct four {
+	const model_state *base, *ours, *theirs, *result;
+} four;
+
+/* A new file with several names took the place of an old one under one of them, and got the other side's changes there. */
+static bool merged_under_another_name(const four *f, const model_entry *made, const model_entry *r)
+{
+	const model_state *sides[] = {f->ours, f->theirs};
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t k = 0; k < sides[i]->count; k++) {
+			if (sides[i]->entries[k].type != CB_FILE || sides[i]->entries[k].ino != made->ino) continue;
+			const char *path = sides[i]->entries[k].path;
+			const model_entry *b = file_at(f->base, path), *o = file_at(f->ours, path), *t = file_at(f->theirs, path);
+			if (b && o && t && is_text_of_both(b, o, t, r)) return true;
+		}
+	}
+	return false;
+}
+
+/* The side that took the name away has the file under another (it was renamed, or had several): what the other side put in its place
+ * was taken for the file, and is found there. */
+static bool found_elsewhere(const four *f, const model_entry *b, const model_state *taker, const model_entry *made)
+{
+	for (size_t i = 0; i < f->result->count; i++) {
+		const model_entry *r = &f->result->entries[i], *e = file_at(taker, r->path);
+		if (r->type != CB_FILE) continue;
+		if (e && e->ino == b->ino && is_text_of_both(b, e, made, r)) return true;
+		if (made->links > 1 && same_bytes(r, made)) return true; /* it lost one of its names */
+	}
+	return false;
+}
+
+/* NULL: as it must be, or nothing can be said; otherwise what is wrong. */
+static const char *judge(const four *f, const char *path)
+{
+	const model_entry *b = file_at(f->base, path), *o = file_at(f->ours, path), *t = file_at(f->theirs, path),
+			  *r = file_at(f->result, path);
+	uint64_t ib = b ? b->ino : 0, io = o ? o->ino : 0, it = t ? t->ino : 0;
+	bool old_o = o && by_ino(f->base, io), old_t = t && by_ino(f->base, it); /* known to the base, perhaps under another name */
+	if (io != ib && it != ib && io != it) {                                  /* both changed the name */
+		if ((old_o && io != ib) || (old_t && it != ib))
+			return NULL; /* a further name for another file: see test_box_merge.c */
+		if (o && t && same_bytes(o, t)) return same_bytes(r, o) ? NULL : "equal on both sides, and lost";
+		if (!o || !t) {
+			const model_entry *one = o ? o : t;
+			if (one->links > 1) return NULL; /* a further name, perhaps for another file */
+			if (b && found_elsewhere(f, b, o ? f->theirs : f->ours, one)) return NULL;
+			if (!b || !same_bytes(one, b)) return "taken away here and replaced there, and no conflict";
+			return r ? "taken away, and back" : NULL;
+		}
+		if (!b) return "added differently on both sides, and no conflict";
+		return r && is_text_of_both(b, o, t, r) ? NULL : "replaced on both sides, and not merged";
+	}
+	uint64_t wanted = it == ib ? io : it;
+	if (!wanted) return r ? "was taken away, and is there" : NULL;
+	if (!r) return "is missing";
+	const model_entry *base = by_ino(f->base, wanted), *here = by_ino(f->ours, wanted), *there = by_ino(f->theirs, wanted);
+	if (base) {                               /* the bytes are the file's, whatever its names */
+		if (!here || !there) return NULL; /* replaced by one side: judged under the name where that happened */
+		return is_text_of_both(base, here, there, r) ? NULL : "has other bytes than the file it belongs to";
+	}
+	const model_entry *made = it == ib ? o : t, *other = it == ib ? t : o;
+	if (made->links > 1 && merged_under_another_name(f, made, r)) return NULL;
+	if (!b || same_bytes(other, b)) return same_bytes(r, made) ? NULL : "is not what was put there";
+	return other && is_text_of_both(b, o, t, r) ? NULL : "replaced on one side and changed on the other, and not merged";
+}
+
+typedef struct heard {
+	char paths[64][64];
+	unsigned count;
+} heard;
+
+static cb_prefer hear(void *context, const cb_conflict *c)
+{
+	heard *h = context;
+	for (unsigned i = 0; i < h->count; i++) CHECK_MSG(strcmp(h->paths[i], c->path) != 0, "two conflicts for %s", c->path);
+	CHECK(h->count < 64);
+	(void)snprintf(h->paths[h->count++], 64, "%s", c->path);
+	return CB_PREFER_NONE;
+}
+
+static void judge_all(world *w, const four *f)
+{
+	static const char *const paths[] = {"/w/a", "/w/b", "/w/c", "/w/d/a", "/w/d/b", "/w/e/a"};
+	for (size_t i = 0; i < 6; i++) {
+		const char *wrong = judge(f, paths[i]);
+		if (!wrong) continue;
+		const model_state *all[] = {f->base, f->ours, f->theirs, f->result};
+		static const char *const names[] = {"base", "ours", "theirs", "result"};
+		for (size_t k = 0; k < 4; k++)
+			for (size_t n = 0; n < all[k]->count; n++)
+				if (all[k]->entries[n].type == CB_FILE)
+					test_note("%s %s inode %" PRIu64 " %.60s", names[k], all[k]->entries[n].path,
+					          all[k]->entries[n].ino, all[k]->entries[n].bytes);
+		model_tell(&w->trace);
+		test_fail(__FILE__, __LINE__, "%s %s", paths[i], wrong);
+	}
+}
+
+static cb_box *start(world *w, bool links)
+{
+	cb_error err = {0};
+	cb_box *base = NULL;
+	CHECK_OK(cb_store_open(":memory:", NULL, &w->s, &err));
+	CHECK_OK(cb_box_create(w->s, "base", &base, &err));
+	CHECK_OK(cb_mkdir(base, "/w", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(base, "/w/d", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(base, "/w/e", 0755, 0, &err));
+	changes(w, base, "base", links, 2 + below(w, 10));
+	return base;
+}
+
+static void one_merge(world *w)
+{
+	cb_error err = {0};
+	cb_box *base = start(w, true);
+	cb_box *ours = must_fork(w->s, "base", "ours"), *theirs = must_fork(w->s, "base", "theirs");
+	changes(w, ours, "ours", true, 1 + below(w, 5));
+	changes(w, theirs, "theirs", true, 1 + below(w, 5));
+	four f = {model_read(base), model_read(ours), model_read(theirs), NULL};
+	heard h = {0};
+	cb_code code = cb_merge(ours, theirs, &(cb_merge_options){.resolve = hear, .context = &h}, NULL, NULL, &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTHING || code == CB_CONFLICT, "%s (%s)", cb_code_name(code), err.message);
+	model_state *result = model_read(ours);
+	f.result = result;
+	if (code == CB_CONFLICT) CHECK_MODEL(f.ours, result, "a merge with a conflict");
+	if (code == CB_OK) judge_all(w, &f);
+	w->clean += code == CB_OK;
+	w->conflicts += code == CB_CONFLICT;
+	test_store_sound(w->s);
+	model_free((model_state *)(uintptr_t)f.base);
+	model_free((model_state *)(uintptr_t)f.ours);
+	model_free((model_state *)(uintptr_t)f.theirs);
+	model_free(result);
+	cb_box_close(base);
+	cb_box_close(ours);
+	cb_box_close(theirs);
+	cb_store_close(w->s);
+}
+
+static void rounds(void (*one)(world *w), unsigned count)
+{
+	static world w;
+	uint64_t seed = test_seed(), clean = 0, conflicts = 0;
+	for (unsigned i = 0; i < count * test_soak(); i++) {
+		w = (world){.rng = {seed + i * 7919}, .clean = clean, .conflicts = conflicts};
+		if (getenv("COWBOX_TRACE")) test_note("round %u", i);
+		(void)test_rand(&w.rng);
+		one(&w);
+		clean = w.clean;
+		conflicts = w.conflicts;
+	}
+	test_note("%" PRIu64 " clean, %" PRIu64 " with conflicts", clean, conflicts);
+}
+
+/* COWBOX_SOAK=200: 100,000 histories. */
+TEST_LIMIT(names_and_bytes, 120)
+{
+	rounds(one_merge, 500);
+}
+
+/* ---- git ---- */
+
+typedef struct repository {
+	char dir[512];
+	unsigned commits;
+} repository;
+
+static FILE *must_popen(const char *mode, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static FILE *must_popen(const char *mode, const char *format, ...)
+{
+	char command[2048];
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	FILE *f = popen(command, mode);
+	CHECK(f != NULL);
+	return f;
+}
+
+static void repository_open(repository *r)
+{
+	FILE *f = must_popen("r", "git --version 2>/dev/null");
+	unsigned major = 0, minor = 0;
+	int got = fscanf(f, "git version %u.%u", &major, &minor);
+	(void)pclose(f);
+	if (got != 2 || major < 2 || (major == 2 && minor < 38)) test_skip("git 2.38 or newer is needed (merge-tree --write-tree)");
+	*r = (repository){0};
+	(void)snprintf(r->dir, sizeof(r->dir), "%s/git", test_tmpdir());
+	CHECK(pclose(must_popen("r", "git init -q --bare '%s' 2>/dev/null", r->dir)) == 0);
+}
+
+/* A commit of all files below /w; what git calls it: refs/heads/cN. Parents are numbers of earlier commits to the same stream, 0: none. */
+static unsigned commit(repository *r, FILE *to, const model_state *s, unsigned parent, unsigned other)
+{
+	unsigned n = ++r->commits;
+	(void)fprintf(to, "commit refs/heads/c%u\nmark :%u\ncommitter a <a@b> %u +0000\ndata 0\n", n, n, 1000000 + n);
+	if (parent) (void)fprintf(to, "from :%u\n", parent);
+	if (other) (void)fprintf(to, "merge :%u\n", other);
+	(void)fprintf(to, "deleteall\n");
+	for (size_t i = 0; i < s->count; i++) {
+		const model_entry *e = &s->entries[i];
+		if (e->type != CB_FILE) continue;
+		(void)fprintf(to, "M 100644 inline %s\ndata %zu\n", e->path + 1, e->size);
+		(void)fwrite(e->bytes, 1, e->size, to);
+		(void)fputc('\n', to);
+	}
+	return n;
+}
+
+typedef struct verdict {
+	bool clean;
+	char tree[64];
+	char paths[64][64]; /* in conflict */
+	unsigned count;
+} verdict;
+
+static void git_merge(repository *r, unsigned ours, unsigned theirs, verdict *out)
+{
+	*out = (verdict){0};
+	FILE *f = must_popen("r",
+	                     "git -C '%s' merge-tree --write-tree --name-only "
+	                     "--no-messages c%u c%u 2>/dev/null",
+	                     r->dir, ours, theirs);
+	char line[256];
+	for (unsigned i = 0; fgets(line, sizeof(line), f); i++) {
+		line[strcspn(line, "\n")] = 0;
+		if (i == 0) (void)snprintf(out->tree, sizeof(out->tree), "%.60s", line);
+		else if (line[0]) (void)snprintf(out->paths[out->count++], 64, "/%.60s", line);
+	}
+	int status = pclose(f);
+	CHECK_MSG(status == 0 || status == 256, "git merge-tree ended with %d", status);
+	out->clean = status == 0;
+}
+
+/* The six files of a tree, as git prints them, and the same of a box. */
+static const char *git_dump(repository *r, const char *tree)
+{
+	static char text[1 << 16];
+	FILE *f = must_popen("r",
+	                     "printf 'T:w/a\\nT:w/b\\nT:w/c\\nT:w/d/a\\nT:w/d/b\\nT:w/e/a\\n' | sed s/T/%s/ | git -C '%s' cat-file "
+	                     "--batch='%%(objecttype)'",
+	                     tree, r->dir);
+	size_t n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = 0;
+	CHECK(pclose(f) == 0);
+	return text;
+}
+
+static const char *box_dump(const model_state *s, const char *tree)
+{
+	static const char *const paths[] = {"/w/a", "/w/b", "/w/c", "/w/d/a", "/w/d/b", "/w/e/a"};
+	static char text[1 << 16];
+	size_t n = 0;
+	for (size_t i = 0; i < 6; i++) {
+		const model_entry *e = file_at(s, paths[i]);
+		if (e) n += (size_t)snprintf(text + n, sizeof(text) - n, "blob\n%s\n", e->bytes);
+		else n += (size_t)snprintf(text + n, sizeof(text) - n, "%s:%s missing\n", tree, paths[i] + 1);
+	}
+	return text;
+}
+
+typedef struct refereed {
+	unsigned ours, theirs;
+	cb_code code;
+	heard h;
+	model_state *result;
+} refereed;
+
+static bool names(const heard *h, const char *path)
+{
+	for (unsigned i = 0; i < h->count; i++)
+		if (strcmp(h->paths[i], path) == 0) return true;
+	return false;
+}
+
+static void compare(world *w, repository *r, const refereed *x, bool exact)
+{
+	verdict v;
+	git_merge(r, x->ours, x->theirs, &v);
+	bool clean = x->code != CB_CONFLICT;
+	bool wrong = exact ? clean != v.clean : clean && !v.clean;
+	for (unsigned i = 0; exact && !wrong && i < v.count; i++) wrong = !names(&x->h, v.paths[i]);
+	if (exact && !wrong) wrong = v.count != x->h.count;
+	const char *theirs = clean && v.clean ? git_dump(r, v.tree) : "",
+		   *mine = clean && v.clean ? box_dump(x->result, v.tree) : "";
+	if (strcmp(theirs, mine) != 0) wrong = true;
+	w->clean += clean;
+	w->conflicts += !clean;
+	if (!wrong) return;
+	for (unsigned i = 0; i < v.count; i++) test_note("git: conflict in %s", v.paths[i]);
+	for (unsigned i = 0; i < x->h.count; i++) test_note("cowbox: conflict in %s", x->h.paths[i]);
+	test_note("cowbox has %s", mine);
+	test_note("git has %s", theirs);
+	model_tell(&w->trace);
+	test_fail(__FILE__, __LINE__, "git says %s, cowbox %s", v.clean ? "clean" : "conflict", clean ? "clean" : "conflict");
+}
+
+enum { TOGETHER = 20 }; /* rounds for which git is started once to import */
+
+static void round_for_git(world *w, repository *r, FILE *to, refereed *x)
+{
+	cb_error err = {0};
+	cb_box *base = start(w, false);
+	cb_box *ours = must_fork(w->s, "base", "ours"), *theirs = must_fork(w->s, "base", "theirs");
+	changes(w, ours, "ours", false, 1 + below(w, 5));
+	changes(w, theirs, "theirs", false, 1 + below(w, 5));
+	model_state *mb = model_read(base), *mo = model_read(ours), *mt = model_read(theirs);
+	unsigned root = commit(r, to, mb, 0, 0);
+	*x = (refereed){.ours = commit(r, to, mo, root, 0), .theirs = commit(r, to, mt, root, 0)};
+	x->code = cb_merge(ours, theirs, &(cb_merge_options){.resolve = hear, .context = &x->h}, NULL, NULL, &err);
+	CHECK_MSG(x->code == CB_OK || x->code == CB_NOTHING || x->code == CB_CONFLICT, "%s", err.message);
+	x->result = model_read(ours);
+	model_free(mb);
+	model_free(mo);
+	model_free(mt);
+	cb_box_close(base);
+	cb_box_close(ours);
+	cb_box_close(theirs);
+	cb_store_close(w->s);
+}
+
+static void together(world *w, repository *r)
+{
+	static refereed all[TOGETHER];
+	FILE *to = must_popen("w", "git -C '%s' fast-import --quiet --force", r->dir);
+	for (unsigned i = 0; i < TOGETHER; i++) round_for_git(w, r, to, &all[i]);
+	CHECK(pclose(to) == 0);
+	for (unsigned i = 0; i < TOGETHER; i++) {
+		compare(w, r, &all[i], true);
+		model_free(all[i].result);
+	}
+}
+
+/* COWBOX_SOAK=50: 3,000 histories. */
+TEST_LIMIT(git_is_referee, 120)
+{
+	repository r;
+	repository_open(&r);
+	world w = {.rng = {test_seed()}};
+	for (unsigned i = 0; i < 3 * test_soak(); i++) together(&w, &r);
+	test_note("%" PRIu64 " clean, %" PRIu64 " with conflicts", w.clean, w.conflicts);
+}
+
+/* ---- graphs ---- */
+
+enum { BOXES = 3, TURNS = 8 };
+
+static void graph(world *w, repository *r)
+{
+	cb_error err = {0};
+	cb_box *boxes[BOXES];
+	unsigned heads[BOXES], count = 0;
+	refereed all[TURNS];
+	FILE *to = must_popen("w", "git -C '%s' fast-import --quiet --force", r->dir);
+	boxes[0] = start(w, false);
+	boxes[1] = must_fork(w->s, "base", "b1");
+	boxes[2] = must_fork(w->s, "base", "b2");
+	model_state *s = model_read(boxes[0]);
+	heads[0] = heads[1] = heads[2] = commit(r, to, s, 0, 0);
+	model_free(s);
+	for (unsigned i = 0; i < TURNS; i++) {
+		unsigned into = (unsigned)below(w, BOXES), from = (into + 1 + (unsigned)below(w, 2)) % BOXES;
+		unsigned sides[2] = {into, from};
+		for (unsigned k = 0; k < 2; k++) {
+			changes(w, boxes[sides[k]], "side", false, below(w, 3));
+			s = model_read(boxes[sides[k]]);
+			heads[sides[k]] = commit(r, to, s, heads[sides[k]], 0);
+			model_free(s);
+		}
+		model_note(&w->trace, "merge %u into %u", from, into);
+		refereed *x = &all[count++];
+		*x = (refereed){.ours = heads[into], .theirs = heads[from]};
+		x->code = cb_merge(boxes[into], boxes[from], &(cb_merge_options){.resolve = hear, .context = &x->h}, NULL, NULL,
+		                   &err);
+		CHECK_MSG(x->code == CB_OK || x->code == CB_NOTHING || x->code == CB_CONFLICT, "%s", err.message);
+		if (x->code == CB_CONFLICT) /* decided in ours' favour, in both */
+			CHECK_OK(cb_merge(boxes[into], boxes[from], &(cb_merge_options){.prefer = CB_PREFER_OURS}, NULL, NULL,
+			                  &err));
+		x->result = model_read(boxes[into]);
+		if (x->code != CB_NOTHING) heads[into] = commit(r, to, x->result, heads[into], heads[from]);
+	}
+	CHECK(pclose(to) == 0);
+	for (unsigned i = 0; i < count; i++) {
+		compare(w, r, &all[i], false);
+		model_free(all[i].result);
+	}
+	test_store_sound(w->s);
+	for (unsigned i = 0; i < BOXES; i++) cb_box_close(boxes[i]);
+	cb_store_close(w->s);
+}
+
+TEST_LIMIT(git_is_referee_of_graphs, 120)
+{
+	repository r;
+	repository_open(&r);
+	world w = {.rng = {test_seed()}};
+	for (unsigned i = 0; i < 4 * test_soak(); i++) graph(&w, &r);
+	test_note("%" PRIu64 " clean, %" PRIu64 " with conflicts", w.clean, w.conflicts);
+}
