@@ -303,7 +303,7 @@ static cb_code step_write(graft *g, store_step *step, const graft_header *h, cb_
 	step->ended_ns = h->ended_ns;
 	step->target = h->target;
 	step->other_box = h->other_box;
-	step->other_seq = h->other_seq;
+	step->other_seq = h->other_box ? h->other_seq : 0; /* a claim about undos that nobody has proved */
 	step->gap = g->gap;
 	CB_TRY(field_put(g, &step->params, &step->params_content, err));
 	CB_TRY(field_put(g, &step->result, &step->result_content, err));

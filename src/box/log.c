@@ -21,7 +21,7 @@ static void step_public(cb_store *cs, const step_row *r, cb_step *out)
 		.ended_ns = r->row.ended_ns,
 		.changed = r->row.weight > 0,
 		.target = r->row.target,
-		.other_seq = r->row.other_seq,
+		.other_seq = r->row.other_box ? r->row.other_seq : 0,
 		.gap = r->row.gap,
 	};
 	step_other_name(cs, r->row.box, r->row.other_box, out->other);

@@ -31,6 +31,16 @@ static cb_code reverse_dir(reversal *r, span old_value, cb_error *err)
 	return inode_save(r->t, &dir, err);
 }
 
+/* A redo brings back what a step made, but under a version of its own. */
+static cb_code same_but_version(span key_bytes, span a, span b, bool *out, cb_error *err)
+{
+	tree_value x, y;
+	CB_TRY(record_reopen(key_bytes, a, &x, err));
+	CB_TRY(record_reopen(key_bytes, b, &y, err));
+	*out = span_equal(span_make(x.bytes, x.size), span_make(y.bytes, y.size));
+	return CB_OK;
+}
+
 static cb_code reverse_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	reversal *r = context;
@@ -48,7 +58,8 @@ static cb_code reverse_key(void *context, span key_bytes, span old_value, span n
 	tree_value now, value;
 	cb_code code = tree_get(&head, key_bytes, &now, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	bool same = code == CB_OK ? new_value.bytes && span_equal(span_make(now.bytes, now.size), new_value) : !new_value.bytes;
+	bool same = code == CB_OK ? new_value.bytes != NULL : !new_value.bytes;
+	if (same && new_value.bytes) CB_TRY(same_but_version(key_bytes, span_make(now.bytes, now.size), new_value, &same, err));
 	if (!same) {
 		r->blocked = true;
 		return CB_INTERRUPTED;
@@ -106,7 +117,7 @@ static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *er
 	merge_conflicts conflicts = {.list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	code = merge_states(t, &base, &ours, &theirs, &conflicts, err);
 	if (code == CB_OK && conflicts.open) code = conflicts_error(&conflicts, "later steps changed the same", err);
-	buf_done(&conflicts.list);
+	merge_conflicts_done(&conflicts);
 	return code;
 }
 
@@ -134,10 +145,16 @@ static cb_code reverse_step(txn *t, uint64_t box, uint64_t seq, cb_error *err)
 
 /* ---- which step ---- */
 
+/*
+ * Walking back from the head, an undo and what it undid cancel out. When undo chose its step by itself, everything between the two had
+ * cancelled out already; such an undo is *closed* and says so in its row (other_seq is its target, without an other_box), and the walk
+ * goes on below its target at once. So undoing k times costs k looks, not k times k. An undo of a step that the caller named is not
+ * closed: what lies between stands.
+ */
 typedef struct choosing {
 	cb_store *cs;
 	uint64_t box;
-	buf cancelled; /* uint64_t: undos that were redone, steps that were undone */
+	buf cancelled; /* uint64_t: undos that were redone, steps that were undone, as far as the walk has not passed them */
 } choosing;
 
 static bool is_cancelled(const choosing *c, uint64_t seq)
@@ -148,19 +165,68 @@ static bool is_cancelled(const choosing *c, uint64_t seq)
 	return false;
 }
 
-/* Walks back from the newest step. For undo: the last change that stands. For redo: the last undo that stands, if nothing new came. */
+/* Nobody asks again about steps that were passed. */
+static void forget_above(choosing *c, uint64_t seq)
+{
+	uint64_t *all = (uint64_t *)(void *)c->cancelled.bytes;
+	size_t kept = 0;
+	for (size_t i = 0; i < c->cancelled.size / sizeof(uint64_t); i++)
+		if (all[i] <= seq) all[kept++] = all[i];
+	c->cancelled.size = kept * sizeof(uint64_t);
+}
+
+static bool is_closed(const store_step *r)
+{
+	return r->target && r->other_box == 0 && (r->other_seq == r->target || r->target + 1 == r->seq);
+}
+
+/* The undo that a redo took back, when it was closed: then the step it had undone is the newest that stands. *out 0: look further. */
+static cb_code redone_step(choosing *c, uint64_t undo, uint64_t *out, cb_error *err)
+{
+	AUTO_STEP_ROW step_row r = {0};
+	*out = 0;
+	cb_error why = {0};
+	cb_code code = step_row_load(c->cs, c->box, undo, false, &r, &why);
+	if (code == CB_STALE) return CB_OK;
+	if (code != CB_OK) {
+		if (err) *err = why;
+		return code;
+	}
+	if (strcmp(r.kind, "undo") == 0 && is_closed(&r.row)) *out = r.row.target;
+	return CB_OK;
+}
+
+/* For undo: the last change that stands. For redo: the last undo that stands, if nothing new came. */
 static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_error *err)
 {
-	for (uint64_t seq = head; seq > 0; seq--) {
+	for (uint64_t seq = head, next; seq > 0; seq = next) {
 		AUTO_STEP_ROW step_row r = {0};
-		cb_code code = step_row_load(c->cs, c->box, seq, false, &r, err);
+		cb_error why = {0};
+		cb_code code = step_row_load(c->cs, c->box, seq, false, &r, &why);
 		if (code == CB_STALE) break;
-		if (code != CB_OK) return code;
+		if (code != CB_OK) {
+			if (err) *err = why;
+			return code;
+		}
 		bool is_undo = strcmp(r.kind, "undo") == 0, is_redo = strcmp(r.kind, "redo") == 0;
+		next = seq - 1;
+		forget_above(c, seq);
 		/* An undo or redo that found nothing left to change still says which step it took back. */
 		if ((r.row.weight == 0 && !is_undo && !is_redo) || is_cancelled(c, seq)) continue;
-		if (is_redo || (is_undo && !redo)) {
-			CB_TRY(buf_append(&c->cancelled, &r.row.target, sizeof(uint64_t), err));
+		if (is_redo && redo) {
+			next = r.row.target - 1; /* between the two is nothing but undos that were redone */
+			continue;
+		}
+		if (is_redo) {
+			uint64_t stands = 0;
+			CB_TRY(redone_step(c, r.row.target, &stands, err));
+			if (stands) next = stands;
+			else CB_TRY(buf_append(&c->cancelled, &r.row.target, sizeof(uint64_t), err));
+			continue;
+		}
+		if (is_undo && !redo) {
+			if (is_closed(&r.row)) next = r.row.target - 1;
+			else CB_TRY(buf_append(&c->cancelled, &r.row.target, sizeof(uint64_t), err));
 			continue;
 		}
 		if (redo && !is_undo) break;
@@ -170,11 +236,21 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 	return cb_err_set(err, CB_NOTHING, redo ? "there is nothing to redo" : "there is nothing to undo");
 }
 
-static cb_code undo_chosen(op *o, bool redo, uint64_t seq, cb_error *err)
+typedef struct undoing {
+	bool redo;
+	uint64_t seq;    /* 0: to be chosen */
+	uint64_t target; /* the one that was chosen */
+} undoing;
+
+static cb_code undo_chosen(op *o, void *context, cb_error *err)
 {
+	undoing *u = context;
 	cb_box *b = o->b;
+	bool redo = u->redo;
+	uint64_t seq = u->seq;
 	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
 	choosing c = {b->cs, b->row.id, BUF_INIT(1 << 26)};
+	bool closed = !redo && (seq == 0 || seq == b->head->seq);
 	cb_code code = seq ? CB_OK : choose(&c, b->head->seq, redo, &seq, err);
 	buf_done(&c.cancelled);
 	if (code != CB_OK) return code;
@@ -183,10 +259,11 @@ static cb_code undo_chosen(op *o, bool redo, uint64_t seq, cb_error *err)
 	bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
 	if (seq == 0 || (r.row.weight == 0 && !is_return))
 		return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
-	o->t->target = seq;
-	/* Recorded also when nothing is left to change (only times had differed, or a later step took it back): the next undo goes on from
-	 * here, and would otherwise find the same step for ever. */
-	o->t->record = true;
+	o->t->target = u->target = seq;
+	if (closed) o->t->other_seq = seq;
+	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the
+	 * next undo goes on from here, and would otherwise find the same step for ever. */
+	o->t->record = u->seq == 0;
 	code = reverse_step(o->t, b->row.id, seq, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);
 }
@@ -195,10 +272,13 @@ static cb_code undo_call(cb_box *b, const char *kind, bool redo, uint64_t seq, u
 {
 	op o;
 	cb_commit_result result = {0};
-	CB_TRY(op_begin_as(&o, b, redo ? STORE_GROWS : STORE_SHRINKS, kind, "", err));
-	cb_code code = op_end(&o, undo_chosen(&o, redo, seq, err), &result, err);
-	if (code == CB_OK && out_seq) *out_seq = result.seq;
-	return code;
+	undoing u = {redo, seq, 0};
+	cb_commit_result result = {0};
+	CB_TRY(op_run(b, redo ? STORE_GROWS : STORE_SHRINKS, kind, "", undo_chosen, &u, &result, err));
+	/* Nothing differs, so no step was made: it was undone before, or later steps took back what it did. */
+	if (!result.seq) return cb_err_set(err, CB_NOTHING, "what step %llu did is undone already", (unsigned long long)u.target);
+	if (out_seq) *out_seq = result.seq;
+	return CB_OK;
 }
 
 cb_code cb_undo(cb_box *b, uint64_t seq, uint64_t *out_seq, cb_error *err)
