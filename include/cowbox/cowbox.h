@@ -476,7 +476,7 @@ CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options
  * store. */
 CB_API cb_code cb_restore(cb_box *box, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err);
 /* seq 0: the last change not yet undone, CB_NOTHING when there is none. Otherwise that step, taken back as a reverse three-way merge:
- * CB_CONFLICT names the paths that later steps changed. */
+ * CB_CONFLICT names the paths that later steps changed; CB_NOTHING when nothing is left of it to take back. */
 CB_API cb_code cb_undo(cb_box *box, uint64_t seq, uint64_t *out_seq, cb_error *err);
 /* Takes back the last undo, unless the box was changed since (CB_NOTHING). */
 CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);
@@ -497,13 +497,14 @@ CB_API cb_code cb_checkpoint_list(cb_box *box, cb_checkpoint_visit visit, void *
 
 typedef struct cb_merge_options {
 	cb_prefer prefer; /* for every conflict that `resolve` leaves open */
-	/* Called per conflict; may be NULL. */
+	/* Called once per path in conflict; may be NULL. No lock of the store is held: others go on writing meanwhile. */
 	cb_prefer (*resolve)(void *context, const cb_conflict *conflict);
 	void *context;
 	bool dry_run; /* list conflicts, change nothing */
 } cb_merge_options;
-/* Three-way merge of a state into a box, as one step with both as parents. Base: the last merge between them, or the fork point.
- * CB_CONFLICT when one is left open: nothing changed, all were given to resolve. CB_NOTHING: theirs has nothing new. */
+/* Three-way merge of a state into a box, as one step with both as parents. Base: the last merge between them, or the fork point; several
+ * such states are merged into one (at most 8: CB_LIMIT). CB_STALE: the base was pruned. CB_CONFLICT when one is left open: nothing
+ * changed, all were given to resolve. CB_NOTHING: theirs has nothing new. */
 CB_API cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
                         cb_error *err);
 

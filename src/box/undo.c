@@ -106,11 +106,11 @@ static cb_code conflicts_error(const merge_conflicts *c, const char *what, cb_er
 /* The step's neighbours, as the two sides of a reverse merge. */
 static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *err)
 {
-	AUTO_STATE state *before = NULL;
-	AUTO_STATE state *after = NULL;
-	CB_TRY(state_load(t->cs, box, seq, &after, err));
+	AUTO_KEPT kept_state before = {0};
+	AUTO_KEPT kept_state after = {0};
+	CB_TRY(kept_load(&after, t->cs, box, seq, KEPT_CALL, err));
 	cb_error why;
-	cb_code code = state_load(t->cs, box, seq - 1, &before, cb_err_aside(&why));
+	cb_code code = kept_load(&before, t->cs, box, seq - 1, KEPT_CALL, cb_err_aside(&why));
 	if (code == CB_STALE) code = state_before_gap(t->cs, after, &before, cb_err_aside(&why));
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	tree_view base = state_view(t->cs, after), theirs = state_view(t->cs, before), ours = state_view(t->cs, t->base);
