@@ -108,12 +108,14 @@ static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *er
 {
 	AUTO_KEPT kept_state before = {0};
 	AUTO_KEPT kept_state after = {0};
+	AUTO_STATE state *gap = NULL;
 	CB_TRY(kept_load(&after, t->cs, box, seq, KEPT_CALL, err));
 	cb_error why;
 	cb_code code = kept_load(&before, t->cs, box, seq - 1, KEPT_CALL, cb_err_aside(&why));
-	if (code == CB_STALE) code = state_before_gap(t->cs, after, &before, cb_err_aside(&why));
+	if (code == CB_STALE) code = state_before_gap(t->cs, after.s, &gap, cb_err_aside(&why));
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	tree_view base = state_view(t->cs, after), theirs = state_view(t->cs, before), ours = state_view(t->cs, t->base);
+	tree_view base = state_view(t->cs, after.s), ours = state_view(t->cs, t->base);
+	tree_view theirs = state_view(t->cs, gap ? gap : before.s);
 	merge_conflicts conflicts = {.list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	code = merge_states(t, &base, &ours, &theirs, &conflicts, err);
 	if (code == CB_OK && conflicts.open) code = conflicts_error(&conflicts, "later steps changed the same", err);
@@ -270,8 +272,6 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 
 static cb_code undo_call(cb_box *b, const char *kind, bool redo, uint64_t seq, uint64_t *out_seq, cb_error *err)
 {
-	op o;
-	cb_commit_result result = {0};
 	undoing u = {redo, seq, 0};
 	cb_commit_result result = {0};
 	CB_TRY(op_run(b, redo ? STORE_GROWS : STORE_SHRINKS, kind, "", undo_chosen, &u, &result, err));
