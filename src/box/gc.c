@@ -202,7 +202,8 @@ static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
 
 /* ---- deleted boxes ---- */
 
-/* Roots for the steps that stay. Those that are not there are taken off the list: a table of states in use that was garbled names anything. */
+/* Roots for the steps that stay. Those that are not there are taken off the list: a table of states in use that was garbled names
+ * anything. */
 static cb_code keep_needed_roots(cb_store *cs, uint64_t box, buf *needed, cb_error *err)
 {
 	uint64_t *all = (uint64_t *)(void *)needed->bytes, state_id;

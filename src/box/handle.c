@@ -289,6 +289,7 @@ static cb_code op_begin_own(op *o, store_need need, const char *kind, const char
 static cb_code op_begin_ahead(op *o, store_need need, const char *kind, const char *params, cb_error *err)
 {
 	cb_box *b = o->b;
+	if (store_is_read_only(b->cs->s)) return store_refuse_write(b->cs->s, err);
 	if (b->txn && need > b->txn->need) b->txn->need = need;
 	CB_TRY(box_flush(b, false, err));
 	CB_TRY(box_refresh(b, err));

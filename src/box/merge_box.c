@@ -121,9 +121,10 @@ static cb_code merge_rounds(merging *g, cb_error *err)
 	for (int i = 0; i < LOCKED_ROUNDS; i++) {
 		bool unasked = false;
 		cb_error why = {0};
-		CB_TRY(round_locked(g, &unasked, err));
+		cb_code code = round_locked(g, &unasked, &why);
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		if (!unasked) return CB_OK;
-		cb_code code = round_open(g, true, &end, &why);
+		code = round_open(g, true, &end, &why);
 		if (end == ROUND_DONE && code != CB_OK && err) *err = why;
 		if (end == ROUND_DONE) return code;
 	}

@@ -249,13 +249,35 @@ static cb_code merge_mode(merge *m, item *it, inode *node, bool *changed, cb_err
 	return CB_OK;
 }
 
-/* Were the times set, and not only moved on by a change? A change of a folder's entries gives it mtime and ctime alike; one of a file's
- * data goes with the data. */
-static bool times_were_set(const record *base, const record *side, bool data_same)
+static cb_code note_name_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	if (side->atime_ns != base->atime_ns) return true;
-	if (side->mtime_ns == base->mtime_ns) return false;
-	return side->type == CB_DIR ? side->mtime_ns != side->ctime_ns : data_same;
+	(void)key_bytes;
+	entry a, b;
+	if (old_value.bytes && new_value.bytes) {
+		CB_TRY(entry_decode(old_value, &a, err));
+		CB_TRY(entry_decode(new_value, &b, err));
+		if (a.rec.ino == b.rec.ino) return CB_OK;
+	}
+	*(bool *)context = true;
+	return CB_INTERRUPTED;
+}
+
+/* Were the times set, and not only moved on by a change? One of a file's data goes with the data; a folder's come with its entries, and a
+ * program's folder brings those that the filesystem gave it then. */
+static cb_code times_were_set(const merge *m, const tree_view *v, const record *base, const record *side, bool data_same, bool *out,
+                              cb_error *err)
+{
+	bool names = false;
+	*out = side->mtime_ns != base->mtime_ns || side->atime_ns != base->atime_ns;
+	if (!*out) return CB_OK;
+	if (side->type != CB_DIR) {
+		*out = side->atime_ns != base->atime_ns || data_same;
+		return CB_OK;
+	}
+	key prefix = key_prefix(KIND_ENTRY, side->ino);
+	CB_TRY(tree_diff_prefix(m->base, v, key_span(&prefix), note_name_change, &names, err));
+	*out = !names && (side->atime_ns != base->atime_ns || side->mtime_ns != side->ctime_ns);
+	return CB_OK;
 }
 
 /* Forks: times never conflict, theirs' are taken where only theirs set them. Transactions: setting them is a change like any other, and
@@ -264,9 +286,10 @@ static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_er
 {
 	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
 	if (!it->base.present || it->disputed || it->replaced_here || it->replaced_there) return CB_OK;
-	bool here_same = true, there_same = true, theirs_wins = true;
+	bool here_same = true, there_same = true, theirs_wins = true, set_here = false, set_there = false;
 	CB_TRY(merge_data_same(m, m->base, b, m->theirs, t, &there_same, err));
-	if (!times_were_set(b, t, there_same)) {
+	CB_TRY(times_were_set(m, m->theirs, b, t, there_same, &set_there, err));
+	if (!set_there) {
 		if (t->type == CB_DIR || t->mtime_ns == b->mtime_ns || o->mtime_ns != b->mtime_ns ||
 		    node->rec.mtime_ns == t->mtime_ns)
 			return CB_OK;
@@ -275,7 +298,8 @@ static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_er
 		return CB_OK;
 	}
 	CB_TRY(merge_data_same(m, m->base, b, m->ours, o, &here_same, err));
-	if (times_were_set(b, o, here_same)) {
+	CB_TRY(times_were_set(m, m->ours, b, o, here_same, &set_here, err));
+	if (set_here) {
 		if (!merge_is_strict(m)) return CB_OK;
 		CB_TRY(merge_conflict_at(m, it, "its times were set on both sides", &theirs_wins, err));
 	} else if (!merge_is_strict(m) && t->type != CB_DIR && o->mtime_ns != b->mtime_ns) {

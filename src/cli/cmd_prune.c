@@ -112,8 +112,9 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(cli_store(c, &store, err));
 	/* What an interrupted program left may wait for the room that gc makes. */
 	cb_error why = {0};
-	if (cb_work_clean(store, false, &folders, &why) != CB_OK) cli_note(c, "%s", why.message);
+	cb_code cleaned = cb_work_clean(store, false, &folders, &why);
 	CB_TRY(cb_store_gc(store, &r, err));
+	if (cleaned != CB_OK) cli_note(c, "%s", why.message);
 	if (cli_flag(call, "vacuum")) CB_TRY(cb_store_vacuum(store, err));
 	if (!cli_is_json(c)) {
 		cli_print(c, "%s freed: %llu contents, %llu nodes, %llu deleted boxes\n", cli_size_words(c, r.bytes_freed, size),

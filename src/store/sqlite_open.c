@@ -36,11 +36,18 @@ static void rollback(engine *e)
 	if (!sqlite3_get_autocommit(sql_engine(e)->db)) (void)run(e, SQL_ROLLBACK, NULL);
 }
 
+/* One that could not be ended for lack of memory is in the way, until there is some. */
+static cb_code rollback_left(engine *e, cb_error *err)
+{
+	rollback(e);
+	return sqlite3_get_autocommit(sql_engine(e)->db) ? CB_OK : cb_err_nomem(err);
+}
+
 static cb_code write_begin(engine *e, cb_error *err)
 {
 	static const room_need needs[] = {[STORE_GROWS] = ROOM_GROWS, [STORE_SHRINKS] = ROOM_SHRINKS, [STORE_FREES] = ROOM_FREES};
 	room *r = sql_engine(e)->room;
-	rollback(e); /* one that could not be ended for lack of memory */
+	CB_TRY(rollback_left(e, err));
 	if (r) r->need = needs[e->need];
 	return run(e, SQL_BEGIN_WRITE, err);
 }
@@ -66,7 +73,7 @@ static cb_code write_commit(engine *e, cb_error *err)
 
 static cb_code read_begin(engine *e, cb_error *err)
 {
-	rollback(e);
+	CB_TRY(rollback_left(e, err));
 	return run(e, SQL_BEGIN_READ, err);
 }
 

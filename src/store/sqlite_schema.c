@@ -60,8 +60,8 @@ static const char version_2[] =
 #define VERSION_3_CHECKPOINTS "ALTER TABLE checkpoint ADD COLUMN automatic INTEGER NOT NULL DEFAULT 0;"
 
 /* Steps that are kept for what outlives its process. */
-#define VERSION_3_PINS                                                                                             \
-	"CREATE TABLE pin(id INTEGER PRIMARY KEY, box INTEGER NOT NULL, seq INTEGER NOT NULL, why TEXT NOT NULL,"  \
+#define VERSION_3_PINS                                                                                              \
+	"CREATE TABLE pin(id INTEGER PRIMARY KEY, box INTEGER NOT NULL, seq INTEGER NOT NULL, why TEXT NOT NULL,"   \
 	" owner TEXT NOT NULL, since_ns INTEGER NOT NULL, until_ns INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT;" \
 	"CREATE INDEX pin_owner ON pin(owner);"
 

@@ -153,7 +153,7 @@ static bool is_left_out(const char *name)
 {
 	size_t n = strlen(name);
 	return strcmp(name, "locks") == 0 || strcmp(name, "live") == 0 || strcmp(name, "inuse") == 0 ||
-	        (n > 4 && strcmp(name + n - 4, "-shm") == 0);
+	       (n > 4 && strcmp(name + n - 4, "-shm") == 0);
 }
 
 /* The newest with that number: filesystems give the number of a removed file to the next. */

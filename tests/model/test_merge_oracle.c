@@ -195,6 +195,8 @@ static const char *judge(const four *f, const char *path)
 			return r ? "taken away, and back" : NULL;
 		}
 		if (!b) return "added differently on both sides, and no conflict";
+		if (r && o->links > 1 && merged_under_another_name(f, o, r)) return NULL;
+		if (r && t->links > 1 && merged_under_another_name(f, t, r)) return NULL;
 		return r && is_text_of_both(b, o, t, r) ? NULL : "replaced on both sides, and not merged";
 	}
 	uint64_t wanted = it == ib ? io : it;
@@ -299,10 +301,10 @@ static void rounds(void (*one)(world *w), unsigned count)
 	test_note("%" PRIu64 " clean, %" PRIu64 " with conflicts", clean, conflicts);
 }
 
-/* COWBOX_SOAK=200: 100,000 histories. */
+/* make soak (50 times the dose): 100,000 histories. */
 TEST_LIMIT(names_and_bytes, 120)
 {
-	rounds(one_merge, 500);
+	rounds(one_merge, 2000);
 }
 
 /* ---- git ---- */
@@ -479,7 +481,7 @@ static void together(world *w, repository *r)
 	}
 }
 
-/* COWBOX_SOAK=50: 3,000 histories. */
+/* make soak: 3,000 histories. */
 TEST_LIMIT(git_is_referee, 120)
 {
 	repository r;
