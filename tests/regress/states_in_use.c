@@ -40,6 +40,7 @@ static void fill(cb_store *s)
 		must_write(b, path, i % 2 ? "odd" : "even");
 	}
 	cb_box_close(b);
+	cb_store_close(s);
 }
 
 /* Nothing is found in the cache: what is read comes from the store. */
