@@ -1,5 +1,5 @@
 /* attr.c: extended attributes, tags, metadata and key-values: all of them keys of the map. */
-#include "box/box.h"
+#include "box/internal.h"
 
 static cb_code name_span(const char *name, const char *what, span *out, cb_error *err)
 {

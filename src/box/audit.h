@@ -2,7 +2,7 @@
 #ifndef BOX_AUDIT_H
 #define BOX_AUDIT_H
 
-#include "box/box.h"
+#include "box/internal.h"
 
 /* Strings are never NULL; a long subject is cut. */
 typedef struct audit_note {

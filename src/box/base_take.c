@@ -4,7 +4,7 @@
  * A folder is taken without what is in it, which cb_restore cannot do: parts of it may not have gone to the host. Paths are followed
  * through folders only; a symbolic link on the way means that there is nothing at the path.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 /* The folder that holds the last component (0: there is none) and what is there. */
 typedef struct taken {

@@ -5,7 +5,7 @@
  * Contents are immutable, so overwriting a range cuts the extents around it and adds new ones; nothing is copied. Appends join a
  * short last extent, so that a log written line by line has extents of some KiB, not of some bytes.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <assert.h>
 

@@ -2,7 +2,7 @@
 #ifndef BOX_DIFF_H
 #define BOX_DIFF_H
 
-#include "box/box.h"
+#include "box/internal.h"
 
 /* Sorted by path. path limits it to a file or folder; NULL: everything. */
 cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context,

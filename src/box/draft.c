@@ -5,7 +5,7 @@
  * handle: what a killed process leaves is a draft without a living owner, and the next gc takes it.
  */
 #include "box/audit.h"
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "box/box.h"
+#include "box/internal.h"
 
 enum {
 	NAMED_LINES = 5,         /* lines named in a message */

@@ -9,7 +9,7 @@
  * A name is kept with its folder's inode, which stays right when the folder is moved, and with its path, for folders that the transaction
  * made itself: there the head may have a folder of its own at the same path.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <stdlib.h>
 

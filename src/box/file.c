@@ -15,7 +15,7 @@
  * While it is gone, cb_fsync and cb_close of a handle that wrote to it succeed, as in POSIX, when somebody unlinked it: that is what he
  * asked for. But when a step that goes through history took it (undo, redo, restore, merge) they are CB_STALE: nobody meant these bytes.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include "base/hash.h"
 

@@ -5,7 +5,7 @@
  * of its box, is none that anybody can ask for. It lives and dies with its box, and a fork has one of its own from the start, for the fork
  * may be applied to the same folder. It stands on a root of its own and not on its origin's steps: nobody's history is kept for its sake.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * views, guards and providers attach as the hook. What always holds: the system's names at the root of a box belong to the sandbox and
  * cannot be created in a box.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * A handle is of one of three sorts: on the head of a box, on one state (pinned), or a transaction's own (transact.c). Open files belong to
  * the handle they were opened through; one that is closed before them stays, of no use, until the last of them is closed.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 enum { QUIET_NS = 1000000000 }; /* an open file's step ends after a second without writes */
 

@@ -2,7 +2,7 @@
 #ifndef BOX_HISTORY_H
 #define BOX_HISTORY_H
 
-#include "box/box.h"
+#include "box/internal.h"
 
 /* The steps of a box that others rely on, sorted: checkpoints, fork origins, common pasts. */
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);

@@ -4,7 +4,7 @@
  * The files belong to the layer above, which makes them anew when they are missing; only their names are known here. Whatever fails here is
  * left for the next gc.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
  *   - X, A and T keys belong to an inode that exists; X only to files in the extents form;
  *   - Q counts every inode but the root, and the sum of their sizes.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <assert.h>
 

@@ -8,7 +8,7 @@
 #ifndef BOX_INTAKE_H
 #define BOX_INTAKE_H
 
-#include "box/box.h"
+#include "box/internal.h"
 
 enum { INTAKE_BLOCK = LIMIT_CONTENT_BYTES };
 

@@ -7,7 +7,7 @@
  *
  * What must outlive its process is a pin: a row of the catalog.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
  *
  * A conflict that nobody resolves is counted and ours stays; the caller must then not commit.
  */
-#include "box/merge_impl.h"
+#include "box/merge.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * The list outlives one run of a merge: a merge that lost a race is run again, and the caller is not asked again.
  */
 #include "base/hash.h"
-#include "box/merge_impl.h"
+#include "box/merge.h"
 
 #include <stdio.h>
 #include <stdlib.h>

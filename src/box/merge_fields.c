@@ -1,7 +1,7 @@
 /*
  * merge_fields.c: what both sides have: names, attributes, data, mode and times of one inode. Text that both changed merges by lines.
  */
-#include "box/merge_impl.h"
+#include "box/merge.h"
 #include "box/text.h"
 
 /* An attribute or tag of theirs' inode, wanted on the one of ours that it unites with. */

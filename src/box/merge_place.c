@@ -4,7 +4,7 @@
  * All by the ordinary operations of inode.c on a transaction over ours, so every invariant holds at every moment. What theirs moved is
  * parked at the root under names no path can hold, so that swaps and chains of renames work whatever their order.
  */
-#include "box/merge_impl.h"
+#include "box/merge.h"
 
 #include <stdio.h>
 

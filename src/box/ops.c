@@ -1,7 +1,7 @@
 /*
  * ops.c: file operations by path, each one call and one step. Results and errors follow Linux on ext4; tests/model compares them.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 /* ---- reading ---- */
 

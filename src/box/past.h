@@ -9,7 +9,7 @@
 #ifndef BOX_PAST_H
 #define BOX_PAST_H
 
-#include "box/box.h"
+#include "box/internal.h"
 
 typedef struct past_point {
 	uint64_t box, seq;

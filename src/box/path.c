@@ -5,7 +5,7 @@
  * there is nothing outside to reach; ".." pops a stack of the folders passed and stays at the root; symlinks are spliced in, at most
  * LIMIT_SYMLINK_DEPTH of them, and the text still to be resolved is bounded.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 #include <assert.h>
 

@@ -5,7 +5,7 @@
  * since". A young fork has no root of its own: the search goes on in its origin. Invariant: walking back from any kept step one finds a
  * root before a gap, because whoever prunes a step gives a root to the one after it.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 enum { FORK_CHAIN_MAX = 4096 }; /* origins followed; key frames keep real chains far shorter */
 

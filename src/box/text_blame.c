@@ -1,5 +1,5 @@
 /* text_blame.c: line origins carried over a change. */
-#include "box/text_impl.h"
+#include "box/text_lines.h"
 
 cb_code text_blame_step(const uint64_t *old_origins, size_t old_count, span old_text, span new_text, uint64_t step,
                         uint64_t **out_origins, size_t *out_count, cb_error *err)

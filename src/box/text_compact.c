@@ -8,7 +8,7 @@
  * Invariant: the k-th run (empty runs between two unchanged lines count) of one side lies beside the k-th of the other, because as
  * many unchanged lines stand before it; a slide therefore moves the other side's cursor by one run.
  */
-#include "box/text_impl.h"
+#include "box/text_lines.h"
 
 typedef struct run {
 	size_t start, end; /* changed lines [start, end); line `end` is unchanged or the text's end */

@@ -10,7 +10,7 @@
  * after which what is left is marked changed as a whole. The areas still to do form a stack of fixed depth: the smaller half goes
  * first.
  */
-#include "box/text_impl.h"
+#include "box/text_lines.h"
 
 enum {
 	COST_MIN = 256,        /* edits that any search may spend */

@@ -6,7 +6,7 @@
  * lines are sorted instead, which is slower on honest input and cannot be driven past n log n.
  */
 #include "base/hash.h"
-#include "box/text_impl.h"
+#include "box/text_lines.h"
 
 enum { TABLE_SLOTS_MIN = 1024, PROBES_PER_LINE = 16 };
 

@@ -4,8 +4,8 @@
  * A line is the bytes up to and including '\n'; the last one may lack it and is then a different line from the same bytes with it.
  * CR is an ordinary byte.
  */
+#include "box/text_lines.h"
 #include "base/limits.h"
-#include "box/text_impl.h"
 
 enum { BINARY_PROBE_BYTES = 8000 };
 

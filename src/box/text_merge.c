@@ -5,7 +5,7 @@
  * side; equal changes are taken once; the rest are conflicts. A conflict is then narrowed to the lines in which ours and theirs
  * really differ, and conflicts with at most a few (or only trivial) lines between them are shown as one.
  */
-#include "box/text_impl.h"
+#include "box/text_lines.h"
 
 enum {
 	MARKER_BYTES = 7,

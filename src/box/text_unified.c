@@ -3,7 +3,7 @@
  *
  * Changes at most 2 * context unchanged lines apart share a hunk, so that no line is printed twice.
  */
-#include "box/text_impl.h"
+#include "box/text_lines.h"
 
 typedef struct printer {
 	const text_side *old_side, *new_side;

@@ -8,7 +8,7 @@
  * A transaction ends by a commit that succeeds, by being kept as a fork, or by being dropped. Whatever fails leaves it open. Writes
  * through open files collect in a transaction of the handle they were opened through, its running step, which has the same ends.
  */
-#include "box/box.h"
+#include "box/internal.h"
 
 static cb_code begin_checked(const cb_txn_options *options, cb_box *over, cb_box *b, cb_error *err)
 {

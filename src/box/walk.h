@@ -2,7 +2,7 @@
 #ifndef BOX_WALK_H
 #define BOX_WALK_H
 
-#include "box/box.h"
+#include "box/internal.h"
 
 enum {
 	WALK_PATH_MAX = 1 << 20, /* renames can nest deeper than a path can be typed */

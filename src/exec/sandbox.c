@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "box/box.h"
+#include "box/internal.h"
 #include "host/host.h"
 
 /* ---- from options to a policy ---- */

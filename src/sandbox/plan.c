@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "sandbox/plan_impl.h"
+#include "sandbox/plan_parts.h"
 
 static const char *const system_names[] = {"usr", "bin",  "sbin", "lib", "lib32", "lib64", "libx32",
                                            "etc", "proc", "dev",  "sys", "run",   "var",   "boot"};

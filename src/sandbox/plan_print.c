@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
-#include "sandbox/plan_impl.h"
+#include "sandbox/plan_parts.h"
 
 static const struct {
 	uint64_t flag;

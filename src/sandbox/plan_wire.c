@@ -8,7 +8,7 @@
 #include <sched.h>
 
 #include "base/bytes.h"
-#include "sandbox/plan_impl.h"
+#include "sandbox/plan_parts.h"
 
 enum { PLAN_FORMAT = 1 };
 static const uint64_t known_namespaces =

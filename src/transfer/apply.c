@@ -13,7 +13,7 @@
 #include <sys/file.h>
 
 #include "box/diff.h"
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 #include "transfer/folder.h"
 
 /* Set while an apply writes: whoever finds it looks for what a killed one left. */

@@ -5,7 +5,7 @@
  * changes such a script changes the hook. So the places where that is done are looked at, on the host, and what their links lead to
  * inside the folder is judged by the link's name too.
  */
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  * agents read (CLAUDE.md, AGENTS.md, .cursorrules) and what runs only when somebody runs it (Makefile, package.json, .gitattributes,
  * workflows of a CI) is not held: it is in every list and difference.
  */
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 
 #include <ctype.h>
 

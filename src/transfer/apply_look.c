@@ -3,7 +3,7 @@
  *
  * The same means: type, content or target, and mode without setuid and setgid. Times are not compared: they go along with a content.
  */
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 
 #include "base/io.h"
 

@@ -5,7 +5,7 @@
  * the box has: same; it has what the base has: to be written; anything else: changed. Then folders that are to go are looked into: one
  * that holds something the box does not know stays.
  */
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * something else, they are exchanged back and the path is told as changed. So at any moment a path has its old or its new content, and
  * nothing that the plan did not see is lost. Every step is in an open folder that was reached without following a link.
  */
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 
 #include "base/inode_map.h"
 #include "base/io.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "box/walk.h"
 #include "host/host.h"
 #include "transfer/ignore.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "host/host.h"
 
 #define SETTING_HOST "cowbox.folder.host"

@@ -9,7 +9,7 @@
  * a process killed between the two leaves a base that is older than the folder; apply then takes the files for changed on the host and
  * refuses, and the next import mends it.
  */
-#include "transfer/import_impl.h"
+#include "transfer/import.h"
 
 #include <inttypes.h>
 #include <stdio.h>

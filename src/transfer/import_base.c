@@ -2,7 +2,7 @@
  * import_base.c: what the box's own folder held when the two last agreed: its hidden base (folder_base.c).
  */
 
-#include "transfer/import_impl.h"
+#include "transfer/import.h"
 
 cb_code import_is_own(cb_box *b, const char *host_path, const char *to, bool *out, cb_error *err)
 {

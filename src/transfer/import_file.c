@@ -4,7 +4,7 @@
  * Adversary: a file that is written while it is read. It is looked at before and after; when the two differ it is read again, and given
  * up after READ_TRIES.
  */
-#include "transfer/import_impl.h"
+#include "transfer/import.h"
 
 #include <errno.h>
 #include <time.h>

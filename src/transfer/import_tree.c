@@ -6,7 +6,7 @@
  * bytes, the others become links to what the first became; a file of the box that stood for several and now stands for one is
  * parted.
  */
-#include "transfer/import_impl.h"
+#include "transfer/import.h"
 
 #include <stdio.h>
 

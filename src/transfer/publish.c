@@ -1,5 +1,5 @@
 /* publish.c: a draft becomes a box that everybody sees, and with it the folder it was imported from becomes the box's own. */
-#include "box/box.h"
+#include "box/internal.h"
 #include "transfer/folder.h"
 
 static cb_code publish_in_write(cb_box *b, cb_error *err)

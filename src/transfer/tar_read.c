@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "transfer/tar.h"
 
 enum { CHUNK_BYTES = 1 << 20, SMALL_FILE_BYTES = 64 << 10, DRAIN_BYTES = 1 << 20 };

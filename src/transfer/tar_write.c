@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/io.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "transfer/tar.h"
 
 enum {

@@ -5,7 +5,7 @@
  * by the names of the old state, and then made by the names of the new one, by path; a folder that moved is made whole. A file with
  * several names is made at the end, under its first name, and linked under the others, whichever of them changed.
  */
-#include "work/impl.h"
+#include "work/internal.h"
 
 #include <stdlib.h>
 

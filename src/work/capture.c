@@ -8,7 +8,7 @@
  * path must be one more name in the folder the look is in, a descriptor must be a regular file and has the size that fstat says,
  * special files are left out, setuid and setgid bits are dropped. What the holder itself says wrongly is CB_CORRUPT.
  */
-#include "work/capture_impl.h"
+#include "work/capture.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * only if all its names are known to be the same file still; otherwise the name is parted from it: in a stack that is what happened
  * (writing to one name of a lower file leaves the others as they were).
  */
-#include "work/capture_impl.h"
+#include "work/capture.h"
 
 #include <errno.h>
 #include <sys/stat.h>

@@ -6,7 +6,7 @@
  * their first bytes, then compared whole; one that many others look like is tried against some of them only, so that a box full of
  * alike files costs no more than its reading.
  */
-#include "work/capture_impl.h"
+#include "work/capture.h"
 
 #include <stdlib.h>
 

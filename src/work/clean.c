@@ -5,7 +5,7 @@
  * names is nobody's. Files of stamps go first and folders after them: a folder without a stamp is found again, a stamp without a folder
  * says nothing false. The holder removes: what programs left may have any modes.
  */
-#include "work/impl.h"
+#include "work/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

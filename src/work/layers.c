@@ -5,7 +5,7 @@
  * on the layers of their origin. A layer is used by naming it in a slot's stamp under the shared lock; whoever removes layers holds
  * the lock alone and looks at all stamps.
  */
-#include "work/impl.h"
+#include "work/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
  * when the folder cannot be trusted, a step says that it is lost. The run's name in the step tells whether that was done before, so
  * a crash in here neither loses it nor does it twice.
  */
-#include "work/impl.h"
+#include "work/internal.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * the step is there already.
  */
 #include "base/json.h"
-#include "work/impl.h"
+#include "work/internal.h"
 
 cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err)
 {

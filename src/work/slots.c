@@ -5,7 +5,7 @@
  * folder, which is 0700; but layers hold what hostile programs wrote, so a folder of ours that is open to others would let them reach
  * setuid files and secrets: that is refused.
  */
-#include "work/impl.h"
+#include "work/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -10,7 +10,7 @@
  *
  * A stamp with "base" whose slot nobody holds is a crash's: recover.c.
  */
-#include "work/impl.h"
+#include "work/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

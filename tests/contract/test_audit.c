@@ -1,6 +1,6 @@
 /* test_audit.c: who did what and what was refused; settings and users of the store; checkpoints every so many steps. */
 #include "base/limits.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/boxes.h"
 
 #include <pthread.h>

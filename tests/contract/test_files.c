@@ -1,5 +1,5 @@
 /* test_files.c: files, folders, links, attributes, key-values, open files and limits on the public API, on disk and in memory. */
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/demo_box.h"
 
 static cb_stat_info stat_of(const char *path)

@@ -1,7 +1,7 @@
 /* test_folder_base.c: the hidden companion of a box: nobody sees it, it lives, forks and dies with its box. */
 #include <cowbox/transfer.h>
 
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/boxes.h"
 #include "harness/tree_text.h"
 

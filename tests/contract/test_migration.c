@@ -2,7 +2,7 @@
  * test_migration.c: stores written by the previous version. tests/contract/store_v1.sql is what format 1 wrote: a box with steps of several
  * kinds, a checkpoint, quotas and settings; a fork that was merged back; a deleted box.
  */
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/boxes.h"
 #include "harness/crashes.h"
 #include "store/fault.h"

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/demo_box.h"
 #include "store/fault.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/boxes.h"
 
 static cb_store *s;

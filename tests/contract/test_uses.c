@@ -2,7 +2,7 @@
  * test_uses.c: states in use: who keeps what from prune and gc, and for how long. Whatever ends a process ends what it keeps; whatever is
  * kept can be read to the last byte; and what nobody keeps goes.
  */
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/boxes.h"
 #include "store/inuse.h"
 

@@ -1,7 +1,7 @@
 /* fuzz_hold.c: bytes up to the first NUL are a path, the rest is a git config. A held path stays held in capitals and below itself. */
 #include <ctype.h>
 
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "box/box.h"
+#include "box/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/attr.h"
-#include "box/box.h"
+#include "box/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t max_size, unsigned seed);

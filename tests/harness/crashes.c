@@ -4,7 +4,7 @@
 #include <stdarg.h>
 
 #include "base/hash.h"
-#include "box/box.h"
+#include "box/internal.h"
 
 enum {
 	ROOM_BYTES = 192 << 10,

@@ -2,7 +2,7 @@
  * test_uses_concurrent.c: readers and removers of one store, all at once. The rule: what was opened can be read until it is closed; STALE
  * is an answer to opening only. Caches are off, so that every read needs its rows.
  */
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/boxes.h"
 
 #include <pthread.h>

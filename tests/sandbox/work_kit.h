@@ -18,12 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/boxes.h"
 #include "harness/hosttrees.h"
 #include "harness/tree_text.h"
 #include "holder/holder.h"
-#include "work/impl.h"
+#include "work/internal.h"
 
 /* ---- the helper ---- */
 

@@ -1,5 +1,5 @@
 /* test_apply_hold.c: which paths apply holds back, however they are spelled. */
-#include "transfer/apply_impl.h"
+#include "transfer/apply.h"
 
 #include "harness/harness.h"
 

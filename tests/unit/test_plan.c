@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "harness/harness.h"
 #include "sandbox/plan.h"
 

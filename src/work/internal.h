@@ -1,5 +1,5 @@
 /*
- * impl.h: what the files of this layer share: the folders of a store, slots, layers, one work.
+ * internal.h: what the files of this layer share: the folders of a store, slots, layers, one work.
  *
  *   slots.c    the folders, their checks, who has which slot
  *   layers.c   sealed layers: which one to stand on
@@ -7,11 +7,11 @@
  *   capture*.c what a command left, as changes of a transaction
  *   work.c     one command after the other; recover.c what a crash left; clean.c
  */
-#ifndef WORK_IMPL_H
-#define WORK_IMPL_H
+#ifndef WORK_INTERNAL_H
+#define WORK_INTERNAL_H
 
 #include "base/temporary.h"
-#include "box/box.h"
+#include "box/internal.h"
 #include "work/stamp.h"
 #include "work/work.h"
 

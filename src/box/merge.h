@@ -1,11 +1,11 @@
 /*
- * merge_impl.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
+ * merge.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
  * merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have. See merge.c for the idea and the order of work.
  */
-#ifndef BOX_MERGE_IMPL_H
-#define BOX_MERGE_IMPL_H
+#ifndef BOX_MERGE_H
+#define BOX_MERGE_H
 
-#include "box/box.h"
+#include "box/internal.h"
 
 typedef struct place {
 	uint64_t parent;

@@ -1,10 +1,10 @@
-/* capture_impl.h: what the files of capture share: one look at a tree, on its way into a transaction. */
-#ifndef WORK_CAPTURE_IMPL_H
-#define WORK_CAPTURE_IMPL_H
+/* capture.h: what the files of capture share: one look at a tree, on its way into a transaction. */
+#ifndef WORK_CAPTURE_H
+#define WORK_CAPTURE_H
 
 #include "base/inode_map.h"
 #include "box/intake.h"
-#include "work/impl.h"
+#include "work/internal.h"
 
 /* A folder that the look is in. */
 typedef struct capture_level {

@@ -1,12 +1,12 @@
 /*
- * text_impl.h: what the text_*.c files share: two texts cut into lines, lines as small integers, marks on the lines that changed.
+ * text_lines.h: what the text_*.c files share: two texts cut into lines, lines as small integers, marks on the lines that changed.
  *
  * The passes over a text_pair, in order: text_pair_open cuts and numbers the lines (text_intern.c), text_pair_search marks the
  * changed ones (text_diff.c), text_pair_compact slides the runs of marks to where people expect them (text_compact.c),
  * text_pair_hunks reads them off.
  */
-#ifndef BOX_TEXT_IMPL_H
-#define BOX_TEXT_IMPL_H
+#ifndef BOX_TEXT_LINES_H
+#define BOX_TEXT_LINES_H
 
 #include "box/text.h"
 

@@ -1,15 +1,15 @@
 /*
- * apply_impl.h: what the files of apply share: one plan.
+ * apply.h: what the files of apply share: one plan.
  *
  * Three trees are compared by path: the base (the folder as far as the box knows), the box, and the host. Only paths that differ between
  * base and box are looked at. apply_plan.c decides, in data; apply_write.c is the only one that changes the host.
  */
-#ifndef TRANSFER_APPLY_IMPL_H
-#define TRANSFER_APPLY_IMPL_H
+#ifndef TRANSFER_APPLY_H
+#define TRANSFER_APPLY_H
 
 #include <cowbox/transfer.h>
 
-#include "box/box.h"
+#include "box/internal.h"
 #include "host/host.h"
 
 #define APPLY_TEMPORARY_PREFIX ".cowbox-apply-"

@@ -1,6 +1,6 @@
-/* plan_impl.h: what the files of plan.h share. */
-#ifndef SANDBOX_PLAN_IMPL_H
-#define SANDBOX_PLAN_IMPL_H
+/* plan_parts.h: what the files of plan.h share. */
+#ifndef SANDBOX_PLAN_PARTS_H
+#define SANDBOX_PLAN_PARTS_H
 
 #include "sandbox/plan.h"
 #include "sandbox/wire.h"

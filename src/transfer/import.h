@@ -1,6 +1,6 @@
-/* import_impl.h: what the files of import share: one import under way. */
-#ifndef TRANSFER_IMPORT_IMPL_H
-#define TRANSFER_IMPORT_IMPL_H
+/* import.h: what the files of import share: one import under way. */
+#ifndef TRANSFER_IMPORT_H
+#define TRANSFER_IMPORT_H
 
 #include <cowbox/transfer.h>
 

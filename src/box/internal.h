@@ -1,5 +1,5 @@
 /*
- * box.h: what the files of this layer share: states, transactions, handles, inodes.
+ * internal.h: what the files of this layer share: states, transactions, handles, inodes.
  *
  * Reading: every read goes through a tree_view: the head state (root + overlay), plus the running transaction's delta when there is
  * one. Writing: every change goes into a transaction's delta. A call outside a transaction makes one of its own, under the store's
@@ -8,8 +8,8 @@
  *
  * Locks: cb_box.lock is taken by every public call on a handle and held to its end; the store's locks are taken after it.
  */
-#ifndef BOX_BOX_H
-#define BOX_BOX_H
+#ifndef BOX_INTERNAL_H
+#define BOX_INTERNAL_H
 
 #include <pthread.h>
 #include <sys/types.h>
