@@ -410,9 +410,9 @@ typedef struct cb_step {
 	int64_t started_ns, ended_ns;
 	bool changed;                /* false: a record only */
 	uint64_t target;             /* undo, redo: the step they took back */
-	char other[CB_NAME_MAX + 1]; /* merge, restore, fork: the other parent's box, "" when none */
-	uint64_t other_seq;
-	bool gap; /* steps before it were pruned */
+	char other[CB_NAME_MAX + 1]; /* merge, restore, fork: the other parent's box, "" when none or gone */
+	uint64_t other_seq;          /* its step; 0 without a box */
+	bool gap;                    /* steps before it were pruned */
 } cb_step;
 typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *err);
 

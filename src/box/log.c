@@ -21,10 +21,10 @@ static void step_public(cb_store *cs, const step_row *r, cb_step *out)
 		.ended_ns = r->row.ended_ns,
 		.changed = r->row.weight > 0,
 		.target = r->row.target,
-		.other_seq = r->row.other_box ? r->row.other_seq : 0,
 		.gap = r->row.gap,
 	};
 	step_other_name(cs, r->row.box, r->row.other_box, out->other);
+	if (out->other[0]) out->other_seq = r->row.other_seq; /* a number of a box that nobody can name tells nothing */
 }
 
 static cb_code visit_seq(cb_store *cs, uint64_t box, uint64_t seq, cb_step_visit visit, void *context, cb_error *err)
