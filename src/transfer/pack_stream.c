@@ -7,10 +7,14 @@
  */
 #include "transfer/pack.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <unistd.h>
 #include <zstd.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
+#include "base/limits.h"
 
 /* What a block may be packed into; the rest is for the header of the stream and the end of a flush. */
 #define PACKED_MAX_BYTES (ZSTD_compressBound(LIMIT_PACK_BLOCK_BYTES) + 64)
@@ -165,7 +169,6 @@ cb_code pack_record(pack_writer *w, pack_type type, span head, span body, cb_err
 	CB_TRY(put_bytes(w, span_make(header, sizeof(header)), err));
 	CB_TRY(put_bytes(w, head, err));
 	CB_TRY(put_bytes(w, body, err));
-	w->records++;
 	return CB_OK;
 }
 
@@ -265,6 +268,5 @@ cb_code pack_next(pack_reader *r, buf *out, cb_error *err)
 	CB_TRY(buf_extend(out, sizeof(header) + size, &to, err));
 	memcpy(to, header, sizeof(header));
 	CB_TRY(take_bytes(r, to + sizeof(header), size, err));
-	r->records++;
 	return CB_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "transfer/pack.h"
+#include "tree/tree.h"
 
 pack_bytes pack_take(cb_box *b, const cb_pack_options *options)
 {

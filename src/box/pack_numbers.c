@@ -2,8 +2,9 @@
  * pack_numbers.c: keys and values of a box with other numbers of inodes, contents and states in them. Both ways use the same: packing
  * puts the pack's numbers in, unpacking the store's.
  */
+#include "box/pack_parts.h"
+
 #include "base/hash.h"
-#include "transfer/pack.h"
 
 /* ---- keys ---- */
 

@@ -1,5 +1,5 @@
 /*
- * unpack.c: cb_unpack: a box from a stream that anybody may have written.
+ * pack_in.c: a box from records that anybody may have written.
  *
  * Records are read into a batch without any lock, so that a slow sender keeps nobody waiting; a batch is then written under one hold of
  * the writer lock. Every key and value is decoded and its numbers are replaced here; whether they fit together is checked after each step
@@ -9,8 +9,9 @@
  * In memory: one batch (the values of one key may lie in 64 contents that must be written together: then up to 64 MiB more), the keys of a
  * step (at most 4,096, then they are spilled), and tables of contents (16 bytes each) and steps (24).
  */
-#include "transfer/pack.h"
+#include "box/pack_parts.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,10 +34,11 @@ typedef enum stage { AT_START, AT_STEPS, AT_EXTRAS, AT_END } stage;
 
 typedef struct unpacking {
 	cb_store *cs;
-	pack_reader in;
+	const pack_source *source;
+	cb_progress *progress; /* the source's */
+	cb_pack_info *info;    /* likewise */
 	graft g;
 	const char *name; /* NULL: the pack's */
-	const cb_transfer_watch *watch;
 	stage at;
 	store_box row; /* quotas and retention */
 	uint64_t last_seq;
@@ -51,8 +53,6 @@ typedef struct unpacking {
 	buf inos;          /* uint64_t: the first of each block of inode numbers */
 	uint64_t ino_next; /* the next number that the pack has not used yet */
 	buf others;        /* names of other boxes, CB_NAME_MAX + 1 bytes each */
-	cb_progress progress;
-	cb_pack_info info;
 } unpacking;
 
 static cb_code bad(cb_error *err, const char *what)
@@ -187,7 +187,7 @@ static cb_code unpack_key(void *context, span key_bytes, span old_value, span ne
 	if (!new_value.bytes) return graft_put(&u->g, key_span(&k), (span){0}, err);
 	CB_TRY(renumber_value(&r, key_bytes, new_value, &v, err));
 	CB_TRY(check_value(u, &parts, span_make(v.bytes, v.size), err));
-	if (parts.kind == KIND_ENTRY) u->progress.files++;
+	if (parts.kind == KIND_ENTRY) u->progress->files++;
 	return graft_put(&u->g, key_span(&k), span_make(v.bytes, v.size), err);
 }
 
@@ -282,7 +282,7 @@ static cb_code end_step(unpacking *u, cb_error *err)
 	uint64_t before = u->g.before_state;
 	CB_TRY(graft_step_end(&u->g, &f.h, err));
 	step_state s = {u->g.seq, u->g.state, before};
-	u->info.steps++;
+	u->info->steps++;
 	return buf_append(&u->states, &s, sizeof(s), err);
 }
 
@@ -323,12 +323,12 @@ static cb_code take_header(unpacking *u, span body, cb_error *err)
 	             row->keep_steps <= INT64_MAX && every <= UINT32_MAX;
 	if (sound) memcpy(text, name.bytes, name.size);
 	if (!sound || box_name_check(text, false, NULL) != CB_OK) return bad(err, "its header is malformed");
-	u->info.history = flags & PACK_HAS_HISTORY;
+	u->info->history = flags & PACK_HAS_HISTORY;
 	CB_TRY(graft_begin(&u->g, u->name ? u->name : text, row->created_ns, err));
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)every);
 	if (every) CB_TRY(store_setting_set(u->cs->s, u->g.row.id, BOX_EVERY_SETTING, text, err));
-	memcpy(u->info.name, u->g.row.name, sizeof(u->info.name));
-	u->progress.path = u->info.name;
+	memcpy(u->info->name, u->g.row.name, sizeof(u->info->name));
+	u->progress->path = u->info->name;
 	return CB_OK;
 }
 
@@ -338,7 +338,7 @@ static cb_code take_content(unpacking *u, span body, cb_error *err)
 		return bad(err, "a content is malformed");
 	content_note c = {.size = body.size - 1};
 	CB_TRY(store_content_put(u->cs->s, span_make(body.bytes + 1, body.size - 1), &c.number, err));
-	u->progress.bytes += c.size;
+	u->progress->bytes += c.size;
 	return buf_append(&u->contents, &c, sizeof(c), err);
 }
 
@@ -363,7 +363,7 @@ static cb_code take_checkpoint(unpacking *u, span body, cb_error *err)
 	if (!there || box_name_check(c.name, true, NULL) != CB_OK) return bad(err, "a checkpoint is malformed");
 	cb_code code = store_checkpoint_put(u->cs->s, &c, err);
 	if (code == CB_EXISTS) return bad(err, "two checkpoints have one name");
-	u->info.checkpoints++;
+	u->info->checkpoints++;
 	return code;
 }
 
@@ -385,14 +385,14 @@ static cb_code take_end(unpacking *u, span body, cb_error *err)
 {
 	reader in = reader_make(body);
 	uint64_t records = reader_le64(&in), steps = reader_le64(&in), contents = reader_le64(&in), checkpoints = reader_le64(&in);
-	bool sound = !in.bad && reader_at_end(&in) && records == u->records && steps == u->info.steps &&
-	             contents == u->contents.size / sizeof(content_note) && checkpoints == u->info.checkpoints && u->g.has_step &&
-	             (u->info.history ? u->g.seq == u->last_seq : steps == 1);
+	bool sound = !in.bad && reader_at_end(&in) && records == u->records && steps == u->info->steps &&
+	             contents == u->contents.size / sizeof(content_note) && checkpoints == u->info->checkpoints && u->g.has_step &&
+	             (u->info->history ? u->g.seq == u->last_seq : steps == 1);
 	if (!sound) return bad(err, "its end does not agree with the rest");
 	counters c;
 	CB_TRY(graft_counters(&u->g, &c, err));
-	u->info.files = c.files;
-	u->info.bytes = c.bytes;
+	u->info->files = c.files;
+	u->info->bytes = c.bytes;
 	return CB_OK;
 }
 
@@ -452,16 +452,17 @@ static cb_code read_batch(unpacking *u, buf *batch, bool *end, cb_error *err)
 	for (batch->size = 0; !*end && (joined || batch->size < LIMIT_PACK_BATCH_BYTES);) {
 		size_t at = batch->size;
 		uint8_t type;
-		CB_TRY(pack_next(&u->in, batch, err));
+		CB_TRY(u->source->next(u->source->context, batch, err));
+		assert(batch->size - at >= PACK_RECORD_HEADER_BYTES);
 		span body = batch_record(buf_span(batch), at, &type);
+		assert(batch->size - at == PACK_RECORD_HEADER_BYTES + body.size);
 		joined = type == PACK_CONTENT && body.size && body.bytes[0] & PACK_CONTENT_JOINED;
 		run = joined ? run + 1 : 0;
 		if (run >= PACK_JOINED_MAX || body.size > LIMIT_PACK_RECORD_BYTES) return bad(err, "a value is too large");
 		if (joined && body.size > 1 + LIMIT_CONTENT_BYTES) return bad(err, "a content is malformed");
 		*end = type == PACK_END;
 	}
-	if (*end && !pack_at_block_end(&u->in)) return bad(err, "something follows its end");
-	return CB_OK;
+	return *end ? u->source->end(u->source->context, err) : CB_OK;
 }
 
 static cb_code write_batch(unpacking *u, span batch, cb_error *err)
@@ -489,25 +490,19 @@ static cb_code commit_batch(unpacking *u, span batch, bool end, cb_error *err)
 	return code;
 }
 
-static cb_code tell(unpacking *u, cb_error *err)
+static cb_code unpack_all(unpacking *u, cb_error *err)
 {
-	if (!u->watch || !u->watch->progress || u->watch->progress(u->watch->context, &u->progress)) return CB_OK;
-	return cb_err_set(err, CB_INTERRUPTED, "unpacking was interrupted");
-}
-
-static cb_code unpack_all(unpacking *u, int fd, cb_error *err)
-{
+	const pack_source *source = u->source;
 	AUTO_BUF buf batch = BUF_INIT(LIMIT_PACK_BATCH_BYTES + LIMIT_KV_VALUE_BYTES + 2 * (LIMIT_PACK_RECORD_BYTES + 4096));
 	bool end = false;
-	CB_TRY(pack_reader_init(&u->in, fd, (pack_pause){u->watch, &u->progress}, err));
+	CB_TRY(source->begin(source->context, err));
 	CB_TRY(graft_open(&u->g, u->cs, err));
 	while (!end) {
 		CB_TRY(read_batch(u, &batch, &end, err));
 		CB_TRY(commit_batch(u, buf_span(&batch), end, err));
-		if (!end) CB_TRY(tell(u, err));
+		if (!end) CB_TRY(source->tell(source->context, err));
 	}
-	(void)tell(u, NULL); /* the box is there: too late to say no */
-	u->info.packed_bytes = u->in.bytes;
+	(void)source->tell(source->context, NULL); /* the box is there: too late to say no */
 	return CB_OK;
 }
 
@@ -520,21 +515,20 @@ static cb_code refuse_taken(cb_store *cs, const char *name, cb_error *err)
 	return CB_OK;
 }
 
-cb_code cb_unpack(cb_store *cs, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out, cb_error *err)
+cb_code pack_in(cb_store *cs, const char *name, const pack_source *source, cb_error *err)
 {
 	if (store_is_read_only(cs->s)) return store_refuse_write(cs->s, err);
 	if (name) CB_TRY(refuse_taken(cs, name, err));
-	unpacking u = {.cs = cs, .in = {.fd = -1}, .name = name, .watch = watch, .ino_next = PACK_INO_FIRST};
+	unpacking u = {.cs = cs, .source = source, .progress = source->progress, .info = source->info, .name = name};
+	u.ino_next = PACK_INO_FIRST;
 	u.step = BUF_INIT(LIMIT_PACK_RECORD_BYTES);
 	u.contents = u.states = u.inos = u.others = BUF_INIT(SIZE_MAX);
-	cb_code code = unpack_all(&u, fd, err);
+	cb_code code = unpack_all(&u, err);
 	graft_close(&u.g);
-	pack_reader_done(&u.in);
 	buf_done(&u.step);
 	buf_done(&u.contents);
 	buf_done(&u.states);
 	buf_done(&u.inos);
 	buf_done(&u.others);
-	if (code == CB_OK && out) *out = u.info;
 	return code;
 }
