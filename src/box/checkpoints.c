@@ -13,7 +13,7 @@
 
 #define EVERY_SETTING BOX_EVERY_SETTING
 
-static void auto_name(uint64_t seq, char out[CB_NAME_MAX + 1])
+void box_checkpoint_auto_name(uint64_t seq, char out[CB_NAME_MAX + 1])
 {
 	(void)snprintf(out, CB_NAME_MAX + 1, "auto-%" PRIu64, seq);
 }
@@ -45,7 +45,7 @@ static cb_code auto_put(cb_store *cs, uint64_t box, uint64_t seq, bool *made, bo
 {
 	store_checkpoint c = {.box = box, .seq = seq, .created_ns = clock_now(store_clock(cs->s)), .automatic = true}, there;
 	cb_error why;
-	auto_name(seq, c.name);
+	box_checkpoint_auto_name(seq, c.name);
 	*made = *taken = false;
 	cb_code code = store_checkpoint_get(cs->s, box, c.name, &there, cb_err_aside(&why));
 	if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
@@ -72,7 +72,7 @@ static cb_code save_in_write(cb_box *b, const char *name, uint64_t seq, cb_error
 	if (!name) {
 		bool made = false, taken = false;
 		CB_TRY(auto_put(b->cs, c.box, c.seq, &made, &taken, err));
-		auto_name(c.seq, c.name);
+		box_checkpoint_auto_name(c.seq, c.name);
 		if (taken) return name_taken(b, c.name, err);
 		return made ? audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint", c.name}, err) : CB_OK;
 	}

@@ -416,6 +416,8 @@ cb_code box_refused(cb_box *b, const char *action, const char *subject, cb_code 
 /* Steps between automatic checkpoints; 0: none. */
 #define BOX_EVERY_SETTING "cowbox.checkpoint-every"
 cb_code box_checkpoint_every(cb_store *cs, uint64_t box, uint64_t *out, cb_error *err);
+/* What the automatic checkpoint of a step is called. */
+void box_checkpoint_auto_name(uint64_t seq, char out[CB_NAME_MAX + 1]);
 /* Inside the write transaction of a step of b's box: its checkpoint, when it is time for one. */
 cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err);
 

@@ -21,9 +21,18 @@ typedef enum pack_type {
 	PACK_GAP_KEYS = 'G', /* what happened in the gap before the step */
 	PACK_KEYS = 'K',     /* what the step changed */
 	PACK_CHECKPOINT = 'P',
+	PACK_AUTOMATIC = 'A', /* an automatic checkpoint, from PACK_FORMAT_AUTOMATIC on */
 	PACK_SETTING = 'T',
 	PACK_END = 'E',
 } pack_type;
+
+/* Which records there may be. Whoever carries them tells the number before the first, so that a reader refuses what it does not know
+ * (CB_NEWER); the smallest that will do is written, so that older readers go on reading what they can. */
+enum {
+	PACK_FORMAT_FIRST = 1,
+	PACK_FORMAT_AUTOMATIC = 2,
+	PACK_FORMAT = PACK_FORMAT_AUTOMATIC, /* the newest */
+};
 
 /* A record in memory: its type (1 byte), its size (4), its bytes. */
 enum { PACK_RECORD_HEADER_BYTES = 5 };
@@ -31,7 +40,7 @@ enum { PACK_RECORD_HEADER_BYTES = 5 };
 /* Where the records of a box go. A code that a function returns ends the packing with it. */
 typedef struct pack_sink {
 	/* What will be packed is known (`info` and the totals of `progress`); the first record comes next. */
-	cb_code (*begin)(void *context, cb_error *err);
+	cb_code (*begin)(void *context, uint32_t format, cb_error *err);
 	/* One record, of a head and a body that follow each other. CB_LIMIT: it is too large. The last is PACK_END. */
 	cb_code (*put)(void *context, pack_type type, span head, span body, cb_error *err);
 	/* Called now and then. */
@@ -48,7 +57,7 @@ cb_code pack_out(cb_box *b, bool history, const pack_sink *sink, cb_error *err);
 /* Where the records of a box come from. */
 typedef struct pack_source {
 	/* The name is free and the store can be written: reads what stands before the first record. */
-	cb_code (*begin)(void *context, cb_error *err);
+	cb_code (*begin)(void *context, uint32_t *out_format, cb_error *err);
 	/* Appends the next record, whole and whatever it holds, to out. */
 	cb_code (*next)(void *context, buf *out, cb_error *err);
 	/* PACK_END was read: nothing may follow. */

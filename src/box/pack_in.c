@@ -37,6 +37,7 @@ typedef struct unpacking {
 	const pack_source *source;
 	cb_progress *progress; /* the source's */
 	cb_pack_info *info;    /* likewise */
+	uint32_t format;
 	graft g;
 	const char *name; /* NULL: the pack's */
 	stage at;
@@ -351,13 +352,16 @@ static cb_code take_keys(unpacking *u, span body, bool in_gap, cb_error *err)
 	return tree_changes_decode(span_make(body.bytes + 8, body.size - 8), unpack_key, u, err);
 }
 
-static cb_code take_checkpoint(unpacking *u, span body, cb_error *err)
+static cb_code take_checkpoint(unpacking *u, span body, bool automatic, cb_error *err)
 {
 	reader in = reader_make(body);
-	store_checkpoint c = {.box = u->g.row.id, .seq = reader_le64(&in), .created_ns = (int64_t)reader_le64(&in)};
+	store_checkpoint c = {.box = u->g.row.id, .automatic = automatic};
+	c.seq = reader_le64(&in);
+	c.created_ns = (int64_t)reader_le64(&in);
 	span name = reader_span(&in, (size_t)(in.end - in.at));
-	if (in.bad || name.size > CB_NAME_MAX || has_nul(name)) return bad(err, "a checkpoint is malformed");
-	memcpy(c.name, name.bytes, name.size);
+	if (in.bad || name.size > (automatic ? 0 : CB_NAME_MAX) || has_nul(name)) return bad(err, "a checkpoint is malformed");
+	if (automatic) box_checkpoint_auto_name(c.seq, c.name);
+	else memcpy(c.name, name.bytes, name.size);
 	step_state want = {.seq = c.seq};
 	bool there = bsearch(&want, u->states.bytes, u->states.size / sizeof(want), sizeof(want), compare_seq) != NULL;
 	if (!there || box_name_check(c.name, true, NULL) != CB_OK) return bad(err, "a checkpoint is malformed");
@@ -400,7 +404,7 @@ static cb_code take_end(unpacking *u, span body, cb_error *err)
 static cb_code advance(unpacking *u, uint8_t type, cb_error *err)
 {
 	stage next = AT_STEPS;
-	if (type == PACK_CHECKPOINT || type == PACK_SETTING) next = AT_EXTRAS;
+	if (type == PACK_CHECKPOINT || type == PACK_AUTOMATIC || type == PACK_SETTING) next = AT_EXTRAS;
 	if (type == PACK_END) next = AT_END;
 	bool fits = type == PACK_HEADER ? u->at == AT_START : u->at != AT_START && u->at != AT_END && next >= u->at;
 	if (!fits || (u->joined && type != PACK_CONTENT)) return bad(err, "its records are out of order");
@@ -426,7 +430,10 @@ static cb_code take_record(unpacking *u, uint8_t type, span body, cb_error *err)
 	case PACK_KEYS:
 		return take_keys(u, body, false, err);
 	case PACK_CHECKPOINT:
-		return take_checkpoint(u, body, err);
+		return take_checkpoint(u, body, false, err);
+	case PACK_AUTOMATIC:
+		if (u->format < PACK_FORMAT_AUTOMATIC) return bad(err, "a record of an unknown kind");
+		return take_checkpoint(u, body, true, err);
 	case PACK_SETTING:
 		return take_setting(u, body, err);
 	case PACK_END:
@@ -495,7 +502,7 @@ static cb_code unpack_all(unpacking *u, cb_error *err)
 	const pack_source *source = u->source;
 	AUTO_BUF buf batch = BUF_INIT(LIMIT_PACK_BATCH_BYTES + LIMIT_KV_VALUE_BYTES + 2 * (LIMIT_PACK_RECORD_BYTES + 4096));
 	bool end = false;
-	CB_TRY(source->begin(source->context, err));
+	CB_TRY(source->begin(source->context, &u->format, err));
 	CB_TRY(graft_open(&u->g, u->cs, err));
 	while (!end) {
 		CB_TRY(read_batch(u, &batch, &end, err));

@@ -26,7 +26,8 @@ typedef struct packing {
 	store_box row;
 	state *head;
 	bool history;
-	buf steps; /* step_note, upwards */
+	buf steps;       /* step_note, upwards */
+	buf checkpoints; /* store_checkpoint: those of these steps */
 	number_map inos, contents;
 	uint64_t content_count;
 	pmap keys; /* of the record under way */
@@ -312,20 +313,20 @@ static cb_code add_only_state(packing *p, cb_error *err)
 
 static cb_code note_checkpoint(void *context, const store_checkpoint *c, cb_error *err)
 {
-	return buf_append(context, c, sizeof(*c), err);
+	packing *p = context;
+	return c->seq <= p->head->seq ? buf_append(&p->checkpoints, c, sizeof(*c), err) : CB_OK;
 }
 
 static cb_code add_checkpoints(packing *p, cb_error *err)
 {
-	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_checkpoint_list(p->cs->s, p->row.id, note_checkpoint, &list, err));
-	const store_checkpoint *all = (const store_checkpoint *)(const void *)list.bytes;
-	for (size_t i = 0; i < list.size / sizeof(store_checkpoint); i++) {
-		if (all[i].seq > p->head->seq) continue;
+	const store_checkpoint *all = (const store_checkpoint *)(const void *)p->checkpoints.bytes;
+	for (size_t i = 0; i < p->checkpoints.size / sizeof(store_checkpoint); i++) {
 		uint8_t head[16];
 		put_le64(head, all[i].seq);
 		put_le64(head + 8, (uint64_t)all[i].created_ns);
-		CB_TRY(put(p, PACK_CHECKPOINT, span_make(head, sizeof(head)), span_str(all[i].name), err));
+		/* The name of an automatic one follows from its step. */
+		pack_type type = all[i].automatic ? PACK_AUTOMATIC : PACK_CHECKPOINT;
+		CB_TRY(put(p, type, span_make(head, sizeof(head)), all[i].automatic ? (span){0} : span_str(all[i].name), err));
 		p->info->checkpoints++;
 	}
 	return CB_OK;
@@ -375,6 +376,7 @@ static cb_code learn(packing *p, cb_error *err)
 	counters c = {0};
 	CB_TRY(store_box_get(p->cs->s, p->row.id, &p->row, err));
 	if (p->history) CB_TRY(store_step_walk(p->cs->s, p->row.id, 0, p->head->seq, false, note_step, &p->steps, err));
+	if (p->history) CB_TRY(store_checkpoint_list(p->cs->s, p->row.id, note_checkpoint, p, err));
 	cb_code code = tree_get(&v, key_span(&k), &value, err);
 	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &c, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
@@ -389,10 +391,19 @@ static cb_code learn(packing *p, cb_error *err)
 	return CB_OK;
 }
 
+/* The checkpoints were read before the first record is written: one that is saved meanwhile cannot change what was said of them. */
+static uint32_t format_needed(const packing *p)
+{
+	const store_checkpoint *all = (const store_checkpoint *)(const void *)p->checkpoints.bytes;
+	for (size_t i = 0; i < p->checkpoints.size / sizeof(store_checkpoint); i++)
+		if (all[i].automatic) return PACK_FORMAT_AUTOMATIC;
+	return PACK_FORMAT_FIRST;
+}
+
 static cb_code pack_all(packing *p, cb_error *err)
 {
 	CB_TRY(learn(p, err));
-	CB_TRY(p->sink->begin(p->sink->context, err));
+	CB_TRY(p->sink->begin(p->sink->context, format_needed(p), err));
 	CB_TRY(write_header(p, err));
 	CB_TRY(p->history ? add_history(p, err) : add_only_state(p, err));
 	if (p->history) CB_TRY(add_checkpoints(p, err));
@@ -404,7 +415,7 @@ cb_code pack_out(cb_box *b, bool history, const pack_sink *sink, cb_error *err)
 {
 	packing p = {.cs = b->cs, .sink = sink, .progress = sink->progress, .info = sink->info, .history = history};
 	AUTO_KEPT kept_state all = {0}; /* no step goes while the history is written */
-	p.steps = BUF_INIT(SIZE_MAX);
+	p.steps = p.checkpoints = BUF_INIT(SIZE_MAX);
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "a pack", err);
 	if (code == CB_OK) code = box_flush(b, false, err);
@@ -417,6 +428,7 @@ cb_code pack_out(cb_box *b, bool history, const pack_sink *sink, cb_error *err)
 	state_unref(p.head);
 	pmap_done(&p.keys);
 	buf_done(&p.steps);
+	buf_done(&p.checkpoints);
 	number_map_done(&p.inos);
 	number_map_done(&p.contents);
 	return box_leave(b, code);

@@ -20,10 +20,10 @@ static bool goes_on(const carrying *c)
 
 /* ---- out ---- */
 
-static cb_code out_begin(void *context, cb_error *err)
+static cb_code out_begin(void *context, uint32_t format, cb_error *err)
 {
 	carrying *c = context;
-	return pack_writer_init(&c->out, c->fd, (pack_pause){c->watch, &c->progress}, err);
+	return pack_writer_init(&c->out, c->fd, format, (pack_pause){c->watch, &c->progress}, err);
 }
 
 static cb_code out_put(void *context, pack_type type, span head, span body, cb_error *err)
@@ -51,10 +51,12 @@ cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info 
 
 /* ---- in ---- */
 
-static cb_code in_begin(void *context, cb_error *err)
+static cb_code in_begin(void *context, uint32_t *out_format, cb_error *err)
 {
 	carrying *c = context;
-	return pack_reader_init(&c->in, c->fd, (pack_pause){c->watch, &c->progress}, err);
+	CB_TRY(pack_reader_init(&c->in, c->fd, (pack_pause){c->watch, &c->progress}, err));
+	*out_format = c->in.format;
+	return CB_OK;
 }
 
 static cb_code in_next(void *context, buf *out, cb_error *err)

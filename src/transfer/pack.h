@@ -10,7 +10,6 @@
 #include "box/pack.h"
 
 enum {
-	PACK_FORMAT = 1,
 	PACK_PREAMBLE_BYTES = 24,
 	PACK_BLOCK_HEADER_BYTES = 24,
 	PACK_WINDOW_LOG = 23, /* of zstd: 8 MiB, so that versions of one file are seen beside each other */
@@ -32,7 +31,7 @@ typedef struct pack_writer {
 	uint64_t bytes; /* written so far */
 	pack_pause pause;
 } pack_writer;
-cb_code pack_writer_init(pack_writer *w, int fd, pack_pause pause, cb_error *err);
+cb_code pack_writer_init(pack_writer *w, int fd, uint32_t format, pack_pause pause, cb_error *err);
 void pack_writer_done(pack_writer *w);
 /* One record, of a head and a body that follow each other. */
 cb_code pack_record(pack_writer *w, pack_type type, span head, span body, cb_error *err);
@@ -43,7 +42,8 @@ typedef struct pack_reader {
 	int fd;
 	struct ZSTD_DCtx_s *zstd;
 	buf raw, packed;
-	size_t at; /* in raw */
+	size_t at;       /* in raw */
+	uint32_t format; /* PACK_FORMAT_FIRST to PACK_FORMAT */
 	uint64_t sum;
 	uint64_t bytes; /* read so far */
 	pack_pause pause;

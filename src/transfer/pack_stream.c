@@ -98,7 +98,7 @@ static uint64_t block_sum(uint64_t before, const uint8_t *header, span packed)
 
 /* ---- writing ---- */
 
-cb_code pack_writer_init(pack_writer *w, int fd, pack_pause pause, cb_error *err)
+cb_code pack_writer_init(pack_writer *w, int fd, uint32_t format, pack_pause pause, cb_error *err)
 {
 	*w = (pack_writer){.fd = fd, .pause = pause, .raw = BUF_INIT(LIMIT_PACK_BLOCK_BYTES)};
 	w->packed = BUF_INIT(PACK_BLOCK_HEADER_BYTES + PACKED_MAX_BYTES);
@@ -110,7 +110,7 @@ cb_code pack_writer_init(pack_writer *w, int fd, pack_pause pause, cb_error *err
 	CB_TRY(buf_reserve(&w->packed, w->packed.max_size, err));
 	uint8_t preamble[PACK_PREAMBLE_BYTES] = {0};
 	memcpy(preamble, magic, sizeof(magic));
-	put_le32(preamble + 8, PACK_FORMAT);
+	put_le32(preamble + 8, format);
 	w->sum = preamble_sum(preamble);
 	put_le64(preamble + 16, w->sum);
 	CB_TRY(write_all(w, span_make(preamble, sizeof(preamble)), err));
@@ -183,11 +183,11 @@ cb_code pack_reader_init(pack_reader *r, int fd, pack_pause pause, cb_error *err
 	if (memcmp(preamble, magic, sizeof(magic)) != 0) return cb_err_set(err, CB_CORRUPT, "this is not a pack of cowbox");
 	r->sum = preamble_sum(preamble);
 	if (get_le64(preamble + 16) != r->sum) return cb_err_set(err, CB_CORRUPT, "the pack is damaged at its beginning");
-	uint32_t format = get_le32(preamble + 8);
-	if (format > PACK_FORMAT)
-		return cb_err_set(err, CB_NEWER, "the pack has format %u, this cowbox reads up to %d: use a newer one", format,
+	r->format = get_le32(preamble + 8);
+	if (r->format > PACK_FORMAT)
+		return cb_err_set(err, CB_NEWER, "the pack has format %u, this cowbox reads up to %d: use a newer one", r->format,
 		                  PACK_FORMAT);
-	if (format != PACK_FORMAT || get_le32(preamble + 12) != 0)
+	if (r->format < PACK_FORMAT_FIRST || get_le32(preamble + 12) != 0)
 		return cb_err_set(err, CB_CORRUPT, "the pack is damaged at its beginning");
 	r->zstd = ZSTD_createDCtx();
 	if (!r->zstd) return cb_err_nomem(err);

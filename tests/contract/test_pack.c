@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "box/pack.h"
 #include "harness/packs.h"
 
 TEST_BOTH(small_box)
@@ -176,7 +177,7 @@ TEST(newer_format_and_other_files)
 	cb_store *t = NULL;
 	CHECK_OK(cb_store_open(":memory:", NULL, &t, &err));
 	pack_bytes p = tiny_pack();
-	put_le32(p.bytes + 8, 2);
+	put_le32(p.bytes + 8, PACK_FORMAT + 1);
 	put_le64(p.bytes + 16, hash64(p.bytes, 16));
 	CHECK_CODE(pack_give(t, &p, NULL, NULL, &err), CB_NEWER);
 	pack_bytes text = {(uint8_t *)(uintptr_t) "this is not a pack but a text of some length\n", 45};

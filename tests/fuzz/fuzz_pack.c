@@ -41,7 +41,7 @@ static size_t gather_records(span bytes, uint8_t *out)
 		records++;
 		steps += type == PACK_STEP;
 		contents += type == PACK_CONTENT;
-		checkpoints += type == PACK_CHECKPOINT;
+		checkpoints += type == PACK_CHECKPOINT || type == PACK_AUTOMATIC;
 		bytes = span_make(bytes.bytes + PACK_RECORD_HEADER_BYTES + size, room - size);
 	}
 	out[at] = PACK_END;

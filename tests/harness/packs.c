@@ -179,7 +179,8 @@ static cb_code describe_step(void *context, const cb_step *s, cb_error *err)
 
 static cb_code describe_checkpoint(void *context, const cb_checkpoint *c, cb_error *err)
 {
-	return buf_printf(context, err, "checkpoint %s %" PRIu64 " %" PRId64 "\n", c->name, c->seq, c->created_ns);
+	return buf_printf(context, err, "checkpoint %s %" PRIu64 " %" PRId64 " automatic %d\n", c->name, c->seq, c->created_ns,
+	                  c->automatic);
 }
 
 static void log_take(log_describing *d, cb_box *b, const char *name)
@@ -266,6 +267,7 @@ pack_records pack_split(const pack_bytes *p)
 	int fd = memfd_create("pack", MFD_CLOEXEC);
 	CHECK(fd >= 0 && write(fd, p->bytes, p->size) == (ssize_t)p->size && lseek(fd, 0, SEEK_SET) == 0);
 	CHECK_OK(pack_reader_init(&r, fd, (pack_pause){0}, &err));
+	out.format = r.format;
 	for (bool end = false; !end;) {
 		AUTO_BUF buf one = BUF_INIT(SIZE_MAX);
 		CHECK_OK(pack_next(&r, &one, &err));
@@ -287,7 +289,7 @@ static void end_fix(uint8_t *end, const pack_records *r, size_t upto)
 	for (size_t i = 0; i < upto; i++) {
 		n[0] += r->all[i].type == PACK_STEP;
 		n[1] += r->all[i].type == PACK_CONTENT;
-		n[2] += r->all[i].type == PACK_CHECKPOINT;
+		n[2] += r->all[i].type == PACK_CHECKPOINT || r->all[i].type == PACK_AUTOMATIC;
 	}
 	put_le64(end, upto);
 	for (size_t i = 0; i < 3; i++) put_le64(end + 8 + 8 * i, n[i]);
@@ -299,7 +301,7 @@ pack_bytes pack_join(const pack_records *r, bool fix_end)
 	pack_writer w;
 	int fd = memfd_create("pack", MFD_CLOEXEC);
 	CHECK(fd >= 0);
-	CHECK_OK(pack_writer_init(&w, fd, (pack_pause){0}, &err));
+	CHECK_OK(pack_writer_init(&w, fd, r->format, (pack_pause){0}, &err));
 	for (size_t i = 0; i < r->count; i++) {
 		const pack_record_view *v = &r->all[i];
 		uint8_t end[32];
@@ -496,6 +498,7 @@ cb_box *pack_sample(cb_store *s)
 	CHECK_OK(cb_remove(b, "/work/gone", &err));
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
 	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "sh", .params = "ls", .result = "ok"}, NULL, &err));
+	CHECK_OK(cb_checkpoint_save(b, NULL, 0, true, &err));
 	CHECK_OK(cb_setting_set(b, "mine", "yes", &err));
 	CHECK_OK(cb_box_checkpoint_every_set(b, 1000, &err));
 	CHECK_OK(cb_box_quota_set(b, 1u << 30, 1000, 0, &err));

@@ -30,6 +30,7 @@ typedef struct pack_record_view {
 	size_t size;
 } pack_record_view;
 typedef struct pack_records {
+	uint32_t format;
 	pack_record_view *all;
 	size_t count;
 } pack_records;

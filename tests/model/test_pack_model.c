@@ -211,7 +211,7 @@ static void play(player *p, unsigned steps)
 		else if (what < 92) (void)cb_box_who_set(p->b, below(p, 2) ? "ann" : "bob", NULL);
 		else if (what < 95) {
 			(void)snprintf(name, sizeof(name), "mark-%u", ++p->stamp);
-			(void)cb_checkpoint_save(p->b, name, 0, true, NULL);
+			(void)cb_checkpoint_save(p->b, below(p, 3) ? name : NULL, 0, true, NULL);
 		} else if (what == 95) many_files(p);
 		else if (what == 96) (void)cb_prune(p->b, &(cb_prune_options){.keep_steps = 1 + below(p, 30)}, NULL, NULL);
 		else if (what == 97) (void)cb_store_gc(p->s, NULL, NULL);
