@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "box/pack.h"
 #include "harness/packs.h"
 
@@ -282,6 +284,74 @@ TEST(interrupted)
 	(void)close(fd);
 	test_store_sound(s);
 	cb_box_close(b);
+	cb_store_close(s);
+}
+
+typedef struct asked {
+	unsigned times, stop_at; /* 0: never */
+	char path[CB_NAME_MAX + 1];
+	cb_progress last;
+} asked;
+
+static bool ask(void *context, const cb_progress *progress)
+{
+	asked *a = context;
+	a->last = *progress;
+	(void)snprintf(a->path, sizeof(a->path), "%s", progress->path);
+	return ++a->times != a->stop_at;
+}
+
+static cb_code unpack_asking(cb_store *s, const pack_bytes *p, asked *a)
+{
+	cb_error err = {0};
+	int fd = memfd_create("pack", MFD_CLOEXEC);
+	CHECK(fd >= 0 && write(fd, p->bytes, p->size) == (ssize_t)p->size && lseek(fd, 0, SEEK_SET) == 0);
+	cb_transfer_watch watch = {.progress = ask, .context = a};
+	cb_code code = cb_unpack(s, fd, "copy", &watch, NULL, &err);
+	if (code != CB_OK) CHECK_STR(err.message, "unpacking was interrupted");
+	(void)close(fd);
+	return code;
+}
+
+/* More than one batch, so that there is a moment to say no; after the last it is too late. */
+TEST(interrupted_between_batches)
+{
+	cb_error err = {0};
+	enum { FILES = LIMIT_PACK_BATCH_BYTES / (1 << 20) + 1 };
+	cb_store *s = test_store_open(true), *t = NULL;
+	cb_box *b = NULL;
+	CHECK_OK(cb_store_open(":memory:", NULL, &t, &err));
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	static char bytes[1 << 20];
+	for (unsigned i = 0; i < FILES; i++) {
+		char path[32];
+		memset(bytes, 'a' + (int)i, sizeof(bytes));
+		(void)snprintf(path, sizeof(path), "/work/f%u", i);
+		CHECK_OK(cb_write_file(b, path, bytes, sizeof(bytes), NULL, &err));
+	}
+	asked whole = {0}, packing = {0}, first = {.stop_at = 1}, last = {.stop_at = 2};
+	cb_pack_options options = {.no_history = true, .watch = {.progress = ask, .context = &packing}};
+	pack_bytes p = pack_take(b, &options);
+	cb_box_info info;
+	CHECK_OK(cb_box_info_get(b, &info, &err));
+	CHECK_STR(packing.path, "demo");
+	CHECK_U64(packing.last.bytes, (uint64_t)FILES << 20);
+	CHECK_U64(packing.last.total_bytes, (uint64_t)FILES << 20);
+	CHECK_U64(packing.last.total_files, info.files + 1);
+	CHECK_CODE(unpack_asking(t, &p, &first), CB_INTERRUPTED);
+	CHECK_U64(first.times, 1);
+	none_there(t);
+	test_store_sound(t);
+	CHECK_CODE(unpack_asking(t, &p, &last), CB_OK);
+	CHECK_U64(last.times, 2);
+	CHECK_OK(cb_box_delete(t, "copy", &err));
+	CHECK_CODE(unpack_asking(t, &p, &whole), CB_OK);
+	CHECK_STR(whole.path, "copy");
+	CHECK_U64(whole.last.bytes, (uint64_t)FILES << 20);
+	CHECK_U64(whole.last.files, info.files + 1);
+	test_store_sound(t);
+	cb_box_close(b);
+	cb_store_close(t);
 	cb_store_close(s);
 }
 
