@@ -288,7 +288,8 @@ bench: ## the measurements (bench/run)
 check: ## all that CI runs; the last line is "N passed, N failed"
 	$(Q)MAKE='$(MAKE)' JOBS=$(JOBS) tools/check
 
-lint: ## formatting, includes, public headers, sizes, stray words
+lint: ## formatting, layers, public headers, sizes, stray words
+	$(Q)$(MAKE) --no-print-directory VARIANT=release lib
 	$(Q)tools/lint
 
 format: ## rewrite the sources with clang-format

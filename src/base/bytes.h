@@ -70,4 +70,13 @@ static inline bool reader_at_end(const reader *r)
 	return r->at == r->end;
 }
 
+/* For qsort of numbers. */
+static inline int u64_compare(const void *a, const void *b)
+{
+	uint64_t x, y;
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
 #endif

@@ -303,7 +303,7 @@ cb_code cb_box_delete(cb_store *cs, const char *name, cb_error *err)
 {
 	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
 	CB_TRY(change_row(cs, STORE_FREES, 0, name, change_deleted, NULL, &(audit_note){box_store_who(cs), "delete", ""}, err));
-	box_import_files_drop(cs);
+	box_side_files_drop(cs);
 	return CB_OK;
 }
 

@@ -7,6 +7,8 @@
 #include "box/audit.h"
 #include "box/internal.h"
 
+#include <cowbox/transfer.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +74,7 @@ cb_code cb_box_draft(cb_store *cs, const char *name, cb_box **out, cb_error *err
 	return code;
 }
 
-cb_code box_draft_publish(cb_box *b, cb_error *err)
+static cb_code draft_publish(cb_box *b, cb_error *err)
 {
 	store_box row, other;
 	CB_TRY(store_box_get(b->cs->s, b->row.id, &row, err));
@@ -86,7 +88,7 @@ cb_code box_draft_publish(cb_box *b, cb_error *err)
 	return audit_did(b->cs, &row, &(audit_note){b->who, "create", ""}, err);
 }
 
-void box_draft_published(cb_box *b)
+static void draft_published(cb_box *b)
 {
 	store_owner_end(b->cs->s, b->draft_owner);
 	b->draft_owner = 0;
@@ -127,4 +129,29 @@ cb_code box_draft_reap(cb_store *cs, const store_box *listed, cb_error *err)
 	else if (code != CB_OK) (void)cb_err_pass(err, code, &why);
 	else if (!row.deleted && is_draft(&row, &owner)) code = draft_delete(cs, &row, err);
 	return end_write(cs, code, err);
+}
+
+/* ---- public ---- */
+
+static cb_code publish_in_write(cb_box *b, cb_error *err)
+{
+	CB_TRY(draft_publish(b, err));
+	return box_folder_publish(b, err);
+}
+
+static cb_code publish_locked(cb_box *b, cb_error *err)
+{
+	if (!b->draft_owner) return cb_err_set(err, CB_INVALID, "box '%s' is no draft", b->row.name);
+	CB_TRY(box_refuse_txn(b, "publishing", err));
+	CB_TRY(store_write_begin(b->cs->s, err));
+	CB_TRY(end_write(b->cs, publish_in_write(b, err), err));
+	draft_published(b);
+	return CB_OK;
+}
+
+cb_code cb_box_publish(cb_box *b, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	cb_code code = box_flush(b, false, err);
+	return box_leave(b, code == CB_OK ? publish_locked(b, err) : code);
 }

@@ -128,6 +128,16 @@ static cb_code base_handle(cb_store *cs, const store_box *row, cb_box **out, cb_
 	return CB_OK;
 }
 
+static cb_code base_drop(cb_box *b, cb_error *err)
+{
+	store *s = b->cs->s;
+	CB_TRY(store_write_begin(s, err));
+	cb_code code = box_base_delete(b->cs, b->row.id, err);
+	if (code == CB_OK) return store_write_commit(s, false, err);
+	store_write_abort(s);
+	return code;
+}
+
 static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_error *err)
 {
 	store_box row;
@@ -135,6 +145,10 @@ static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_er
 	cb_code code = box_base_find(b->cs, b->row.id, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND && how == BOX_BASE_EXISTING)
 		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder", b->row.name);
+	if (how == BOX_BASE_ANEW && code == CB_OK) {
+		CB_TRY(base_drop(b, err));
+		code = CB_NOTFOUND;
+	}
 	if (code == CB_NOTFOUND) {
 		if (how == BOX_BASE_AT_HEAD) CB_TRY(box_flush(b, false, err));
 		code = base_create(b, how == BOX_BASE_AT_HEAD, cb_err_aside(&why));

@@ -455,7 +455,7 @@ cb_code cb_store_gc(cb_store *cs, cb_gc_result *out, cb_error *err)
 	audit_did_alone(cs, &(audit_note){box_store_who(cs), "gc", ""});
 	cb_code code = gc_run(cs, horizon, &result, err);
 	store_gc_end(cs->s);
-	if (code == CB_OK) box_import_files_drop(cs);
+	if (code == CB_OK) box_side_files_drop(cs);
 	if (code == CB_OK && out) *out = result;
 	return code;
 }

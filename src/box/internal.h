@@ -15,17 +15,9 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "box/box.h"
 #include "box/record.h"
 #include "store/store.h"
-
-/* For qsort of numbers. */
-static inline int u64_compare(const void *a, const void *b)
-{
-	uint64_t x, y;
-	memcpy(&x, a, sizeof(x));
-	memcpy(&y, b, sizeof(y));
-	return x < y ? -1 : x > y;
-}
 
 /* ---- states ---- */
 
@@ -105,20 +97,6 @@ void kept_call_end(cb_box *b);
 cb_code kept_keepers(cb_store *cs, uint64_t box, buf *seqs, bool *out_all, cb_error *err);
 /* For gc, once roots were dropped and heads settled: appends the roots (uint64_t) of all states in use. */
 cb_code kept_roots(cb_store *cs, buf *roots, cb_error *err);
-
-/* Steps that are kept for something that outlives its process. An owner's pins replace those it had; count 0: none. Not inside a write
- * transaction. CB_STALE: a step is gone. */
-typedef struct box_pin {
-	uint64_t box, seq;
-	const char *why;
-} box_pin;
-enum { BOX_PINS_MAX = 4 };
-cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_t count, cb_error *err);
-/* Owners of the library's own: slots for commands, by name. */
-#define BOX_WORK_OWNER "cowbox.work "
-/* Drops the pins of owners whose names begin so and that nobody wants any more. */
-typedef bool (*box_pin_wanted)(void *context, const char *owner);
-cb_code box_pins_sweep(cb_store *cs, const char *prefix, box_pin_wanted wanted, void *context, cb_error *err);
 
 enum { KNOWN_HEADS = 64 };
 
@@ -309,8 +287,6 @@ void box_lock(cb_box *b);
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);
 cb_code box_leave(cb_box *b, cb_code code);
-/* A call on b made that step through a transaction of its own: cb_box_step() tells it. seq 0: none. */
-void box_made(cb_box *b, uint64_t seq);
 /* Between enter and leave: */
 tree_view box_view(const cb_box *b);
 cb_code box_refresh(cb_box *b, cb_error *err);
@@ -335,23 +311,17 @@ void snapshot_done(snapshot *s);
 void files_before_unlink(cb_box *b, uint64_t ino);
 void files_after_refresh(cb_box *b);
 
-/* As cb_txn_begin, over the state after a step of the box, which must be state_id (CB_STALE: another one, or pruned): what a command
- * did that began there is merged onto the head by cb_txn_commit. It is a record of what happened, which a full disk should not stop:
- * its commit may use what is kept for that (STORE_SHRINKS). */
-cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err);
 /* CB_READONLY on a state's handle, recorded. */
 cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err);
-/* CB_INVALID on a transaction's handle: `what` is not for it. */
-cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err);
 /* The handle is of no use any more and no file of it is open. */
 void box_destroy(cb_box *b);
 
 /* A handle made from rows already read. */
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);
-/* A read-only handle on a step of the same box, whatever the box is called by now. cb_box_close() it. */
-cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err);
 /* "demo@7" taken apart and looked up. *out_seq is the step meant; *out_pinned tells whether one was named. */
 cb_code box_address(cb_store *cs, const char *address, store_box *out_box, uint64_t *out_seq, bool *out_pinned, cb_error *err);
+/* Is there a box of that number? (outside.c) */
+cb_code box_lives(cb_store *cs, uint64_t id, bool *out, cb_error *err);
 cb_code box_name_check(const char *name, bool checkpoint, cb_error *err);
 cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_box *out, cb_error *err);
 /* A box whose step 0 is that state, on a root of its own, without an origin. */
@@ -359,20 +329,7 @@ cb_code box_insert_at(cb_store *cs, const char *name, uint64_t state_id, uint64_
 
 /* ---- the hidden companion of a box: what its host folder holds (folder_base.c) ---- */
 
-typedef enum box_base_how {
-	BOX_BASE_EXISTING, /* CB_NOTFOUND when there is none */
-	BOX_BASE_EMPTY,    /* made when there is none, with the folders of a new box */
-	BOX_BASE_AT_HEAD,  /* made when there is none, as the box is now */
-} box_base_how;
-/* A handle like any other; cb_box_close() it. Only its newest state is kept. Forks of the box have a base of their own that starts at
- * this one's newest state, and the settings of the box whose names begin with "cowbox.folder". */
-cb_code box_base_open(cb_box *b, box_base_how how, cb_box **out, cb_error *err);
 cb_code box_base_find(cb_store *cs, uint64_t box, store_box *out, cb_error *err); /* CB_NOTFOUND */
-/* A new base in place of the old one, as the handle's state is. Handles on the old one are of no use afterwards. */
-cb_code box_base_reset(cb_box *b, cb_error *err);
-/* Makes each of the paths (absolute, in byte order) in the base what it is in `from`, as one step: a file or link with all that
- * belongs to it, a folder with its mode but not with what is in it, or nothing. (base_take.c) */
-cb_code box_base_take(cb_box *base, cb_box *from, const char *const *paths, size_t count, cb_error *err);
 /* Inside a write transaction, with its box: */
 cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error *err);
 cb_code box_base_delete(cb_store *cs, uint64_t box, cb_error *err);
@@ -381,6 +338,9 @@ bool box_is_hidden(const store_box *row);
 bool box_is_base(const store_box *row);
 /* Under the gc lock: drops all steps of a base but the newest. */
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err);
+
+/* Inside a write transaction: a box that was linked as a draft, which no folder can have, becomes its folder's. (folder.c) */
+cb_code box_folder_publish(cb_box *b, cb_error *err);
 
 /* ---- boxes that hold what lost (lost.c) ---- */
 
@@ -395,18 +355,12 @@ cb_code box_lost_reap(cb_store *cs, cb_error *err);
 
 /* ---- boxes that are filled before they are seen (draft.c) ---- */
 
-/* Inside a write transaction; CB_EXISTS. box_draft_published() once that is committed. */
-cb_code box_draft_publish(cb_box *b, cb_error *err);
-void box_draft_published(cb_box *b);
 /* At the end of the handle: a draft that was not published goes. */
 void box_draft_drop(cb_box *b);
 /* For gc: marks the box as deleted when it is a draft whose owner is gone. */
 cb_code box_draft_reap(cb_store *cs, const store_box *listed, cb_error *err);
 
-/* Settings of a box or of the store, the library's own ("cowbox.") too. They join the calling thread's write transaction, if one is
- * open. value NULL deletes. get: free() *out; CB_NOTFOUND. */
-cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error *err);
-cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err);
+/* As box_setting_set, of the store. All of these join the calling thread's write transaction, if one is open. */
 cb_code box_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err);
 cb_code box_store_setting_get(cb_store *cs, const char *name, char **out, cb_error *err);
 
@@ -421,8 +375,8 @@ void box_checkpoint_auto_name(uint64_t seq, char out[CB_NAME_MAX + 1]);
 /* Inside the write transaction of a step of b's box: its checkpoint, when it is time for one. */
 cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err);
 
-/* Removes what imports remembered for boxes that are gone, as far as it can. (import_files.c) */
-void box_import_files_drop(cb_store *cs);
+/* Removes what other layers kept beside the store for boxes that are gone, as far as it can. (side_files.c) */
+void box_side_files_drop(cb_store *cs);
 
 /* Opens the store below a cb_store: for tests that inject faults or a clock. */
 cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err);
@@ -560,8 +514,6 @@ cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how,
 cb_code resolved_expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
-/* Takes "a//b/./c" to "/a/b/c" (".." and links are left to resolution); for messages and history. free() it. */
-char *path_clean(const char *path);
 
 /* ---- gate: the one place where every path operation of every surface passes, reads too ---- */
 

@@ -66,7 +66,7 @@ typedef struct finding {
 	const state *ours, *theirs; /* of the merge it is all for */
 } finding;
 
-static const char *box_name(cb_store *cs, uint64_t box, store_box *row)
+static const char *name_of_box(cb_store *cs, uint64_t box, store_box *row)
 {
 	if (store_box_get(cs->s, box, row, NULL) != CB_OK) return "(a box that is gone)";
 	return row->name;
@@ -83,8 +83,8 @@ static cb_code base_load(const finding *f, past_point p, state **out, cb_error *
 			err, CB_STALE,
 			"step %llu of box '%s', which '%s' and '%s' have in common, was pruned: without it nobody knows what "
 			"each of them changed",
-			(unsigned long long)p.seq, box_name(cs, p.box, &a), box_name(cs, f->ours->box, &b),
-			box_name(cs, f->theirs->box, &c));
+			(unsigned long long)p.seq, name_of_box(cs, p.box, &a), name_of_box(cs, f->ours->box, &b),
+			name_of_box(cs, f->theirs->box, &c));
 	}
 	if (code != CB_OK && err) *err = why;
 	return code;
@@ -94,7 +94,8 @@ static cb_code too_many(const finding *f, const char *what, cb_error *err)
 {
 	store_box a, b;
 	return cb_err_set(err, CB_LIMIT, "'%s' and '%s' have more than %d %s: merge one of the boxes they both merged first",
-	                  box_name(f->b->cs, f->ours->box, &a), box_name(f->b->cs, f->theirs->box, &b), (int)PAST_BASES_MAX, what);
+	                  name_of_box(f->b->cs, f->ours->box, &a), name_of_box(f->b->cs, f->theirs->box, &b), (int)PAST_BASES_MAX,
+	                  what);
 }
 
 static int state_older(const void *a, const void *b)

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "box/internal.h"
+#include "box/box.h"
 #include "host/host.h"
 
 /* ---- from options to a policy ---- */
@@ -131,12 +131,12 @@ static cb_code check_options(const cb_sandbox_options *o, cb_error *err)
 
 static cb_code open_box(cb_sandbox *s, cb_box *box, cb_error *err)
 {
-	if (box->pinned)
+	if (box_about(box).is_old)
 		return cb_err_set(err, CB_READONLY, "an old state cannot be changed: programs run in its box or in a fork");
 	CB_TRY(cb_box_info_get(box, &s->info, err));
 	CB_TRY(cb_box_open(s->store, s->info.name, &s->box, err));
-	if (box->who) {
-		s->who = mem_strdup(box->who);
+	if (box_about(box).who) {
+		s->who = mem_strdup(box_about(box).who);
 		if (!s->who) return cb_err_nomem(err);
 		CB_TRY(cb_box_who_set(s->box, s->who, err));
 	}
@@ -145,7 +145,7 @@ static cb_code open_box(cb_sandbox *s, cb_box *box, cb_error *err)
 
 static cb_code sandbox_fill(cb_sandbox *s, cb_box *box, const cb_sandbox_options *o, cb_error *err)
 {
-	s->store = box->cs;
+	s->store = box_about(box).store;
 	s->tier = o->tier;
 	s->discard = o->discard;
 	if (o->path && strcmp(o->path, "/") != 0) {
@@ -236,9 +236,11 @@ void sandbox_give(cb_sandbox *s, work *w, bool broken)
 
 cb_code cb_exec_recover(cb_store *cs, const char *box, uint64_t *out_steps, cb_error *err)
 {
-	store_box row = {0};
-	if (box) CB_TRY(store_box_find(cs->s, box, &row, err));
-	return work_recover(cs, row.id, out_steps, err);
+	cb_box *b = NULL;
+	if (box) CB_TRY(cb_box_open(cs, box, &b, err));
+	uint64_t id = b ? box_about(b).id : 0;
+	cb_box_close(b);
+	return work_recover(cs, id, out_steps, err);
 }
 
 cb_code cb_work_clean(cb_store *cs, bool all, uint64_t *out_removed, cb_error *err)

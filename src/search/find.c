@@ -2,7 +2,7 @@
 #include "search/scope.h"
 
 typedef struct find {
-	reading_view view;
+	reading view;
 	const cb_find_options *o;
 	glob *name, *lower_name, *path;
 	uint64_t results;
@@ -40,7 +40,7 @@ static bool name_matches(const find *f, const char *path)
 	return glob_match(f->lower_name, span_str(lower));
 }
 
-static bool record_matches(const cb_find_options *o, const record *r)
+static bool numbers_match(const cb_find_options *o, const box_node *r)
 {
 	if (o->type && r->type != o->type) return false;
 	if ((o->has_min_size || o->has_max_size) && r->type == CB_DIR) return false;
@@ -50,68 +50,55 @@ static bool record_matches(const cb_find_options *o, const record *r)
 	return !o->older_ns || r->mtime_ns < o->older_ns;
 }
 
-/* Is there a tag ('t') or metadata ('m') of that name, with that value (NULL: any)? */
-static cb_code has_tag(const find *f, const record *r, char sort, const char *name, const char *value, bool *out, cb_error *err)
+static cb_code is_empty(const find *f, const box_node *r, bool *out, cb_error *err)
 {
-	*out = false;
-	span n = span_str(name);
-	if (n.size == 0 || n.size > LIMIT_NAME_BYTES) return CB_OK;
-	key k = key_tag(r->ino, sort, n);
-	tree_value stored;
-	cb_code code = tree_get(&f->view.now.v, key_span(&k), &stored, err);
-	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK) return code;
-	*out = true;
-	if (!value) return CB_OK;
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
-	CB_TRY(value_load(f->view.b->cs, reading_view_txn(&f->view), span_make(stored.bytes, stored.size), &bytes, &size, err));
-	*out = span_equal(span_make(bytes, size), span_str(value));
-	return CB_OK;
-}
-
-static cb_code is_empty(const find *f, const record *r, bool *out, cb_error *err)
-{
-	if (r->type == CB_DIR) return inode_is_dir_empty(&f->view.now.v, r->ino, out, err);
 	*out = r->type == CB_FILE && r->size == 0;
+	if (r->type != CB_DIR) return CB_OK;
+	AUTO_LIST look_list *entries = NULL;
+	span name;
+	box_node first;
+	bool found = false;
+	CB_TRY(look_list_open(f->view.now, r->ino, &entries, err));
+	CB_TRY(look_list_next(entries, &name, &first, &found, err));
+	*out = !found;
 	return CB_OK;
 }
 
-static cb_code matches(const find *f, const char *path, const record *r, bool *out, cb_error *err)
+static cb_code matches(const find *f, const char *path, const box_node *r, bool *out, cb_error *err)
 {
 	const cb_find_options *o = f->o;
-	*out = record_matches(o, r) && name_matches(f, path) && (!f->path || glob_match(f->path, span_str(path + 1)));
+	*out = numbers_match(o, r) && name_matches(f, path) && (!f->path || glob_match(f->path, span_str(path + 1)));
 	if (*out && o->empty) CB_TRY(is_empty(f, r, out, err));
-	if (*out && o->tag) CB_TRY(has_tag(f, r, 't', o->tag, NULL, out, err));
-	if (*out && o->meta) CB_TRY(has_tag(f, r, 'm', o->meta, o->meta_value, out, err));
+	if (*out && o->tag) CB_TRY(look_has(f->view.now, r, 't', o->tag, NULL, out, err));
+	if (*out && o->meta) CB_TRY(look_has(f->view.now, r, 'm', o->meta, o->meta_value, out, err));
 	return CB_OK;
 }
 
-static cb_code visit_one(find *f, const char *path, const record *r, cb_walk_visit visit, void *context, cb_error *err)
+static cb_code visit_one(find *f, const char *path, const box_node *r, cb_walk_visit visit, void *context, cb_error *err)
 {
 	bool wanted = false;
 	CB_TRY(matches(f, path, r, &wanted, err));
 	if (!wanted) return CB_OK;
-	cb_stat_info info = record_stat(r);
+	cb_stat_info info = node_stat(r);
 	CB_TRY(visit(context, path, &info, err));
 	return ++f->results == f->o->max_results ? CB_INTERRUPTED : CB_OK;
 }
 
 static cb_code find_all(find *f, cb_walk_visit visit, void *context, cb_error *err)
 {
-	walker *w = &f->view.w;
+	look_walk *w = f->view.w;
 	CB_TRY(visit_one(f, f->view.path, &f->view.first, visit, context, err));
-	for (;;) {
-		record r;
-		bool found = false;
-		CB_TRY(walker_next(w, &r, &found, err));
-		if (!found) return CB_OK;
-		const char *path = (const char *)w->path.bytes;
-		bool descend = r.type == CB_DIR && !(f->o->max_depth && walker_depth(w) >= f->o->max_depth);
+	for (bool found = w != NULL; found;) {
+		box_node r;
+		CB_TRY(look_walk_next(w, &r, &found, err));
+		if (!found) break;
+		const char *path = w->path;
+		bool descend = r.type == CB_DIR && !(f->o->max_depth && w->depth >= f->o->max_depth);
 		if (descend && f->path) descend = glob_may_match_below(f->path, span_str(path + 1));
 		CB_TRY(visit_one(f, path, &r, visit, context, err));
-		if (descend) CB_TRY(walker_push(w, r.ino, err));
+		if (descend) CB_TRY(look_walk_enter(w, &r, err));
 	}
+	return CB_OK;
 }
 
 cb_code cb_find(cb_box *box, const char *path, const cb_find_options *options, cb_walk_visit visit, void *context, cb_error *err)
@@ -119,11 +106,9 @@ cb_code cb_find(cb_box *box, const char *path, const cb_find_options *options, c
 	static const cb_find_options defaults = {0};
 	find f = {.o = options ? options : &defaults};
 	cb_code code = find_init(&f, err);
-	if (code == CB_OK) code = reading_view_begin(&f.view, box, path, false, err);
-	if (code == CB_OK) {
-		code = find_all(&f, visit, context, err);
-		reading_view_end(&f.view);
-	}
+	if (code == CB_OK) code = reading_begin(&f.view, box, path, false, err);
+	if (code == CB_OK) code = find_all(&f, visit, context, err);
+	reading_end(&f.view);
 	glob_destroy(f.name);
 	glob_destroy(f.lower_name);
 	glob_destroy(f.path);

@@ -12,7 +12,7 @@
 enum { PROBE_BYTES = 32 << 10 }; /* a NUL among the first so many bytes makes a file binary, as in GNU grep */
 
 typedef struct grep {
-	reading_view view;
+	reading view;
 	const cb_grep_options *o;
 	cb_grep_visit visit;
 	void *context;
@@ -184,15 +184,6 @@ static cb_code search_text(grep *g, file_state *f, span text, size_t from, cb_er
 
 /* ---- texts ---- */
 
-static cb_code read_data(grep *g, const record *r, uint64_t offset, uint8_t *to, size_t size, cb_error *err)
-{
-	const txn *t = reading_view_txn(&g->view);
-	tree_view fresh = {0};
-	bool moved = g->view.t && g->view.b->txn != g->view.t;
-	if (moved) fresh = box_view(g->view.b);
-	return data_read(g->view.b->cs, t, moved ? &fresh : &g->view.now.v, r, offset, to, size, err);
-}
-
 /* NULs end lines too in a binary file, as in GNU grep. */
 static void break_at_nuls(uint8_t *bytes, size_t size)
 {
@@ -211,57 +202,48 @@ static cb_code window_need(grep *g, size_t size, cb_error *err)
 	return buf_reserve(&g->window, size ? size : 1, err);
 }
 
-static cb_code search_small(grep *g, file_state *f, const record *r, cb_error *err)
+static cb_code search_small(grep *g, file_state *f, const box_node *r, cb_error *err)
 {
+	blob *hold = NULL;
+	span text;
+	CB_TRY(look_lend(g->view.now, r, &text, &hold, err));
 	size_t size = (size_t)r->size;
-	bool cached = r->form == DATA_CONTENT && !(r->content & CONTENT_LOCAL) && size <= LIMIT_CONTENT_TABLE_BYTES;
-	const uint8_t *bytes = r->bytes;
-	blob *content = NULL;
-	if (cached) {
-		CB_TRY(store_content_get(g->view.b->cs->s, r->content, &content, err));
-		if (r->start > content->size || size > content->size - r->start) {
-			blob_unref(content);
-			return cb_err_set(err, CB_CORRUPT, "its content is shorter than it: run fsck");
-		}
-		bytes = content->bytes + r->start;
-	} else if (r->form != DATA_INLINE) {
+	if (!text.bytes) {
 		CB_TRY(window_need(g, size, err));
-		CB_TRY(read_data(g, r, 0, g->window.bytes, size, err));
-		bytes = g->window.bytes;
+		CB_TRY(look_read(g->view.now, r, 0, g->window.bytes, size, err));
+		text = span_make(g->window.bytes, size);
 	}
-	f->binary = has_nul(bytes, size);
+	f->binary = has_nul(text.bytes, size);
 	cb_code code = CB_OK;
 	if (f->binary) {
-		if (bytes != g->window.bytes) {
+		if (text.bytes != g->window.bytes) {
 			code = window_need(g, size, err);
-			if (code == CB_OK) memcpy(g->window.bytes, bytes, size);
+			if (code == CB_OK) memcpy(g->window.bytes, text.bytes, size);
 		}
 		if (code == CB_OK) break_at_nuls(g->window.bytes, size);
-		bytes = g->window.bytes;
+		text = span_make(g->window.bytes, size);
 	}
-	if (code == CB_OK) code = search_text(g, f, span_make(bytes, size), 0, err);
-	blob_unref(content);
+	if (code == CB_OK) code = search_text(g, f, text, 0, err);
+	blob_unref(hold);
 	return code;
 }
 
 /* In a binary file a hole is nothing but ends of lines: one window of it stands for all. */
-static cb_code skip_hole(grep *g, const record *r, uint64_t *offset, cb_error *err)
+static cb_code skip_hole(grep *g, const box_node *r, uint64_t *offset, cb_error *err)
 {
 	uint64_t data = 0;
 	cb_error why;
-	cb_code code = data_seek(&g->view.now.v, r, *offset, false, &data, cb_err_aside(&why));
+	cb_code code = look_seek(g->view.now, r, *offset, false, &data, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) data = r->size;
 	else if (code != CB_OK) return cb_err_pass(err, code, &why);
 	if (data - *offset > LIMIT_GREP_WINDOW_BYTES) *offset = data - 1;
 	return CB_OK;
 }
 
-static cb_code is_sparse(grep *g, const record *r, bool *out, cb_error *err)
+static cb_code is_sparse(grep *g, const box_node *r, bool *out, cb_error *err)
 {
 	uint64_t hole = r->size;
-	*out = r->form == DATA_NONE && r->size > 0;
-	if (r->form != DATA_EXTENTS) return CB_OK;
-	CB_TRY(data_seek(&g->view.now.v, r, 0, true, &hole, err));
+	CB_TRY(look_seek(g->view.now, r, 0, true, &hole, err));
 	*out = hole < r->size;
 	return CB_OK;
 }
@@ -280,7 +262,7 @@ static size_t window_slide(grep *g, file_state *f, size_t filled, size_t searche
 	return keep;
 }
 
-static cb_code search_large(grep *g, file_state *f, const record *r, cb_error *err)
+static cb_code search_large(grep *g, file_state *f, const box_node *r, cb_error *err)
 {
 	size_t filled = 0, from = 0;
 	uint64_t offset = 0;
@@ -290,7 +272,7 @@ static cb_code search_large(grep *g, file_state *f, const record *r, cb_error *e
 		size_t room = LIMIT_GREP_WINDOW_BYTES - filled;
 		if (f->binary && offset < r->size && offset > 0) CB_TRY(skip_hole(g, r, &offset, err));
 		size_t n = r->size - offset < room ? (size_t)(r->size - offset) : room;
-		CB_TRY(read_data(g, r, offset, g->window.bytes + filled, n, err));
+		CB_TRY(look_read(g->view.now, r, offset, g->window.bytes + filled, n, err));
 		if (offset == 0 && has_nul(g->window.bytes, n)) f->binary = true;
 		if (f->binary) break_at_nuls(g->window.bytes + filled, n);
 		offset += n;
@@ -305,16 +287,12 @@ static cb_code search_large(grep *g, file_state *f, const record *r, cb_error *e
 	return CB_OK;
 }
 
-static cb_code search_file(grep *g, const char *path, const record *found, cb_error *err)
+static cb_code search_file(grep *g, const char *path, const box_node *r, cb_error *err)
 {
-	record r = *found;
 	file_state f = {.path = path, .line = 1};
-	cb_code code = reading_view_settle(&g->view, &r, err);
-	if (code == CB_NOTFOUND) return CB_OK; /* removed by the visitor */
-	if (code != CB_OK) return code;
+	cb_code code = CB_OK;
 	g->count.files++;
-	bool small = r.size <= LIMIT_GREP_WINDOW_BYTES && r.form != DATA_NONE;
-	if (r.size) code = small ? search_small(g, &f, &r, err) : search_large(g, &f, &r, err);
+	if (r->size) code = r->size <= LIMIT_GREP_WINDOW_BYTES ? search_small(g, &f, r, err) : search_large(g, &f, r, err);
 	if (f.selected) g->count.matched_files++;
 	return code;
 }
@@ -323,19 +301,19 @@ static cb_code search_file(grep *g, const char *path, const record *found, cb_er
 
 static cb_code search_all(grep *g, cb_error *err)
 {
-	reading_view *v = &g->view;
+	reading *v = &g->view;
 	if (v->first.type == CB_FILE) return search_file(g, v->path, &v->first, err);
 	if (v->first.type != CB_DIR) return CB_OK;
 	size_t size = strlen(v->path);
 	g->scope.base_size = size > 1 ? size + 1 : 1;
-	g->scope.leave_hidden = v->first.ino == INO_ROOT && !g->o->hidden_too;
+	g->scope.leave_hidden = v->first.ino == BOX_INO_ROOT && !g->o->hidden_too;
 	while (!g->stop) {
-		record r;
+		box_node r;
 		bool found = false;
-		CB_TRY(walker_next(&v->w, &r, &found, err));
+		CB_TRY(look_walk_next(v->w, &r, &found, err));
 		if (!found) return CB_OK;
-		const char *path = (const char *)v->w.path.bytes;
-		if (r.type == CB_DIR && scope_folder(&g->scope, path)) CB_TRY(walker_push(&v->w, r.ino, err));
+		const char *path = v->w->path;
+		if (r.type == CB_DIR && scope_folder(&g->scope, path)) CB_TRY(look_walk_enter(v->w, &r, err));
 		if (r.type == CB_FILE && scope_file(&g->scope, path)) CB_TRY(search_file(g, path, &r, err));
 	}
 	return CB_OK;
@@ -351,11 +329,9 @@ cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, c
 	g.matches = BUF_INIT(LIMIT_GREP_MATCHES * sizeof(cb_grep_match));
 	CB_TRY(regex_compile(options, &g.re, err));
 	cb_code code = scope_init(&g.scope, options, err);
-	if (code == CB_OK) code = reading_view_begin(&g.view, box, path, true, err);
-	if (code == CB_OK) {
-		code = search_all(&g, err);
-		reading_view_end(&g.view);
-	}
+	if (code == CB_OK) code = reading_begin(&g.view, box, path, true, err);
+	if (code == CB_OK) code = search_all(&g, err);
+	reading_end(&g.view);
 	scope_done(&g.scope);
 	regex_destroy(g.re);
 	buf_done(&g.window);

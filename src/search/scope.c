@@ -1,4 +1,4 @@
-/* scope.c: globs that choose, and the view a search reads. */
+/* scope.c: globs that choose, and what a search reads. */
 #include "search/scope.h"
 
 /* ---- globs ---- */
@@ -76,53 +76,21 @@ bool scope_file(const scope *s, const char *path)
 	return !any_matches(s, s->exclude, s->exclude_count, path, false);
 }
 
-/* ---- views ---- */
+/* ---- reading ---- */
 
-cb_code reading_view_begin(reading_view *v, cb_box *b, const char *path, bool follow, cb_error *err)
+cb_code reading_begin(reading *v, cb_box *b, const char *path, bool follow, cb_error *err)
 {
-	*v = (reading_view){.b = b};
-	CB_TRY(box_enter(b, err));
-	v->locked = true;
-	walker_init(&v->w, &v->now.v);
-	v->t = b->txn;
-	resolved r;
-	cb_code code = snapshot_take(b, &v->now, err);
-	if (code == CB_OK) code = path_find(b, &v->now.v, path, follow ? PATH_FOLLOW : 0, GATE_READ, &r, err);
-	if (code == CB_OK) {
-		v->first = r.node.rec;
-		v->path = path_clean(path);
-		if (!v->path) code = cb_err_nomem(err);
-	}
-	if (code == CB_OK) code = buf_append_str(&v->w.path, v->path, err);
-	if (code == CB_OK && v->first.type == CB_DIR) code = walker_push(&v->w, v->first.ino, err);
-	if (code != CB_OK) {
-		reading_view_end(v);
-		return code;
-	}
-	if (!v->t) {
-		(void)box_leave(b, CB_OK);
-		v->locked = false;
-	}
-	return CB_OK;
+	CB_TRY(look_open(b, &v->now, err));
+	CB_TRY(look_find(v->now, path, follow, &v->first, err));
+	v->path = path_clean(path);
+	if (!v->path) return cb_err_nomem(err);
+	return v->first.type == CB_DIR ? look_walk_open(v->now, v->path, v->first.ino, &v->w, err) : CB_OK;
 }
 
-void reading_view_end(reading_view *v)
+void reading_end(reading *v)
 {
-	walker_done(&v->w);
-	snapshot_done(&v->now);
+	look_walk_close(v->w);
+	look_close(v->now);
 	free(v->path);
-	v->path = NULL;
-	if (v->locked) (void)box_leave(v->b, CB_OK);
-	v->locked = false;
-}
-
-cb_code reading_view_settle(reading_view *v, record *r, cb_error *err)
-{
-	if (!v->t || v->b->txn == v->t) return CB_OK;
-	/* A visitor that used the handle ended the running step: what was local is in the store now, under other numbers. */
-	inode node;
-	tree_view now = box_view(v->b);
-	CB_TRY(inode_find(&now, r->ino, &node, err));
-	*r = node.rec;
-	return CB_OK;
+	*v = (reading){0};
 }

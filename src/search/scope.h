@@ -4,8 +4,8 @@
 
 #include <cowbox/search.h>
 
+#include "box/box.h"
 #include "box/glob.h"
-#include "box/walk.h"
 
 /* A glob on the last component, or, when it has a '/' inside, on the path below the folder that is searched (from "/" when it begins
  * with one). One that ends in '/' means folders only. */
@@ -27,26 +27,17 @@ void scope_done(scope *s);
 bool scope_folder(const scope *s, const char *path);
 bool scope_file(const scope *s, const char *path);
 
-/* What a search reads: a snapshot, and the handle's transaction where one is open. */
-typedef struct reading_view {
-	cb_box *b;
-	snapshot now;
-	bool locked; /* a transaction is open: the handle is kept, since its contents are only there */
-	const txn *t;
-	walker w;
-	record first; /* of the path */
-	char *path;   /* clean */
-} reading_view;
+/* What a search reads: the folder or file that was named, and what is below it. */
+typedef struct reading {
+	look *now;
+	look_walk *w;   /* NULL: it is no folder */
+	box_node first; /* of the path */
+	char *path;     /* clean */
+} reading;
 
-/* Begins at a path, whose last component is followed when `follow`. reading_view_end() it when this succeeded. */
-cb_code reading_view_begin(reading_view *v, cb_box *b, const char *path, bool follow, cb_error *err);
-void reading_view_end(reading_view *v);
-/* The record to read data by: its own, or found anew when the transaction it belongs to has ended meanwhile. */
-cb_code reading_view_settle(reading_view *v, record *r, cb_error *err);
-static inline const txn *reading_view_txn(const reading_view *v)
-{
-	return v->locked ? v->b->txn : NULL;
-}
+/* Begins at a path, whose last component is followed when `follow`. reading_end() it, also when this failed. */
+cb_code reading_begin(reading *v, cb_box *b, const char *path, bool follow, cb_error *err);
+void reading_end(reading *v);
 
 static inline const char *last_component(const char *path)
 {

@@ -12,9 +12,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 
-#include "box/diff.h"
 #include "transfer/apply.h"
-#include "transfer/folder.h"
 
 /* Set while an apply writes: whoever finds it looks for what a killed one left. */
 #define SETTING_APPLYING "cowbox.folder.applying"
@@ -76,10 +74,10 @@ static cb_code choose_folder(applying *a, cb_box *b, bool *own, cb_error *err)
 /* The state that is applied does not move while it is. */
 static cb_code open_state(applying *a, cb_box *b, cb_error *err)
 {
-	cb_box_info info;
-	CB_TRY(cb_box_info_get(b, &info, err));
-	CB_TRY(box_open_step(b, b->pinned ? b->head->seq : info.seq, &a->now, err));
-	return snapshot_of(a->now, &a->now_view, err);
+	box_place at;
+	CB_TRY(box_place_of(b, &at, err));
+	CB_TRY(box_open_step(b, at.seq, &a->now, err));
+	return look_open(a->now, &a->now_look, err);
 }
 
 static cb_code open_base(applying *a, bool own, cb_error *err)
@@ -88,7 +86,7 @@ static cb_code open_base(applying *a, bool own, cb_error *err)
 	cb_error why;
 	cb_code code = box_base_open(a->now, BOX_BASE_EXISTING, &a->base, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	return code == CB_OK ? snapshot_of(a->base, &a->base_view, err) : cb_err_pass(err, code, &why);
+	return code == CB_OK ? look_open(a->base, &a->base_look, err) : cb_err_pass(err, code, &why);
 }
 
 static cb_code check_box_folder(applying *a, cb_error *err)
@@ -120,8 +118,8 @@ static cb_code set_up(applying *a, cb_box *b, cb_error *err)
 static void tear_down(applying *a)
 {
 	apply_plan_done(a);
-	snapshot_done(&a->now_view);
-	snapshot_done(&a->base_view);
+	look_close(a->now_look);
+	look_close(a->base_look);
 	cb_box_close(a->now);
 	cb_box_close(a->base);
 	host_root_done(&a->root);
@@ -163,7 +161,7 @@ static cb_code tell(const applying *a, const apply_row *row, cb_apply_visit visi
 	cb_apply_item item = {.kind = row->kind, .status = row->status, .type = side->type, .path = row->path, .box_path = path};
 	item.reason = row->why ? row->why : "";
 	item.mode = side->mode;
-	item.size = side->node.rec.size;
+	item.size = side->node.size;
 	item.new_executable = is_file && row->box.mode & 0111 && !was_executable;
 	item.new_symlink = row->target && !(row->base.there && row->base.type == CB_SYMLINK && row->kind == CB_ATTRS);
 	item.target = row->target;
@@ -250,15 +248,8 @@ static cb_code update_base(applying *a, cb_error *err)
 	bool all = false;
 	CB_TRY(settled_paths(a, &text, &list, &all, err));
 	if (all) return box_base_reset(a->now, err);
-	if (!a->base) {
-		/* A folder that was not the box's own until now: of what it holds only this is known. */
-		CB_TRY(store_write_begin(a->cs->s, err));
-		cb_code code = box_base_delete(a->cs, a->now->row.id, err);
-		if (code == CB_OK) code = store_write_commit(a->cs->s, false, err);
-		else store_write_abort(a->cs->s);
-		if (code != CB_OK) return code;
-		CB_TRY(box_base_open(a->now, BOX_BASE_EMPTY, &a->base, err));
-	}
+	/* A folder that was not the box's own until now: of what it holds only this is known. */
+	if (!a->base) CB_TRY(box_base_open(a->now, BOX_BASE_ANEW, &a->base, err));
 	return box_base_take(a->base, a->now, (const char *const *)(void *)list.bytes, list.size / sizeof(char *), err);
 }
 
@@ -278,10 +269,10 @@ static cb_code record_it(applying *a, cb_box *b, cb_error *err)
 	if (named < done) CB_TRY(buf_printf(&text, err, " and %zu more", done - named));
 	CB_TRY(buf_append_byte(&text, 0, err));
 	cb_step_info info = {.kind = "apply", .params = (const char *)text.bytes, .record = true};
-	if (!b->pinned) return cb_step_record(b, &info, &a->result.seq, err);
+	if (!box_about(b).is_old) return cb_step_record(b, &info, &a->result.seq, err);
 	cb_box *head = NULL;
-	CB_TRY(cb_box_open(b->cs, a->now->row.name, &head, err));
-	cb_code code = cb_box_who_set(head, b->who, err);
+	CB_TRY(cb_box_open(box_about(b).store, box_about(a->now).name, &head, err));
+	cb_code code = cb_box_who_set(head, box_about(b).who, err);
 	if (code == CB_OK) code = cb_step_record(head, &info, &a->result.seq, err);
 	cb_box_close(head);
 	return code;
@@ -300,7 +291,7 @@ static cb_code write_and_settle(applying *a, cb_box *b, bool anything, cb_error 
 	cb_error conflict = {0};
 	if (err) conflict = *err;
 	CB_TRY(update_base(a, err));
-	CB_TRY(folder_link(a->now, a->host_path, a->box_path, err));
+	CB_TRY(box_folder_set(a->now, a->host_path, a->box_path, err));
 	if (a->result.written || a->result.removed) CB_TRY(record_it(a, b, err));
 	CB_TRY(mark_applying(a, false, err));
 	if (code != CB_OK && err) *err = conflict;
@@ -327,7 +318,6 @@ cb_code cb_apply(cb_box *b, const cb_apply_options *options, cb_apply_visit visi
 {
 	static const cb_apply_options defaults = {0};
 	applying a = {.options = options ? options : &defaults,
-	              .cs = b->cs,
 	              .root = {.fd = -1},
 	              .rows = BUF_INIT(SIZE_MAX),
 	              .aliases = BUF_INIT(SIZE_MAX)};

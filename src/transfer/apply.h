@@ -9,7 +9,7 @@
 
 #include <cowbox/transfer.h>
 
-#include "box/internal.h"
+#include "box/box.h"
 #include "host/host.h"
 
 #define APPLY_TEMPORARY_PREFIX ".cowbox-apply-"
@@ -19,7 +19,7 @@ typedef struct apply_side {
 	bool there;
 	cb_type type;
 	uint32_t mode;
-	inode node;
+	box_node node;
 } apply_side;
 
 typedef struct apply_row {
@@ -39,10 +39,9 @@ typedef struct apply_row {
 
 typedef struct applying {
 	const cb_apply_options *options;
-	cb_store *cs;
-	cb_box *now;  /* the state that is applied */
-	cb_box *base; /* NULL: nothing is known of the folder */
-	snapshot now_view, base_view;
+	cb_box *now;                /* the state that is applied */
+	cb_box *base;               /* NULL: nothing is known of the folder */
+	look *now_look, *base_look; /* of the two; NULL where there is none */
 	host_root root;
 	char *host_path; /* without links */
 	char *box_path;  /* cleaned; "/" or without a '/' at its end */

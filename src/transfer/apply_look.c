@@ -22,25 +22,22 @@ cb_code apply_box_path(const applying *a, const char *relative, char *out, cb_er
 	return CB_OK;
 }
 
-static cb_code look_side(cb_box *b, const snapshot *view, const char *path, apply_side *out, cb_error *err)
+static cb_code look_side(look *l, const char *path, apply_side *out, cb_error *err)
 {
-	*out = (apply_side){0};
-	if (!b) return CB_OK;
-	resolved r;
+	out->there = false;
+	if (!l) return CB_OK;
 	cb_error why;
-	cb_code code = path_resolve(b, &view->v, path, 0, GATE_READ, &r, cb_err_aside(&why));
+	cb_code code = look_find(l, path, false, &out->node, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || code == CB_NOTDIR) return CB_OK;
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	if (!r.exists) return CB_OK;
 	out->there = true;
-	out->type = r.node.rec.type;
-	out->mode = r.node.rec.mode & MODE_SEEN;
-	out->node = r.node;
+	out->type = out->node.type;
+	out->mode = out->node.mode & MODE_SEEN;
 	return CB_OK;
 }
 
 /* A symbolic link on the way would lead the look elsewhere. */
-static cb_code way_is_folders(cb_box *b, const snapshot *view, const applying *a, char *path, bool *out, cb_error *err)
+static cb_code way_is_folders(look *l, const applying *a, char *path, bool *out, cb_error *err)
 {
 	*out = true;
 	size_t start = strcmp(a->box_path, "/") == 0 ? 0 : strlen(a->box_path);
@@ -48,7 +45,7 @@ static cb_code way_is_folders(cb_box *b, const snapshot *view, const applying *a
 		if (path[i] != '/') continue;
 		apply_side part;
 		path[i] = 0;
-		cb_code code = look_side(b, view, path, &part, err);
+		cb_code code = look_side(l, path, &part, err);
 		path[i] = '/';
 		if (code != CB_OK) return code;
 		*out = part.there && part.type == CB_DIR;
@@ -56,24 +53,24 @@ static cb_code way_is_folders(cb_box *b, const snapshot *view, const applying *a
 	return CB_OK;
 }
 
-static cb_code look_one(const applying *a, cb_box *b, const snapshot *view, const char *relative, apply_side *out, cb_error *err)
+static cb_code look_one(const applying *a, look *l, const char *relative, apply_side *out, cb_error *err)
 {
 	char path[LIMIT_PATH_BYTES];
 	bool folders = false;
-	*out = (apply_side){0};
-	if (!b) return CB_OK;
+	out->there = false;
+	if (!l) return CB_OK;
 	CB_TRY(apply_box_path(a, relative, path, err));
-	CB_TRY(way_is_folders(b, view, a, path, &folders, err));
-	return folders ? look_side(b, view, path, out, err) : CB_OK;
+	CB_TRY(way_is_folders(l, a, path, &folders, err));
+	return folders ? look_side(l, path, out, err) : CB_OK;
 }
 
 cb_code apply_look_box(applying *a, apply_row *row, cb_error *err)
 {
-	CB_TRY(look_one(a, a->base, &a->base_view, row->path, &row->base, err));
-	CB_TRY(look_one(a, a->now, &a->now_view, row->path, &row->box, err));
+	CB_TRY(look_one(a, a->base_look, row->path, &row->base, err));
+	CB_TRY(look_one(a, a->now_look, row->path, &row->box, err));
 	if (!row->box.there || row->box.type != CB_SYMLINK) return CB_OK;
 	size_t size = 0;
-	return data_load(a->cs, NULL, &a->now_view.v, &row->box.node.rec, LIMIT_SYMLINK_TARGET_BYTES, &row->target, &size, err);
+	return look_load(a->now_look, &row->box.node, LIMIT_SYMLINK_TARGET_BYTES, &row->target, &size, err);
 }
 
 cb_code apply_look_host(applying *a, apply_row *row, apply_way *way, cb_error *err)
@@ -100,7 +97,7 @@ cb_code apply_same_in_boxes(applying *a, apply_row *row, bool *out, cb_error *er
 	const apply_side *x = &row->base, *y = &row->box;
 	bool same = x->there == y->there && (!x->there || x->type == y->type);
 	if (same && x->there && x->type != CB_DIR) {
-		CB_TRY(data_equal(a->cs, &a->base_view.v, &x->node.rec, &a->now_view.v, &y->node.rec, &same, err));
+		CB_TRY(look_equal(a->base_look, &x->node, a->now_look, &y->node, &same, err));
 		row->same_data = same;
 	}
 	*out = same && (!x->there || x->mode == y->mode);
@@ -109,7 +106,7 @@ cb_code apply_same_in_boxes(applying *a, apply_row *row, bool *out, cb_error *er
 
 /* ---- the host's content ---- */
 
-static cb_code same_bytes(applying *a, int fd, const tree_view *v, const record *r, bool *out, cb_error *err)
+static cb_code same_bytes(applying *a, int fd, look *l, const box_node *r, bool *out, cb_error *err)
 {
 	*out = true;
 	for (uint64_t at = 0; *out && at < r->size;) {
@@ -119,34 +116,34 @@ static cb_code same_bytes(applying *a, int fd, const tree_view *v, const record 
 			*out = false;
 			break;
 		}
-		CB_TRY(data_read(a->cs, NULL, v, r, at, a->other, want, err));
+		CB_TRY(look_read(l, r, at, a->other, want, err));
 		*out = memcmp(a->chunk, a->other, want) == 0;
 		at += want;
 	}
 	return CB_OK;
 }
 
-static cb_code same_file(applying *a, const apply_row *row, int dir, const char *name, const tree_view *v, const record *r,
-                         bool *out, cb_error *err)
+static cb_code same_file(applying *a, const apply_row *row, int dir, const char *name, look *l, const box_node *r, bool *out,
+                         cb_error *err)
 {
 	AUTO_FD int fd = -1;
 	host_stat before, after;
 	*out = row->host.size == r->size;
 	if (!*out) return CB_OK;
 	CB_TRY(host_file_open(dir, name, &fd, &before, err));
-	CB_TRY(same_bytes(a, fd, v, r, out, err));
+	CB_TRY(same_bytes(a, fd, l, r, out, err));
 	CB_TRY(host_stat_fd(fd, &after, err));
 	if (host_stat_same(&before, &row->host) && host_stat_same(&after, &row->host)) return CB_OK;
 	return cb_err_set(err, CB_BUSY, "'%s' changes while it is read: try again", row->path);
 }
 
-static cb_code same_link(applying *a, int dir, const char *name, const tree_view *v, const record *r, bool *out, cb_error *err)
+static cb_code same_link(int dir, const char *name, look *l, const box_node *r, bool *out, cb_error *err)
 {
 	AUTO_BUF buf target = BUF_INIT(LIMIT_SYMLINK_TARGET_BYTES + 1);
 	AUTO_FREE char *text = NULL;
 	size_t size = 0;
 	CB_TRY(host_link_read(dir, name, &target, err));
-	CB_TRY(data_load(a->cs, NULL, v, r, LIMIT_SYMLINK_TARGET_BYTES, &text, &size, err));
+	CB_TRY(look_load(l, r, LIMIT_SYMLINK_TARGET_BYTES, &text, &size, err));
 	*out = span_equal(buf_span(&target), span_make(text, size));
 	return CB_OK;
 }
@@ -160,7 +157,7 @@ static bool type_fits(host_type host, cb_type box)
 cb_code apply_same_on_host(applying *a, const apply_row *row, bool of_base, bool *out, cb_error *err)
 {
 	const apply_side *side = of_base ? &row->base : &row->box;
-	const tree_view *v = of_base ? &a->base_view.v : &a->now_view.v;
+	look *l = of_base ? a->base_look : a->now_look;
 	*out = side->there == row->host_there;
 	if (!*out || !side->there) return CB_OK;
 	*out = type_fits(row->host.type, side->type);
@@ -171,8 +168,8 @@ cb_code apply_same_on_host(applying *a, const apply_row *row, bool of_base, bool
 	AUTO_FD int dir = -1;
 	const char *name = NULL;
 	CB_TRY(host_parent_open(a->root.fd, row->path, HOST_XDEV, &dir, &name, err));
-	cb_code code = side->type == CB_FILE ? same_file(a, row, dir, name, v, &side->node.rec, out, err)
-	                                     : same_link(a, dir, name, v, &side->node.rec, out, err);
+	cb_code code = side->type == CB_FILE ? same_file(a, row, dir, name, l, &side->node, out, err)
+	                                     : same_link(dir, name, l, &side->node, out, err);
 	if (code == CB_NOTFOUND || code == CB_LOOP || code == CB_INVALID || code == CB_ISDIR)
 		return cb_err_set(err, CB_BUSY, "'%s' changes while it is read: try again", row->path);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "reading '%s'", row->path);

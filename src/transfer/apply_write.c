@@ -133,12 +133,12 @@ static cb_code place(const apply_row *row, spot *s, cb_error *err)
 
 /* ---- making ---- */
 
-static cb_code copy_range(applying *a, const record *r, int fd, uint64_t at, uint64_t end, cb_error *err)
+static cb_code copy_range(applying *a, const box_node *r, int fd, uint64_t at, uint64_t end, cb_error *err)
 {
 	const cb_transfer_watch *w = &a->options->watch;
 	while (at < end) {
 		size_t n = end - at < APPLY_CHUNK_BYTES ? (size_t)(end - at) : APPLY_CHUNK_BYTES;
-		CB_TRY(data_read(a->cs, NULL, &a->now_view.v, r, at, a->chunk, n, err));
+		CB_TRY(look_read(a->now_look, r, at, a->chunk, n, err));
 		CB_TRY(io_pwrite_all(fd, a->chunk, n, at, err));
 		at += n;
 		a->bytes_done += n;
@@ -149,16 +149,16 @@ static cb_code copy_range(applying *a, const record *r, int fd, uint64_t at, uin
 	return CB_OK;
 }
 
-static cb_code copy_content(applying *a, const record *r, int fd, cb_error *err)
+static cb_code copy_content(applying *a, const box_node *r, int fd, cb_error *err)
 {
 	uint64_t at = 0;
 	while (at < r->size) {
 		uint64_t start = 0, end = 0;
 		cb_error why;
-		cb_code code = data_seek(&a->now_view.v, r, at, false, &start, cb_err_aside(&why));
+		cb_code code = look_seek(a->now_look, r, at, false, &start, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) break;
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		CB_TRY(data_seek(&a->now_view.v, r, start, true, &end, err));
+		CB_TRY(look_seek(a->now_look, r, start, true, &end, err));
 		CB_TRY(copy_range(a, r, fd, start, end, err));
 		at = end;
 	}
@@ -179,9 +179,9 @@ static bool link_to_written(const applying *a, const apply_row *row, spot *s)
 {
 	size_t count;
 	const apply_row *rows = apply_rows(a, &count);
-	if (row->box.node.rec.links < 2) return false;
+	if (row->box.node.links < 2) return false;
 	for (const apply_row *r = rows; r < row; r++) {
-		if (!r->done || !r->written_ino || !r->box.there || r->box.node.rec.ino != row->box.node.rec.ino) continue;
+		if (!r->done || !r->written_ino || !r->box.there || r->box.node.ino != row->box.node.ino) continue;
 		AUTO_FD int dir = -1;
 		const char *name = NULL;
 		host_stat st;
@@ -207,18 +207,18 @@ static cb_code make_file(applying *a, apply_row *row, spot *s, cb_error *err)
 	s->temporary_made = true;
 	CB_TRY(host_stat_fd(fd, &made, err));
 	row->written_ino = made.ino;
-	CB_TRY(copy_content(a, &row->box.node.rec, fd, err));
+	CB_TRY(copy_content(a, &row->box.node, fd, err));
 	CB_TRY(apply_box_path(a, row->path, path, err));
 	CB_TRY(cb_xattr_list(a->now, path, CB_NOFOLLOW, put_xattr, &fd, err));
 	CB_TRY(host_mode_set(fd, row->box.mode & 0777, err));
-	return host_times_set(fd, HOST_TIME_OMIT, row->box.node.rec.mtime_ns, err);
+	return host_times_set(fd, HOST_TIME_OMIT, row->box.node.mtime_ns, err);
 }
 
 static cb_code make_link(const apply_row *row, spot *s, cb_error *err)
 {
 	if (symlinkat(row->target, s->dir, s->temporary) != 0) return system_error(errno, "making the link beside its place", err);
 	s->temporary_made = true;
-	(void)host_times_set_at(s->dir, s->temporary, HOST_TIME_OMIT, row->box.node.rec.mtime_ns, NULL);
+	(void)host_times_set_at(s->dir, s->temporary, HOST_TIME_OMIT, row->box.node.mtime_ns, NULL);
 	return CB_OK;
 }
 

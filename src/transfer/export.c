@@ -16,8 +16,7 @@
 
 #include "base/inode_map.h"
 #include "base/io.h"
-#include "box/internal.h"
-#include "box/walk.h"
+#include "box/box.h"
 #include "host/host.h"
 #include "transfer/ignore.h"
 #include "transfer/watch.h"
@@ -33,8 +32,7 @@ typedef struct written {
 } written;
 
 typedef struct exporting {
-	cb_box *b;
-	const tree_view *v;
+	look *now;
 	const cb_export_options *options;
 	size_t base_size; /* of the path in the box that everything is relative to, with its '/' */
 	host_root root;
@@ -43,7 +41,7 @@ typedef struct exporting {
 	char *target_name; /* in there */
 	char temporary[HOST_TEMPORARY_BYTES];
 	host_stack *stack;
-	buf folders; /* records of the folders it is in, the root first */
+	buf folders; /* box_node of the folders it is in, the root first */
 	ignore *ignore;
 	inode_map links; /* (0, inode of the box) -> index in written */
 	buf written, paths;
@@ -70,33 +68,26 @@ typedef struct attribute_target {
 	int fd;
 } attribute_target;
 
-static cb_code put_attribute(void *context, span key_bytes, span value, cb_error *err)
+static cb_code put_attribute(void *context, const char *name, span value, cb_error *err)
 {
 	const attribute_target *a = context;
-	key_parts parts;
-	char name[LIMIT_NAME_BYTES + 1];
-	CB_TRY(key_parse(key_bytes, &parts, err));
-	memcpy(name, parts.name.bytes, parts.name.size);
-	name[parts.name.size] = 0;
+	(void)err;
 	if (strncmp(name, "user.", 5) != 0) {
 		watch_note(&a->x->options->watch, a->path, "attribute '%s' left out: not user.*", name);
 		return CB_OK;
 	}
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
 	cb_error refused;
-	CB_TRY(value_load(a->x->b->cs, a->x->b->txn, value, &bytes, &size, err));
-	if (host_xattr_set(a->fd, name, span_make(bytes, size), &refused) != CB_OK)
+	if (host_xattr_set(a->fd, name, value, &refused) != CB_OK)
 		watch_note(&a->x->options->watch, a->path, "attribute left out: %s", refused.message);
 	return CB_OK;
 }
 
 /* Mode last but for the times: with it the host may refuse the rest. */
-static cb_code put_attributes(const exporting *x, const char *path, const record *r, int fd, cb_error *err)
+static cb_code put_attributes(const exporting *x, const char *path, const box_node *r, int fd, cb_error *err)
 {
 	attribute_target a = {x, path, fd};
 	uint32_t mode = r->mode;
-	CB_TRY(inode_keys(x->v, r->ino, KIND_ATTR, put_attribute, &a, err));
+	CB_TRY(look_attributes(x->now, r, put_attribute, &a, err));
 	if (!x->options->setid && (mode & 06000)) {
 		watch_note(&x->options->watch, path, "dropped:%s%s", mode & 04000 ? " setuid" : "", mode & 02000 ? " setgid" : "");
 		mode &= 01777;
@@ -107,11 +98,11 @@ static cb_code put_attributes(const exporting *x, const char *path, const record
 
 /* ---- files ---- */
 
-static cb_code put_stretch(exporting *x, const char *path, const record *r, uint64_t start, uint64_t end, int fd, cb_error *err)
+static cb_code put_stretch(exporting *x, const char *path, const box_node *r, uint64_t start, uint64_t end, int fd, cb_error *err)
 {
 	for (uint64_t at = start; at < end;) {
 		size_t n = end - at < BLOCK_BYTES ? (size_t)(end - at) : BLOCK_BYTES;
-		CB_TRY(data_read(x->b->cs, x->b->txn, x->v, r, at, x->block, n, err));
+		CB_TRY(look_read(x->now, r, at, x->block, n, err));
 		CB_TRY(io_pwrite_all(fd, x->block, n, at, err));
 		CB_TRY(progress(x, path, n, err));
 		at += n;
@@ -119,16 +110,16 @@ static cb_code put_stretch(exporting *x, const char *path, const record *r, uint
 	return CB_OK;
 }
 
-static cb_code put_data(exporting *x, const char *path, const record *r, int fd, cb_error *err)
+static cb_code put_data(exporting *x, const char *path, const box_node *r, int fd, cb_error *err)
 {
-	if (r->form == DATA_INLINE || r->form == DATA_CONTENT) return put_stretch(x, path, r, 0, r->size, fd, err);
 	uint64_t at = 0;
 	while (at < r->size) {
 		uint64_t start = 0, end = 0;
-		cb_code code = data_seek(x->v, r, at, false, &start, NULL);
+		cb_error why;
+		cb_code code = look_seek(x->now, r, at, false, &start, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) break;
-		if (code != CB_OK) return cb_err_set(err, code, NULL);
-		CB_TRY(data_seek(x->v, r, start, true, &end, err));
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		CB_TRY(look_seek(x->now, r, start, true, &end, err));
 		CB_TRY(put_stretch(x, path, r, start, end, fd, err));
 		at = end;
 	}
@@ -136,7 +127,7 @@ static cb_code put_data(exporting *x, const char *path, const record *r, int fd,
 	return ftruncate(fd, (off_t)r->size) == 0 ? CB_OK : cb_err_errno(err, errno, "cannot set the size of '%s'", path);
 }
 
-static cb_code remember_links(exporting *x, const char *path, const record *r, int fd, cb_error *err)
+static cb_code remember_links(exporting *x, const char *path, const box_node *r, int fd, cb_error *err)
 {
 	if (r->links < 2) return CB_OK;
 	written w = {.path_at = x->paths.size};
@@ -146,7 +137,7 @@ static cb_code remember_links(exporting *x, const char *path, const record *r, i
 	return buf_append(&x->written, &w, sizeof(w), err);
 }
 
-static cb_code put_file(exporting *x, const char *path, const char *name, const record *r, int dir, cb_error *err)
+static cb_code put_file(exporting *x, const char *path, const char *name, const box_node *r, int dir, cb_error *err)
 {
 	ATTR_CLEANUP(host_writer_done) host_writer w = HOST_WRITER_NONE;
 	CB_TRY(x->parent.fd >= 0 ? host_writer_begin_as(&w, dir, name, err) : host_writer_begin(&w, dir, err));
@@ -160,7 +151,7 @@ static cb_code put_file(exporting *x, const char *path, const char *name, const 
 }
 
 /* A further name of a file that was written. *done false: the host refuses links. */
-static cb_code put_link(exporting *x, const char *path, const char *name, const record *r, int dir, bool *done, cb_error *err)
+static cb_code put_link(exporting *x, const char *path, const char *name, const box_node *r, int dir, bool *done, cb_error *err)
 {
 	const inode_map_row *row = r->links > 1 ? inode_map_get(&x->links, 0, r->ino) : NULL;
 	if (!row) return CB_OK;
@@ -179,10 +170,10 @@ static cb_code put_link(exporting *x, const char *path, const char *name, const 
 	return code;
 }
 
-static cb_code put_symlink(exporting *x, const char *path, const char *name, const record *r, int dir, cb_error *err)
+static cb_code put_symlink(exporting *x, const char *path, const char *name, const box_node *r, int dir, cb_error *err)
 {
 	AUTO_FREE char *target = NULL;
-	CB_TRY(data_load(x->b->cs, x->b->txn, x->v, r, LIMIT_SYMLINK_TARGET_BYTES, &target, NULL, err));
+	CB_TRY(look_load(x->now, r, LIMIT_SYMLINK_TARGET_BYTES, &target, NULL, err));
 	CB_TRY(host_symlink_make(dir, name, target, x->options->overwrite, err));
 	CB_TRY(host_times_set_at(dir, name, r->atime_ns, r->mtime_ns, err));
 	x->count.symlinks++;
@@ -194,7 +185,7 @@ static cb_code put_symlink(exporting *x, const char *path, const char *name, con
 	return buf_append(&x->written, &w, sizeof(w), err);
 }
 
-static cb_code put_leaf(exporting *x, const char *path, const char *name, const record *r, int dir, cb_error *err)
+static cb_code put_leaf(exporting *x, const char *path, const char *name, const box_node *r, int dir, cb_error *err)
 {
 	bool done = false;
 	CB_TRY(progress(x, path, 0, err));
@@ -205,7 +196,7 @@ static cb_code put_leaf(exporting *x, const char *path, const char *name, const 
 
 /* ---- folders ---- */
 
-static cb_code folder_enter(exporting *x, const char *name, const record *r, cb_error *err)
+static cb_code folder_enter(exporting *x, const char *name, const box_node *r, cb_error *err)
 {
 	cb_error why;
 	cb_code code = host_dir_make(host_stack_fd(x->stack), name, 0700, cb_err_aside(&why));
@@ -228,7 +219,7 @@ static cb_code folder_enter(exporting *x, const char *name, const record *r, cb_
 static cb_code folders_leave(exporting *x, const char *path, size_t depth, cb_error *err)
 {
 	while (host_stack_depth(x->stack) > depth) {
-		record r;
+		box_node r;
 		memcpy(&r, x->folders.bytes + x->folders.size - sizeof(r), sizeof(r));
 		CB_TRY(put_attributes(x, path, &r, host_stack_fd(x->stack), err));
 		CB_TRY(host_stack_pop(x->stack, err));
@@ -239,50 +230,50 @@ static cb_code folders_leave(exporting *x, const char *path, size_t depth, cb_er
 
 static cb_code is_home_bare(const exporting *x, bool *out, cb_error *err)
 {
-	key prefix = key_prefix(KIND_ENTRY, INO_HOME);
-	AUTO_CURSOR tree_cursor *c = NULL;
-	span k, value;
+	AUTO_LIST look_list *entries = NULL;
+	CB_TRY(look_list_open(x->now, BOX_INO_HOME, &entries, err));
 	*out = true;
-	CB_TRY(tree_cursor_open(x->v, key_span(&prefix), &c, err));
-	while (*out && tree_cursor_get(c, &k, &value) && span_starts(k, key_span(&prefix))) {
-		*out = span_equal(span_make(k.bytes + prefix.size, k.size - prefix.size), span_str("agent"));
-		CB_TRY(tree_cursor_next(c, err));
+	for (bool found = true; *out && found;) {
+		span name;
+		box_node r;
+		CB_TRY(look_list_next(entries, &name, &r, &found, err));
+		if (found) *out = span_equal(name, span_str("agent"));
 	}
 	return CB_OK;
 }
 
 /* The agent's own folders are no part of a whole box, unless asked for. */
-static cb_code is_left_out(const exporting *x, const char *path, const char *absolute, const record *r, bool *out, cb_error *err)
+static cb_code is_left_out(const exporting *x, const char *path, const char *absolute, const box_node *r, bool *out, cb_error *err)
 {
 	*out = ignore_match(x->ignore, path, r->type == CB_DIR, true);
 	if (*out || x->options->all || x->base_size != 1) return CB_OK;
 	*out = strcmp(absolute, "/tmp") == 0 || strcmp(absolute, "/home/agent") == 0;
-	return r->ino == INO_HOME && r->type == CB_DIR ? is_home_bare(x, out, err) : CB_OK;
+	return r->ino == BOX_INO_HOME && r->type == CB_DIR ? is_home_bare(x, out, err) : CB_OK;
 }
 
-static cb_code walk_entry(exporting *x, walker *w, const record *r, cb_error *err)
+static cb_code walk_entry(exporting *x, look_walk *w, const box_node *r, cb_error *err)
 {
-	const char *absolute = (const char *)w->path.bytes, *path = absolute + x->base_size;
+	const char *absolute = w->path, *path = absolute + x->base_size;
 	const char *name = strrchr(absolute, '/') + 1;
 	bool skip = false;
-	CB_TRY(folders_leave(x, path, walker_depth(w) - 1, err));
+	CB_TRY(folders_leave(x, path, w->depth - 1, err));
 	CB_TRY(is_left_out(x, path, absolute, r, &skip, err));
 	if (skip) return CB_OK;
 	cb_code code = r->type == CB_DIR ? folder_enter(x, name, r, err) : put_leaf(x, path, name, r, host_stack_fd(x->stack), err);
-	if (code == CB_OK && r->type == CB_DIR) code = walker_push(w, r->ino, err);
+	if (code == CB_OK && r->type == CB_DIR) code = look_walk_enter(w, r, err);
 	return code == CB_OK || code == CB_INTERRUPTED
 	               ? code
 	               : cb_err_wrap(err, code, "'%s'", strlen(path) > 200 ? path + strlen(path) - 200 : path);
 }
 
-static cb_code walk_folder(exporting *x, walker *w, const char *path, const record *top, cb_error *err)
+static cb_code walk_folder(exporting *x, const char *path, const box_node *top, cb_error *err)
 {
-	CB_TRY(buf_append_str(&w->path, path, err));
-	CB_TRY(walker_push(w, top->ino, err));
+	AUTO_WALK look_walk *w = NULL;
+	CB_TRY(look_walk_open(x->now, path, top->ino, &w, err));
 	for (;;) {
-		record r;
+		box_node r;
 		bool found = false;
-		CB_TRY(walker_next(w, &r, &found, err));
+		CB_TRY(look_walk_next(w, &r, &found, err));
 		if (!found) return folders_leave(x, "", 0, err);
 		CB_TRY(walk_entry(x, w, &r, err));
 	}
@@ -343,18 +334,15 @@ static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
 	return cb_err_set(err, CB_EXISTS, "'%s' is not empty: allow overwriting, or name another folder", host_path);
 }
 
-static cb_code fill_folder(exporting *x, const char *path, const record *r, cb_error *err)
+static cb_code fill_folder(exporting *x, const char *path, const box_node *r, cb_error *err)
 {
 	CB_TRY(host_stack_create(&x->root, &x->stack, err));
-	walker w;
-	walker_init(&w, x->v);
-	cb_code code = walk_folder(x, &w, path, r, err);
-	walker_done(&w);
+	cb_code code = walk_folder(x, path, r, err);
 	if (code == CB_OK && !x->keep_root) code = put_attributes(x, "", r, x->root.fd, err);
 	return code;
 }
 
-static cb_code export_folder(exporting *x, const char *path, const record *r, const char *host_path, cb_error *err)
+static cb_code export_folder(exporting *x, const char *path, const box_node *r, const char *host_path, cb_error *err)
 {
 	CB_TRY(target_open(x, host_path, err));
 	cb_code code = fill_folder(x, path, r, err);
@@ -362,7 +350,7 @@ static cb_code export_folder(exporting *x, const char *path, const record *r, co
 	return code == CB_OK ? named : code;
 }
 
-static cb_code export_leaf(exporting *x, const record *r, const char *host_path, cb_error *err)
+static cb_code export_leaf(exporting *x, const box_node *r, const char *host_path, cb_error *err)
 {
 	AUTO_FREE char *name = NULL;
 	host_stat stat;
@@ -380,7 +368,7 @@ static cb_code export_leaf(exporting *x, const record *r, const char *host_path,
 
 /* ---- life ---- */
 
-static cb_code export_at(exporting *x, const char *path, const record *r, const char *host_path, cb_error *err)
+static cb_code export_at(exporting *x, const char *path, const box_node *r, const char *host_path, cb_error *err)
 {
 	x->base_size = path[1] ? strlen(path) + 1 : 1;
 	x->block = mem_alloc_aligned(BLOCK_BYTES);
@@ -408,23 +396,20 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 {
 	static const cb_export_options defaults = {0};
 	AUTO_FREE char *clean = path_clean(path);
-	AUTO_SNAPSHOT snapshot now = {0};
-	resolved r;
+	AUTO_LOOK look *now = NULL;
+	box_node top;
 	if (!clean) return cb_err_nomem(err);
-	CB_TRY(box_enter(b, err));
-	exporting x = {.b = b,
-	               .v = &now.v,
+	CB_TRY(look_open(b, &now, err));
+	exporting x = {.now = now,
 	               .options = options ? options : &defaults,
 	               .root = {.fd = -1},
 	               .parent = {.fd = -1},
-	               .folders = BUF_INIT(sizeof(record) * LIMIT_HOST_DEPTH),
+	               .folders = BUF_INIT(sizeof(box_node) * LIMIT_HOST_DEPTH),
 	               .written = BUF_INIT(SIZE_MAX),
 	               .paths = BUF_INIT(SIZE_MAX)};
-	cb_code code = snapshot_take(b, &now, err);
-	if (code == CB_OK) code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
-	if (code == CB_OK) code = export_at(&x, clean, &r.node.rec, host_path, err);
+	cb_code code = look_find(now, path, false, &top, err);
+	if (code == CB_OK) code = export_at(&x, clean, &top, host_path, err);
 	if (code == CB_OK && out) *out = x.count;
 	exporting_done(&x);
-	(void)box_leave(b, code);
 	return code == CB_OK || code == CB_INTERRUPTED ? code : cb_err_wrap(err, code, "exporting to '%s'", host_path);
 }

@@ -1,91 +1,12 @@
-/*
- * folder.c: which host folder belongs to which box.
- *
- * A box keeps its folder and the place of that in the box as settings, which forks inherit; the store keeps, under a hash of the folder's
- * path, the box that was last imported from or applied to it.
- */
-#include "transfer/folder.h"
+/* folder.c: which host folder belongs to which box. The box keeps it (box/folder.c); here are the public calls. */
+#include <cowbox/transfer.h>
 
-#include <inttypes.h>
-#include <stdio.h>
-
-#include "base/hash.h"
-#include "box/internal.h"
+#include "box/box.h"
 #include "host/host.h"
-
-#define SETTING_HOST "cowbox.folder.host"
-#define SETTING_PATH "cowbox.folder.path"
-
-static void store_setting_name(const char *path, size_t size, char out[64])
-{
-	(void)snprintf(out, 64, "cowbox.folder:%016" PRIx64, hash64(path, size));
-}
-
-static cb_code link_folder(cb_box *b, const char *host_path, cb_error *err)
-{
-	char name[64];
-	AUTO_BUF buf value = BUF_INIT(LIMIT_STEP_FIELD_BYTES);
-	store_setting_name(host_path, strlen(host_path), name);
-	CB_TRY(buf_printf(&value, err, "%" PRIu64 "\n%s", b->row.id, host_path));
-	CB_TRY(buf_append_byte(&value, 0, err));
-	return box_store_setting_set(b->cs, name, (const char *)value.bytes, err);
-}
-
-static cb_code link_settings(cb_box *b, const char *host_path, const char *box_path, cb_error *err)
-{
-	CB_TRY(box_setting_set(b, SETTING_HOST, host_path, err));
-	CB_TRY(box_setting_set(b, SETTING_PATH, box_path, err));
-	/* Until a draft is published the folder stays the box's that has it. */
-	return b->draft_owner ? CB_OK : link_folder(b, host_path, err);
-}
-
-cb_code folder_link(cb_box *b, const char *host_path, const char *box_path, cb_error *err)
-{
-	CB_TRY(store_write_begin(b->cs->s, err));
-	cb_code code = link_settings(b, host_path, box_path, err);
-	if (code == CB_OK) return store_write_commit(b->cs->s, false, err);
-	store_write_abort(b->cs->s);
-	return code;
-}
-
-cb_code folder_link_again(cb_box *b, cb_error *err)
-{
-	AUTO_FREE char *host = NULL;
-	cb_error why;
-	cb_code code = box_setting_get(b, SETTING_HOST, &host, cb_err_aside(&why));
-	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
-	return link_folder(b, host, err);
-}
 
 cb_code cb_folder_get(cb_box *b, char **out_host_path, char **out_box_path, cb_error *err)
 {
-	AUTO_FREE char *host = NULL;
-	AUTO_FREE char *path = NULL;
-	cb_code code = box_setting_get(b, SETTING_HOST, &host, err);
-	if (code == CB_NOTFOUND) return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder of its own: name one", b->row.name);
-	if (code != CB_OK) return code;
-	CB_TRY(box_setting_get(b, SETTING_PATH, &path, err));
-	*out_host_path = TAKE_PTR(host);
-	*out_box_path = TAKE_PTR(path);
-	return CB_OK;
-}
-
-/* The box of exactly this folder. CB_NOTFOUND, also when the box is gone. */
-static cb_code box_of(cb_store *cs, const char *path, size_t size, char **out, cb_error *err)
-{
-	char name[64];
-	AUTO_FREE char *value = NULL;
-	store_setting_name(path, size, name);
-	CB_TRY(box_store_setting_get(cs, name, &value, err));
-	char *end = NULL;
-	uint64_t id = strtoull(value, &end, 10);
-	/* Two paths may have one hash. */
-	if (*end != '\n' || strlen(end + 1) != size || memcmp(end + 1, path, size) != 0) return CB_NOTFOUND;
-	store_box row;
-	CB_TRY(store_box_get(cs->s, id, &row, err));
-	if (row.deleted) return CB_NOTFOUND;
-	*out = mem_strdup(row.name);
-	return *out ? CB_OK : cb_err_nomem(err);
+	return box_folder_get(b, out_host_path, out_box_path, err);
 }
 
 cb_code cb_folder_box(cb_store *cs, const char *host_path, char **out_name, cb_error *err)
@@ -94,7 +15,7 @@ cb_code cb_folder_box(cb_store *cs, const char *host_path, char **out_name, cb_e
 	CB_TRY(host_path_real(host_path, &real, err));
 	for (size_t size = strlen(real); size > 0;) {
 		cb_error why;
-		cb_code code = box_of(cs, real, size, out_name, cb_err_aside(&why));
+		cb_code code = box_folder_find(cs, real, size, out_name, cb_err_aside(&why));
 		if (code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 		if (size == 1) break;
 		while (size > 1 && real[size - 1] != '/') size--;

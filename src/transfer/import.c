@@ -14,8 +14,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "transfer/folder.h"
-
 enum {
 	NAME_SHOWN_BYTES = 200,
 	ROUNDS = 3, /* of an import into a box that others write to, when what it brought must be told apart */
@@ -46,15 +44,6 @@ uint32_t import_mode(const importing *im, const char *path, const host_stat *sta
 	return stat->mode & keep;
 }
 
-cb_code import_gate(importing *im, const char *path, gate_access access, uint64_t parent, span name, uint64_t ino, cb_error *err)
-{
-	if (!im->t->cs->gate && parent != INO_ROOT) return CB_OK;
-	buf_clear(&im->path);
-	CB_TRY(buf_printf(&im->path, err, "%s%s%s", im->to, im->to[1] ? "/" : "", path));
-	gate_request request = {im->b, access, (const char *)im->path.bytes, parent, name, ino};
-	return gate_pass(im->t->cs->gate, &request, err);
-}
-
 /* ---- life ---- */
 
 static cb_code importing_init(importing *im, cb_box *b, const cb_import_options *options, cb_error *err)
@@ -64,11 +53,8 @@ static cb_code importing_init(importing *im, cb_box *b, const cb_import_options 
 		.options = options,
 		.root = {.fd = -1},
 		.levels = BUF_INIT(sizeof(import_level) * (LIMIT_HOST_DEPTH + 1)),
-		.path = BUF_INIT(LIMIT_HOST_PATH_BYTES + LIMIT_PATH_BYTES + 2),
 		.only = BUF_INIT(SIZE_MAX),
-		.intake = {.data_next = host_data_next},
 	};
-	CB_TRY(intake_init(&im->intake, err));
 	return ignore_create(options->exclude, options->exclude_count, &im->ignore, err);
 }
 
@@ -83,55 +69,50 @@ static void importing_done(importing *im)
 	inode_map_done(&im->links);
 	inode_map_done(&im->claimed);
 	buf_done(&im->levels);
-	buf_done(&im->path);
 	buf_done(&im->only);
 	host_root_done(&im->root);
-	intake_done(&im->intake);
 }
 
 /* ---- one import ---- */
 
-static cb_code find_target(importing *im, op *o, bool is_dir, resolved *r, cb_error *err)
+static span spot_name(const pen_spot *at)
 {
-	CB_TRY(path_make_parents(o, im->to, err));
-	tree_view v = txn_view(o->t);
-	CB_TRY(path_resolve(o->b, &v, im->to, PATH_FOLLOW, GATE_CREATE, r, err));
-	if (!is_dir && r->exists && r->node.rec.type == CB_DIR)
-		return cb_err_set(err, CB_ISDIR, "'%s' is a folder of the box: name the file to be", im->to);
-	if (is_dir && r->exists && r->node.rec.type != CB_DIR) {
-		CB_TRY(tree_remove(o->t, r->parent, resolved_name(r), &r->node, err));
-		r->exists = false;
-	}
-	return CB_OK;
+	return span_make(at->name, at->name_size);
 }
 
-static cb_code import_into_folder(importing *im, op *o, cb_error *err)
+static cb_code find_target(importing *im, bool is_dir, pen_spot *at, cb_error *err)
 {
-	resolved r;
-	CB_TRY(find_target(im, o, true, &r, err));
-	bool fresh = !r.exists;
-	if (fresh) {
-		inode made;
-		CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, 0755, &made, err));
-		r.node = made;
-		im->count.folders++;
-	}
-	return import_tree(im, r.node.rec.ino, fresh, err);
+	CB_TRY(pen_spot_find(im->e, im->to, at, err));
+	if (!is_dir && at->exists && at->there.type == CB_DIR)
+		return cb_err_set(err, CB_ISDIR, "'%s' is a folder of the box: name the file to be", im->to);
+	cb_type wanted = is_dir ? CB_DIR : CB_FILE;
+	if (!at->exists || at->there.type == wanted) return CB_OK;
+	at->exists = false;
+	return pen_remove(im->e, at->dir, spot_name(at), NULL, err);
+}
+
+static cb_code import_into_folder(importing *im, cb_error *err)
+{
+	pen_spot at;
+	CB_TRY(find_target(im, true, &at, err));
+	bool fresh = !at.exists;
+	if (fresh) CB_TRY(pen_make(im->e, at.dir, spot_name(&at), CB_DIR, 0755, &at.there, err));
+	im->count.folders += fresh;
+	return import_tree(im, at.there.ino, fresh, err);
 }
 
 /* im->root is the folder that holds the file. */
-static cb_code import_one_file(importing *im, op *o, const char *name, cb_error *err)
+static cb_code import_one_file(importing *im, const char *name, cb_error *err)
 {
-	resolved r;
-	CB_TRY(find_target(im, o, false, &r, err));
+	pen_spot at;
+	CB_TRY(find_target(im, false, &at, err));
 	host_entry e = {.event = HOST_ENTRY, .path = name, .name = name, .depth = 1, .dir = im->root.fd};
 	CB_TRY(host_stat_at(im->root.fd, name, &e.stat, err));
 	if (e.stat.type != HOST_FILE) return cb_err_set(err, CB_INVALID, "'%s' is %s", im->host_path, host_type_name(e.stat.type));
-	inode node;
+	box_node node;
 	host_stat stat;
-	bool changed = false, usable = r.exists && r.node.rec.type == CB_FILE;
-	if (r.exists && !usable) CB_TRY(tree_remove(o->t, r.parent, resolved_name(&r), &r.node, err));
-	CB_TRY(import_file_content(im, &e, r.parent, resolved_name(&r), usable ? &r.node : NULL, &node, &stat, &changed, err));
+	bool changed = false;
+	CB_TRY(import_file_content(im, &e, at.dir, spot_name(&at), at.exists ? &at.there : NULL, &node, &stat, &changed, err));
 	(void)import_mode(im, name, &stat);
 	im->count.files += changed;
 	im->count.bytes += changed ? stat.size : 0;
@@ -155,17 +136,15 @@ static cb_code import_in_txn(importing *im, bool caching, cb_error *err)
 {
 	const char *file = NULL;
 	CB_TRY(open_source(im, &file, err));
-	op o;
-	CB_TRY(op_begin(&o, im->b, "import", im->host_path, err));
-	im->t = im->intake.t = o.t;
-	cache_key place = {store_path(im->b->cs->s), im->b->row.id, im->host_path, im->to};
+	CB_TRY(pen_begin(im->b, "import", im->host_path, &im->e, err));
+	cache_key place = {box_about(im->b).store, box_about(im->b).id, im->host_path, im->to};
 	if (!file && caching && !im->options->full) im->known = cache_reader_open(&place);
 	if (!file && caching) im->remember = cache_writer_open(&place);
-	cb_code code = file ? import_one_file(im, &o, file, err) : import_into_folder(im, &o, err);
-	return op_end(&o, code, NULL, err);
+	cb_code code = file ? import_one_file(im, file, err) : import_into_folder(im, err);
+	return pen_end(im->e, code, err);
 }
 
-static cb_code commit(importing *im, cb_commit_result *out, cb_error *err)
+static cb_code commit(importing *im, const box_place *before, cb_commit_result *out, cb_error *err)
 {
 	char result[200];
 	const cb_transfer_count *c = &im->count;
@@ -176,7 +155,7 @@ static cb_code commit(importing *im, cb_commit_result *out, cb_error *err)
 	CB_TRY(cb_txn_commit(im->b, &(cb_commit_options){.step = {.result = result}, .lost = CB_LOST_FORK}, out, err));
 	im->count.seq = out->seq;
 	/* After a merge a file's version does not say that it is what was imported. */
-	if (!out->merged) cache_writer_commit(TAKE_PTR(im->remember), out->state ? out->state : im->b->head->id);
+	if (!out->merged) cache_writer_commit(TAKE_PTR(im->remember), out->state ? out->state : before->state);
 	return CB_OK;
 }
 
@@ -185,17 +164,18 @@ static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
 	cb_txn_options options = {.step = {.kind = "import", .params = im->host_path}};
 	cb_box *box = im->b;
 	cb_commit_result result;
+	box_place before = {0};
 	CB_TRY(cb_txn_begin(box, &options, &im->b, err));
-	uint64_t before = im->b->head->seq;
-	cb_code code = import_in_txn(im, true, err);
-	if (code == CB_OK) code = commit(im, &result, err);
+	cb_code code = box_place_of(im->b, &before, err);
+	if (code == CB_OK) code = import_in_txn(im, true, err);
+	if (code == CB_OK) code = commit(im, &before, &result, err);
 	cb_box_close(im->b);
 	im->b = box;
 	if (code != CB_OK) return code;
 	box_made(box, result.seq);
 	*merged = result.merged;
 	if (!im->linked || result.merged) return CB_OK;
-	return import_base_set(im->b, result.seq ? result.seq : before, (const import_only *)(const void *)im->only.bytes,
+	return import_base_set(im->b, result.seq ? result.seq : before.seq, (const import_only *)(const void *)im->only.bytes,
 	                       im->only.size / sizeof(import_only), err);
 }
 
@@ -207,7 +187,7 @@ static cb_code import_round(cb_box *b, const char *host_path, const char *to, co
 	im.host_path = host_path;
 	im.to = to;
 	im.linked = linked;
-	if (code == CB_OK) code = b->is_txn ? import_in_txn(&im, false, err) : import_as_step(&im, merged, err);
+	if (code == CB_OK) code = box_about(b).is_txn ? import_in_txn(&im, false, err) : import_as_step(&im, merged, err);
 	if (code == CB_OK && out) *out = im.count;
 	importing_done(&im);
 	return code;
@@ -219,15 +199,15 @@ static cb_code import_locked(cb_box *b, const char *host_path, const char *to, c
 {
 	bool linked = options->link;
 	if (linked) CB_TRY(box_refuse_txn(b, "linking a folder", err));
-	if (!linked && !b->is_txn) CB_TRY(import_is_own(b, host_path, to, &linked, err));
+	if (!linked && !box_about(b).is_txn) CB_TRY(import_is_own(b, host_path, to, &linked, err));
 	bool merged = true;
 	for (int i = 0; i < ROUNDS && merged; i++) {
 		merged = false;
 		CB_TRY(import_round(b, host_path, to, options, linked, &merged, out, err));
 		if (!linked) return CB_OK;
 	}
-	if (merged) return cb_err_set(err, CB_BUSY, "others keep changing box '%s': try again", b->row.name);
-	return options->link ? folder_link(b, host_path, to, err) : CB_OK;
+	if (merged) return cb_err_set(err, CB_BUSY, "others keep changing box '%s': try again", box_about(b).name);
+	return options->link ? box_folder_set(b, host_path, to, err) : CB_OK;
 }
 
 static cb_code default_target(const char *host_path, char **out, cb_error *err)
@@ -252,8 +232,8 @@ cb_code cb_import(cb_box *b, const char *host_path, const cb_import_options *opt
 	if (options->to) to = path_clean(options->to);
 	else CB_TRY(default_target(real, &to, err));
 	if (!to) return cb_err_nomem(err);
-	(void)pthread_mutex_lock(&b->lock);
+	box_hold(b);
 	cb_code code = import_locked(b, real, to, options, out, err);
-	(void)pthread_mutex_unlock(&b->lock);
+	box_release(b);
 	return code == CB_OK || code == CB_INTERRUPTED ? code : cb_err_wrap(err, code, "importing '%s'", host_path);
 }

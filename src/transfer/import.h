@@ -5,7 +5,7 @@
 #include <cowbox/transfer.h>
 
 #include "base/inode_map.h"
-#include "box/intake.h"
+#include "box/box.h"
 #include "host/host.h"
 #include "transfer/ignore.h"
 #include "transfer/import_cache.h"
@@ -29,7 +29,7 @@ typedef struct import_only {
 
 typedef struct importing {
 	cb_box *b;
-	txn *t;
+	pen *e;
 	const cb_import_options *options;
 	const char *host_path; /* without links */
 	const char *to;        /* cleaned */
@@ -37,14 +37,12 @@ typedef struct importing {
 	host_root root;
 	host_walk *walk;
 	buf levels;
-	buf path; /* in the box, of what is being looked at */
 	ignore *ignore;
 	cache_reader *known;
 	cache_writer *remember;
 	inode_map links;   /* (device, inode) of the host -> inode of the box, for files with several links */
 	inode_map claimed; /* (0, inode of the box with several links) -> inode of the host that it stands for */
 	buf only;          /* import_only rows */
-	intake intake;
 	uint64_t since_progress;
 	cb_transfer_count count;
 } importing;
@@ -53,10 +51,10 @@ typedef struct importing {
 
 /* A file of the host into (parent, name), where `there` is what the box has (NULL: nothing, or nothing that can be kept). *out is
  * what it became, *changed tells whether that differs from before. CB_NOTFOUND: gone; CB_BUSY: does not rest. */
-cb_code import_file_content(importing *im, const host_entry *e, uint64_t parent, span name, const inode *there, inode *out,
+cb_code import_file_content(importing *im, const host_entry *e, uint64_t parent, span name, const box_node *there, box_node *out,
                             host_stat *out_stat, bool *changed, cb_error *err);
 /* Mode, times and user.* attributes of a file or folder that is open. Saves the inode when something changed, or always when `fresh`. */
-cb_code import_attributes(importing *im, int fd, const host_stat *stat, inode *node, bool fresh, bool *changed, cb_error *err);
+cb_code import_attributes(importing *im, int fd, const host_stat *stat, box_node *node, bool fresh, bool *changed, cb_error *err);
 
 /* ---- import_tree.c ---- */
 
@@ -80,7 +78,5 @@ const char *import_name(const char *path);
 cb_code import_progress(importing *im, const char *path, uint64_t bytes, cb_error *err);
 /* The mode as it goes into the box; says what was dropped. */
 uint32_t import_mode(const importing *im, const char *path, const host_stat *stat);
-/* The gate, for an entry that is reached by its folder's number and not by a path. */
-cb_code import_gate(importing *im, const char *path, gate_access access, uint64_t parent, span name, uint64_t ino, cb_error *err);
 
 #endif

@@ -17,18 +17,17 @@ cb_code import_is_own(cb_box *b, const char *host_path, const char *to, bool *ou
 
 static cb_code remove_only(cb_box *base, const import_only *only, size_t count, cb_error *err)
 {
-	op o;
-	CB_TRY(op_begin(&o, base, "import", "", err));
+	pen *e = NULL;
+	CB_TRY(pen_begin(base, "import", "", &e, err));
 	cb_code code = CB_OK;
 	for (size_t i = 0; i < count && code == CB_OK; i++) {
-		tree_view v = txn_view(o.t);
 		span name = span_make(only[i].name, only[i].size);
-		inode node;
-		code = inode_at(&v, only[i].parent, name, &node, NULL, err);
-		if (code == CB_OK) code = tree_remove(o.t, only[i].parent, name, &node, err);
+		box_node there;
+		code = look_child(pen_look(e), only[i].parent, name, &there, err);
+		if (code == CB_OK) code = pen_remove(e, only[i].parent, name, NULL, err);
 		else if (code == CB_NOTFOUND) code = CB_OK;
 	}
-	return op_end(&o, code, NULL, err);
+	return pen_end(e, code, err);
 }
 
 static void auto_box_close(cb_box **b)

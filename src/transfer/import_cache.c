@@ -38,24 +38,11 @@ bool cache_entry_rests(const host_stat *stat, int64_t looked_ns)
 	return newest < looked_ns - tick;
 }
 
-static void file_name(const cache_key *key, uint64_t sum, char out[64])
-{
-	(void)snprintf(out, 64, "%" PRIu64 "-%016" PRIx64, key->box, sum);
-}
-
 /* The names as they stand in the header: both with their NUL. */
 static cb_code key_names(const cache_key *key, buf *out, cb_error *err)
 {
 	CB_TRY(buf_append(out, key->host_path, strlen(key->host_path) + 1, err));
 	return buf_append(out, key->to, strlen(key->to) + 1, err);
-}
-
-static int open_folder(const cache_key *key, bool make)
-{
-	AUTO_FD int store = open(key->store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (store < 0) return -1;
-	if (make) (void)mkdirat(store, "import", 0700);
-	return openat(store, "import", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 static uint64_t block_sum(uint64_t nonce, uint64_t index, span bytes)
@@ -107,10 +94,10 @@ cache_reader *cache_reader_open(const cache_key *key)
 	if (!key->store) return NULL;
 	AUTO_BUF buf names = BUF_INIT(NAMES_MAX);
 	if (key_names(key, &names, NULL) != CB_OK) return NULL;
-	AUTO_FD int folder = open_folder(key, false);
+	AUTO_FD int folder = box_side_open(key->store, BOX_SIDE_IMPORT, false);
 	if (folder < 0) return NULL;
 	char name[64];
-	file_name(key, hash64(names.bytes, names.size), name);
+	box_side_name(key->box, hash64(names.bytes, names.size), name);
 	AUTO_FD int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0) return NULL;
 	cache_reader *r = mem_alloc(sizeof(*r));
@@ -211,7 +198,7 @@ cache_writer *cache_writer_open(const cache_key *key)
 	if (!key->store) return NULL;
 	cache_writer *w = mem_alloc(sizeof(*w));
 	if (!w) return NULL;
-	*w = (cache_writer){.folder = open_folder(key, true),
+	*w = (cache_writer){.folder = box_side_open(key->store, BOX_SIDE_IMPORT, true),
 	                    .file = HOST_WRITER_NONE,
 	                    .box = key->box,
 	                    .names = BUF_INIT(NAMES_MAX),
@@ -225,7 +212,7 @@ cache_writer *cache_writer_open(const cache_key *key)
 		cache_writer_abort(w);
 		return NULL;
 	}
-	file_name(key, hash64(w->names.bytes, w->names.size), w->name);
+	box_side_name(key->box, hash64(w->names.bytes, w->names.size), w->name);
 	w->offset = HEADER_FIXED + w->names.size + 8;
 	return w;
 }

@@ -7,6 +7,7 @@
 #ifndef TRANSFER_IMPORT_CACHE_H
 #define TRANSFER_IMPORT_CACHE_H
 
+#include "box/box.h"
 #include "host/host.h"
 
 /* A file as it was on the host, and what it became in the box. */
@@ -17,7 +18,7 @@ typedef struct cache_entry {
 } cache_entry;
 
 typedef struct cache_key {
-	const char *store; /* its folder */
+	const cb_store *store;
 	uint64_t box;
 	const char *host_path, *to;
 } cache_key;

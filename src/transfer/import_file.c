@@ -1,5 +1,5 @@
 /*
- * import_file.c: the bytes and attributes of one file of the host (box/intake.c does the comparing).
+ * import_file.c: the bytes and attributes of one file of the host (pen_data does the comparing).
  *
  * Adversary: a file that is written while it is read. It is looked at before and after; when the two differ it is read again, and given
  * up after READ_TRIES.
@@ -18,29 +18,27 @@ enum {
 
 static cb_code add_attribute(void *context, const char *name, span value, cb_error *err)
 {
-	return intake_attribute_add(context, name, value, err);
+	return pen_attribute_add(context, name, value, err);
 }
 
-static cb_code attributes_sync(importing *im, int fd, const inode *node, bool fresh, bool *changed, cb_error *err)
+static cb_code attributes_sync(importing *im, int fd, const box_node *node, bool fresh, bool *changed, cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	CB_TRY(host_xattr_list(fd, add_attribute, &rows, err));
-	return intake_attributes(&im->intake, node->rec.ino, buf_span(&rows), fresh, changed, err);
+	return pen_attributes(im->e, node->ino, buf_span(&rows), fresh, changed, err);
 }
 
-cb_code import_attributes(importing *im, int fd, const host_stat *stat, inode *node, bool fresh, bool *changed, cb_error *err)
+cb_code import_attributes(importing *im, int fd, const host_stat *stat, box_node *node, bool fresh, bool *changed, cb_error *err)
 {
-	record *r = &node->rec;
 	uint32_t mode = stat->mode & (stat->type == HOST_DIR ? 01777 : 0777);
 	if (fd >= 0) CB_TRY(attributes_sync(im, fd, node, fresh, changed, err));
-	if (stat->type != HOST_SYMLINK && r->mode != mode) *changed = true;
-	if (r->mtime_ns != stat->mtime_ns) *changed = true;
+	if (stat->type != HOST_SYMLINK && node->mode != mode) *changed = true;
+	if (node->mtime_ns != stat->mtime_ns) *changed = true;
 	if (!*changed && !fresh) return CB_OK;
-	inode_changed(im->t, node, false);
-	if (stat->type != HOST_SYMLINK) r->mode = mode;
-	r->mtime_ns = stat->mtime_ns;
-	r->atime_ns = stat->atime_ns;
-	return inode_save(im->t, node, err);
+	if (stat->type != HOST_SYMLINK) node->mode = mode;
+	node->mtime_ns = stat->mtime_ns;
+	node->atime_ns = stat->atime_ns;
+	return pen_save(im->e, node, true, err);
 }
 
 /* ---- one file ---- */
@@ -56,14 +54,12 @@ static cb_code read_progress(void *context, uint64_t bytes, cb_error *err)
 	return import_progress(r->im, r->path, bytes, err);
 }
 
-static cb_code read_once(importing *im, const host_entry *e, int fd, const host_stat *stat, inode *node, bool fresh, bool *rests,
+static cb_code read_once(importing *im, const host_entry *e, int fd, const host_stat *stat, box_node *node, bool fresh, bool *rests,
                          bool *changed, cb_error *err)
 {
 	reading now = {im, e->path};
-	intake_file f = {fd, stat->size, stat->allocated_bytes};
-	im->intake.context = &now;
-	im->intake.progress = read_progress;
-	CB_TRY(intake_data(&im->intake, &f, node, fresh, rests, changed, err));
+	pen_file f = {fd, stat->size, stat->allocated_bytes, read_progress, &now, host_data_next};
+	CB_TRY(pen_data(im->e, &f, node, fresh, rests, changed, err));
 	if (!*rests) return CB_OK;
 	CB_TRY(import_attributes(im, fd, stat, node, fresh, changed, err));
 	host_stat after;
@@ -72,14 +68,14 @@ static cb_code read_once(importing *im, const host_entry *e, int fd, const host_
 	return CB_OK;
 }
 
-cb_code import_file_content(importing *im, const host_entry *e, uint64_t parent, span name, const inode *there, inode *out,
+cb_code import_file_content(importing *im, const host_entry *e, uint64_t parent, span name, const box_node *there, box_node *out,
                             host_stat *out_stat, bool *changed, cb_error *err)
 {
 	AUTO_FD int fd = -1;
 	host_stat stat;
 	CB_TRY(host_file_open(e->dir, e->name, &fd, &stat, err));
 	bool fresh = !there;
-	if (fresh) CB_TRY(inode_create(im->t, parent, name, CB_FILE, 0644, out, err));
+	if (fresh) CB_TRY(pen_make(im->e, parent, name, CB_FILE, 0644, out, err));
 	else *out = *there;
 	*changed = fresh;
 	for (int i = 1;; i++) {
@@ -93,5 +89,5 @@ cb_code import_file_content(importing *im, const host_entry *e, uint64_t parent,
 		CB_TRY(host_stat_fd(fd, &stat, err));
 	}
 	*out_stat = stat;
-	return txn_relieve(im->t, err);
+	return CB_OK;
 }

@@ -21,40 +21,38 @@ static import_level *level_top(const importing *im)
 
 static cb_code names_collect(importing *im, import_level *l, cb_error *err)
 {
-	key prefix = key_prefix(KIND_ENTRY, l->ino);
-	tree_view v = txn_view(im->t);
-	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open(&v, key_span(&prefix), &c, err));
-	span k, value;
-	while (tree_cursor_get(c, &k, &value) && span_starts(k, key_span(&prefix))) {
-		CB_TRY(buf_append(&l->names, k.bytes + prefix.size, k.size - prefix.size, err));
+	AUTO_LIST look_list *entries = NULL;
+	CB_TRY(look_list_open(pen_look(im->e), l->ino, &entries, err));
+	for (;;) {
+		span name;
+		box_node there;
+		bool found = false;
+		CB_TRY(look_list_next(entries, &name, &there, &found, err));
+		if (!found) return CB_OK;
+		CB_TRY(buf_append(&l->names, name.bytes, name.size, err));
 		CB_TRY(buf_append_byte(&l->names, 0, err));
-		CB_TRY(tree_cursor_next(c, err));
 	}
-	return CB_OK;
 }
 
 /* "/" as a target: home and tmp are the box's own and no part of what is transferred. */
 static bool is_box_own(const import_level *l, const char *name)
 {
-	return l->ino == INO_ROOT && (strcmp(name, "home") == 0 || strcmp(name, "tmp") == 0);
+	return l->ino == BOX_INO_ROOT && (strcmp(name, "home") == 0 || strcmp(name, "tmp") == 0);
 }
 
 static cb_code name_is_missing(importing *im, const import_level *l, const char *folder, const char *name, cb_error *err)
 {
 	span n = span_str(name);
-	inode node;
-	tree_view v = txn_view(im->t);
-	CB_TRY(inode_at(&v, l->ino, n, &node, NULL, err));
+	box_node node;
+	CB_TRY(look_child(pen_look(im->e), l->ino, n, &node, err));
 	AUTO_BUF buf path = BUF_INIT(LIMIT_HOST_PATH_BYTES + LIMIT_NAME_BYTES + 2);
 	CB_TRY(buf_printf(&path, err, "%s%s%s", folder, *folder ? "/" : "", name));
 	bool remove = im->options->remove_missing && !is_box_own(l, name) &&
-	              !ignore_match(im->ignore, (const char *)path.bytes, node.rec.type == CB_DIR, l->inside_git);
+	              !ignore_match(im->ignore, (const char *)path.bytes, node.type == CB_DIR, l->inside_git);
 	if (remove) {
-		uint64_t before = im->t->now.files;
-		CB_TRY(import_gate(im, (const char *)path.bytes, GATE_REMOVE, l->ino, n, node.rec.ino, err));
-		CB_TRY(tree_remove(im->t, l->ino, n, &node, err));
-		im->count.removed += before - im->t->now.files;
+		uint64_t removed = 0;
+		CB_TRY(pen_remove(im->e, l->ino, n, &removed, err));
+		im->count.removed += removed;
 	} else if (im->linked) {
 		import_only only = {.parent = l->ino, .size = (uint8_t)n.size};
 		memcpy(only.name, n.bytes, n.size);
@@ -86,18 +84,17 @@ typedef struct leaf {
 	uint64_t parent;
 	span name;
 	bool exists; /* in the box */
-	inode there;
+	box_node there;
 } leaf;
 
 static cb_code leaf_clear(importing *im, leaf *l, cb_error *err)
 {
 	if (!l->exists) return CB_OK;
-	CB_TRY(import_gate(im, l->e->path, GATE_REMOVE, l->parent, l->name, l->there.rec.ino, err));
 	l->exists = false;
-	return tree_remove(im->t, l->parent, l->name, &l->there, err);
+	return pen_remove(im->e, l->parent, l->name, NULL, err);
 }
 
-static cb_code remember(importing *im, const leaf *l, const host_stat *stat, const record *r, int64_t looked_ns)
+static cb_code remember(importing *im, const leaf *l, const host_stat *stat, const box_node *r, int64_t looked_ns)
 {
 	if (!im->remember || !cache_entry_rests(stat, looked_ns)) return CB_OK;
 	cache_entry seen = {stat->size, stat->dev, stat->ino, stat->mtime_ns, stat->ctime_ns, r->ino, r->version};
@@ -112,14 +109,14 @@ static bool is_as_known(importing *im, const leaf *l)
 	cache_entry known;
 	if (!cache_reader_find(im->known, l->e->path, &known) || !l->exists || im->options->full) return false;
 	return known.size == s->size && known.dev == s->dev && known.ino == s->ino && known.mtime_ns == s->mtime_ns &&
-	       known.ctime_ns == s->ctime_ns && known.box_ino == l->there.rec.ino && known.box_version == l->there.rec.version;
+	       known.ctime_ns == s->ctime_ns && known.box_ino == l->there.ino && known.box_version == l->there.version;
 }
 
 /* The box's file stands for another file of the host already: it cannot stand for this one too. */
 static bool is_taken(const importing *im, const leaf *l)
 {
-	if (l->there.rec.links < 2) return false;
-	return inode_map_get(&im->claimed, l->e->stat.dev, l->there.rec.ino) != NULL;
+	if (l->there.links < 2) return false;
+	return inode_map_get(&im->claimed, l->e->stat.dev, l->there.ino) != NULL;
 }
 
 static cb_code claim(importing *im, const leaf *l, const host_stat *stat, uint64_t ino, uint32_t links, cb_error *err)
@@ -132,53 +129,47 @@ static cb_code claim(importing *im, const leaf *l, const host_stat *stat, uint64
 /* A further name of a file that was brought over before. */
 static cb_code import_link(importing *im, leaf *l, uint64_t ino, int64_t looked_ns, cb_error *err)
 {
-	inode node;
-	if (l->exists && l->there.rec.ino == ino) {
+	box_node node;
+	if (l->exists && l->there.ino == ino) {
 		im->count.unchanged++;
-		return remember(im, l, &l->e->stat, &l->there.rec, looked_ns);
+		return remember(im, l, &l->e->stat, &l->there, looked_ns);
 	}
 	CB_TRY(leaf_clear(im, l, err));
-	tree_view v = txn_view(im->t);
-	CB_TRY(inode_find(&v, ino, &node, err));
-	CB_TRY(import_gate(im, l->e->path, GATE_CREATE, l->parent, l->name, 0, err));
-	if (node.rec.links >= LIMIT_LINKS)
-		return cb_err_set(err, CB_MLINK, "'%s': a file may have %d links", import_name(l->e->path), LIMIT_LINKS);
-	CB_TRY(inode_link(im->t, &node, l->parent, l->name, err));
+	cb_code code = pen_link(im->e, ino, l->parent, l->name, &node, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "'%s'", import_name(l->e->path));
 	if (l->e->stat.type == HOST_FILE) im->count.files++;
 	else im->count.symlinks++;
-	return remember(im, l, &l->e->stat, &node.rec, looked_ns);
+	return remember(im, l, &l->e->stat, &node, looked_ns);
 }
 
 static cb_code import_regular(importing *im, leaf *l, int64_t looked_ns, cb_error *err)
 {
-	inode node;
+	box_node node;
 	host_stat stat;
 	bool changed = false;
-	if (l->exists && (l->there.rec.type != CB_FILE || is_taken(im, l))) CB_TRY(leaf_clear(im, l, err));
+	if (l->exists && (l->there.type != CB_FILE || is_taken(im, l))) CB_TRY(leaf_clear(im, l, err));
 	if (is_as_known(im, l)) {
 		im->count.unchanged++;
-		CB_TRY(claim(im, l, &l->e->stat, l->there.rec.ino, l->there.rec.links, err));
-		return remember(im, l, &l->e->stat, &l->there.rec, looked_ns);
+		CB_TRY(claim(im, l, &l->e->stat, l->there.ino, l->there.links, err));
+		return remember(im, l, &l->e->stat, &l->there, looked_ns);
 	}
-	gate_access access = l->exists ? GATE_WRITE : GATE_CREATE;
-	CB_TRY(import_gate(im, l->e->path, access, l->parent, l->name, l->exists ? l->there.rec.ino : 0, err));
+	if (l->exists) CB_TRY(pen_allow(im->e, l->parent, l->name, &l->there, err));
 	CB_TRY(import_file_content(im, l->e, l->parent, l->name, l->exists ? &l->there : NULL, &node, &stat, &changed, err));
 	(void)import_mode(im, l->e->path, &stat);
 	im->count.files += changed;
 	im->count.bytes += changed ? stat.size : 0;
 	im->count.unchanged += !changed;
-	CB_TRY(claim(im, l, &stat, node.rec.ino, node.rec.links, err));
-	CB_TRY(remember(im, l, &stat, &node.rec, looked_ns));
-	return import_progress(im, l->e->path, stat.size <= INTAKE_BLOCK ? stat.size : 0, err);
+	CB_TRY(claim(im, l, &stat, node.ino, node.links, err));
+	CB_TRY(remember(im, l, &stat, &node, looked_ns));
+	return import_progress(im, l->e->path, stat.size <= LIMIT_CONTENT_BYTES ? stat.size : 0, err);
 }
 
 static cb_code same_target(importing *im, const leaf *l, const buf *target, bool *out, cb_error *err)
 {
-	*out = l->exists && l->there.rec.type == CB_SYMLINK && l->there.rec.size == target->size;
+	*out = l->exists && l->there.type == CB_SYMLINK && l->there.size == target->size;
 	if (!*out || target->size == 0) return CB_OK;
 	AUTO_FREE char *now = NULL;
-	tree_view v = txn_view(im->t);
-	CB_TRY(data_load(im->t->cs, im->t, &v, &l->there.rec, LIMIT_SYMLINK_TARGET_BYTES, &now, NULL, err));
+	CB_TRY(look_load(pen_look(im->e), &l->there, LIMIT_SYMLINK_TARGET_BYTES, &now, NULL, err));
 	*out = memcmp(now, target->bytes, target->size) == 0;
 	return CB_OK;
 }
@@ -187,19 +178,18 @@ static cb_code import_symlink(importing *im, leaf *l, cb_error *err)
 {
 	AUTO_BUF buf target = BUF_INIT(LIMIT_SYMLINK_TARGET_BYTES + 1);
 	bool same = false, changed = false;
-	inode node = l->there;
+	box_node node = l->there;
 	CB_TRY(host_link_read(l->e->dir, l->e->name, &target, err));
 	if (!(l->exists && is_taken(im, l))) CB_TRY(same_target(im, l, &target, &same, err));
 	if (!same) {
 		CB_TRY(leaf_clear(im, l, err));
-		CB_TRY(import_gate(im, l->e->path, GATE_CREATE, l->parent, l->name, 0, err));
-		CB_TRY(inode_create(im->t, l->parent, l->name, CB_SYMLINK, 0777, &node, err));
-		CB_TRY(data_replace(im->t, &node, target.bytes, target.size, err));
+		CB_TRY(pen_make(im->e, l->parent, l->name, CB_SYMLINK, 0777, &node, err));
+		CB_TRY(pen_put(im->e, &node, buf_span(&target), err));
 	}
 	CB_TRY(import_attributes(im, -1, &l->e->stat, &node, !same, &changed, err));
 	im->count.symlinks += changed || !same;
 	im->count.unchanged += !changed && same;
-	return claim(im, l, &l->e->stat, node.rec.ino, node.rec.links, err);
+	return claim(im, l, &l->e->stat, node.ino, node.links, err);
 }
 
 static int64_t wall_clock_ns(void)
@@ -212,8 +202,7 @@ cb_code import_leaf(importing *im, const host_entry *e, uint64_t parent, bool fr
 	leaf l = {.e = e, .parent = parent, .name = span_str(e->name)};
 	int64_t looked_ns = wall_clock_ns();
 	if (!fresh) {
-		tree_view v = txn_view(im->t);
-		cb_code code = inode_at(&v, parent, l.name, &l.there, NULL, err);
+		cb_code code = look_child(pen_look(im->e), parent, l.name, &l.there, err);
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
 		l.exists = code == CB_OK;
 	}
@@ -272,19 +261,17 @@ static cb_code folder_for(importing *im, const host_entry *e, uint64_t parent, b
                           cb_error *err)
 {
 	leaf l = {.e = e, .parent = parent, .name = span_str(e->name)};
-	tree_view v = txn_view(im->t);
-	cb_code code = parent_fresh ? CB_NOTFOUND : inode_at(&v, parent, l.name, &l.there, NULL, err);
+	cb_code code = parent_fresh ? CB_NOTFOUND : look_child(pen_look(im->e), parent, l.name, &l.there, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	l.exists = code == CB_OK;
-	*fresh = !l.exists || l.there.rec.type != CB_DIR;
+	*fresh = !l.exists || l.there.type != CB_DIR;
 	if (!*fresh) {
-		*ino = l.there.rec.ino;
-		return import_gate(im, e->path, GATE_WRITE, parent, l.name, *ino, err);
+		*ino = l.there.ino;
+		return pen_allow(im->e, parent, l.name, &l.there, err);
 	}
 	CB_TRY(leaf_clear(im, &l, err));
-	CB_TRY(import_gate(im, e->path, GATE_CREATE, parent, l.name, 0, err));
-	CB_TRY(inode_create(im->t, parent, l.name, CB_DIR, 0755, &l.there, err));
-	*ino = l.there.rec.ino;
+	CB_TRY(pen_make(im->e, parent, l.name, CB_DIR, 0755, &l.there, err));
+	*ino = l.there.ino;
 	im->count.folders++;
 	return CB_OK;
 }
@@ -294,10 +281,9 @@ static cb_code folder_finish(importing *im, const host_entry *e, cb_error *err)
 {
 	import_level *top = level_top(im);
 	CB_TRY(names_pass(im, e->path, NULL, false, err));
-	tree_view v = txn_view(im->t);
-	inode node;
+	box_node node;
 	bool changed = false, fresh = top->fresh;
-	CB_TRY(inode_find(&v, top->ino, &node, err));
+	CB_TRY(look_node(pen_look(im->e), top->ino, &node, err));
 	CB_TRY(import_attributes(im, e->dir, &e->stat, &node, fresh, &changed, err));
 	(void)import_mode(im, e->path, &e->stat);
 	if (!fresh && changed) im->count.folders++;
@@ -374,7 +360,7 @@ static cb_code import_entry(importing *im, host_entry *e, cb_error *err)
 	CB_TRY(pass(im, e, !is_special(e->stat.type), err));
 	top = level_top(im);
 	if (is_special(e->stat.type)) return left_out(im, e, host_type_name(e->stat.type), err);
-	if (top->ino == INO_ROOT && gate_reserved(span_str(e->name)))
+	if (top->ino == BOX_INO_ROOT && box_name_reserved(span_str(e->name)))
 		return left_out(im, e, "the name belongs to the system at the root of a box", err);
 	CB_TRY(import_progress(im, e->path, 0, err));
 	return is_dir ? import_folder(im, e, inside_git, err) : leaf_or_gone(im, e, err);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
-#include "box/internal.h"
+#include "box/box.h"
 #include "transfer/tar.h"
 
 enum { CHUNK_BYTES = 1 << 20, SMALL_FILE_BYTES = 64 << 10, DRAIN_BYTES = 1 << 20 };
@@ -407,10 +407,10 @@ static cb_code import_stream(importing *i, int fd, cb_error *err)
 	cb_txn_options options = {.step = {.kind = "import", .params = i->to_size ? i->to : "/"}};
 	cb_box *box = i->b;
 	cb_commit_result result = {0};
-	if (!box->is_txn) CB_TRY(cb_txn_begin(box, &options, &i->b, err));
+	if (!box_about(box).is_txn) CB_TRY(cb_txn_begin(box, &options, &i->b, err));
 	cb_code code = i->to_size ? cb_mkdir(i->b, i->to, 0755, CB_PARENTS, err) : CB_OK;
 	if (code == CB_OK) code = import_members(i, err);
-	if (box->is_txn) return code;
+	if (box_about(box).is_txn) return code;
 	if (code == CB_OK) code = cb_txn_commit(i->b, &(cb_commit_options){.lost = CB_LOST_FORK}, &result, err);
 	cb_box_close(i->b);
 	i->b = box;

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/io.h"
-#include "box/internal.h"
+#include "box/box.h"
 #include "transfer/tar.h"
 
 enum {
@@ -560,7 +560,7 @@ cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options 
 	cb_box_info info;
 	CB_TRY(cb_box_info_get(b, &info, err));
 	/* Others may go on writing: one state is exported. A handle in the middle of a transaction shows what it sees. */
-	if (b->pinned || b->txn) return export_from(b, path, fd, options, out, err);
+	if (box_about(b).is_old || box_about(b).is_ahead) return export_from(b, path, fd, options, out, err);
 	cb_box *pinned = NULL;
 	CB_TRY(box_open_step(b, info.seq, &pinned, err));
 	cb_code code = export_from(pinned, path, fd, options, out, err);

@@ -9,16 +9,13 @@
 
 #include <stdlib.h>
 
-#include "box/diff.h"
-#include "box/intake.h"
-#include "box/walk.h"
+#include "base/bytes.h"
 
 enum { DATA_BYTES = 32 << 10 };
 
 typedef struct bringing {
 	link_t *l;
-	cb_store *cs;
-	tree_view v; /* of the new state */
+	look *to;
 	buf packet;
 	buf xattrs;
 	buf shared;  /* uint64_t: files with several names that are to be made */
@@ -55,7 +52,7 @@ static cb_code put(bringing *b, const wire_op *m, cb_error *err)
 
 static bool is_system(const char *relative)
 {
-	return gate_reserved(span_make(relative, strcspn(relative, "/")));
+	return box_name_reserved(span_make(relative, strcspn(relative, "/")));
 }
 
 /* ---- one thing ---- */
@@ -63,12 +60,12 @@ static bool is_system(const char *relative)
 static cb_code xattrs_load(bringing *b, uint64_t ino, cb_error *err)
 {
 	buf_clear(&b->xattrs);
-	CB_TRY(intake_attributes_of(b->cs, NULL, &b->v, ino, &b->xattrs, err));
+	CB_TRY(look_attribute_rows(b->to, ino, &b->xattrs, err));
 	if (b->xattrs.size > WORK_XATTRS_BYTES) buf_clear(&b->xattrs); /* capture leaves such alone */
 	return CB_OK;
 }
 
-static wire_op op_of(const bringing *b, wire_op_type type, const char *path, const record *r)
+static wire_op op_of(const bringing *b, wire_op_type type, const char *path, const box_node *r)
 {
 	return (wire_op){.type = type,
 	                 .path = path,
@@ -79,18 +76,18 @@ static wire_op op_of(const bringing *b, wire_op_type type, const char *path, con
 	                 .xattrs = buf_span(&b->xattrs)};
 }
 
-static cb_code send_data(bringing *b, const record *r, cb_error *err)
+static cb_code send_data(bringing *b, const box_node *r, cb_error *err)
 {
 	for (uint64_t at = 0; at < r->size;) {
 		uint64_t start = 0, end = 0;
 		cb_error why;
-		cb_code code = data_seek(&b->v, r, at, false, &start, cb_err_aside(&why));
+		cb_code code = look_seek(b->to, r, at, false, &start, cb_err_aside(&why));
 		if (code == CB_NOTFOUND) return CB_OK; /* a hole to the end */
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		CB_TRY(data_seek(&b->v, r, start, true, &end, err));
+		CB_TRY(look_seek(b->to, r, start, true, &end, err));
 		for (at = start; at < end;) {
 			size_t n = end - at < DATA_BYTES ? (size_t)(end - at) : DATA_BYTES;
-			CB_TRY(data_read(b->cs, NULL, &b->v, r, at, b->block, n, err));
+			CB_TRY(look_read(b->to, r, at, b->block, n, err));
 			wire_op m = {.type = WIRE_OP_DATA, .path = "", .offset = at, .data = span_make(b->block, n)};
 			CB_TRY(put(b, &m, err));
 			at += n;
@@ -99,7 +96,7 @@ static cb_code send_data(bringing *b, const record *r, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code send_file(bringing *b, const char *path, const record *r, cb_error *err)
+static cb_code send_file(bringing *b, const char *path, const box_node *r, cb_error *err)
 {
 	CB_TRY(xattrs_load(b, r->ino, err));
 	wire_op m = op_of(b, WIRE_OP_FILE, path, r);
@@ -107,23 +104,23 @@ static cb_code send_file(bringing *b, const char *path, const record *r, cb_erro
 	return send_data(b, r, err);
 }
 
-static cb_code send_symlink(bringing *b, const char *path, const record *r, cb_error *err)
+static cb_code send_symlink(bringing *b, const char *path, const box_node *r, cb_error *err)
 {
 	buf_clear(&b->xattrs);
-	CB_TRY(data_read(b->cs, NULL, &b->v, r, 0, b->block, (size_t)r->size, err));
+	CB_TRY(look_read(b->to, r, 0, b->block, (size_t)r->size, err));
 	wire_op m = op_of(b, WIRE_OP_SYMLINK, path, r);
 	m.data = span_make(b->block, (size_t)r->size);
 	return put(b, &m, err);
 }
 
-static cb_code times_later(bringing *b, const char *path, const record *r, cb_error *err)
+static cb_code times_later(bringing *b, const char *path, const box_node *r, cb_error *err)
 {
 	folder_row row = {b->names.size, r->mtime_ns, r->atime_ns};
 	CB_TRY(buf_append(&b->names, path, strlen(path) + 1, err));
 	return buf_append(&b->folders, &row, sizeof(row), err);
 }
 
-static cb_code send_folder(bringing *b, const char *path, const record *r, cb_error *err)
+static cb_code send_folder(bringing *b, const char *path, const box_node *r, cb_error *err)
 {
 	CB_TRY(xattrs_load(b, r->ino, err));
 	wire_op m = op_of(b, WIRE_OP_DIR, path, r);
@@ -138,7 +135,7 @@ static cb_code send_remove(bringing *b, const char *path, cb_error *err)
 }
 
 /* As it is in the new state, without what is in it. */
-static cb_code send_made(bringing *b, const char *path, const record *r, cb_error *err)
+static cb_code send_made(bringing *b, const char *path, const box_node *r, cb_error *err)
 {
 	if (r->type != CB_DIR && r->links > 1) return buf_append(&b->shared, &r->ino, sizeof(r->ino), err);
 	if (r->type == CB_DIR) return send_folder(b, path, r, err);
@@ -150,60 +147,46 @@ static cb_code send_made(bringing *b, const char *path, const record *r, cb_erro
 /* Everything below a folder, whose path is absolute ("" for the root). */
 static cb_code send_below(bringing *b, const char *path, uint64_t ino, cb_error *err)
 {
-	walker w;
-	walker_init(&w, &b->v);
-	cb_code code = buf_append_str(&w.path, *path ? path : "/", err);
-	if (code == CB_OK) code = walker_push(&w, ino, err);
-	while (code == CB_OK) {
-		record r;
+	AUTO_WALK look_walk *w = NULL;
+	CB_TRY(look_walk_open(b->to, *path ? path : "/", ino, &w, err));
+	for (;;) {
+		box_node r;
 		bool found = false;
-		code = walker_next(&w, &r, &found, err);
-		if (code != CB_OK || !found) break;
-		const char *relative = (const char *)w.path.bytes + 1;
+		CB_TRY(look_walk_next(w, &r, &found, err));
+		if (!found) return CB_OK;
+		const char *relative = w->path + 1;
 		if (is_system(relative)) continue;
-		code = send_made(b, relative, &r, err);
-		if (code == CB_OK && r.type == CB_DIR) code = walker_push(&w, r.ino, err);
+		CB_TRY(send_made(b, relative, &r, err));
+		if (r.type == CB_DIR) CB_TRY(look_walk_enter(w, &r, err));
 	}
-	walker_done(&w);
-	return code;
 }
 
 /* ---- files with several names ---- */
 
-static cb_code name_add(void *context, span key_bytes, span value, cb_error *err)
+static cb_code name_path(bringing *b, const work_name *n, buf *out, cb_error *err)
 {
-	(void)value;
-	key k = {.size = key_bytes.size};
-	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
-	return buf_append(context, &k, sizeof(k), err);
-}
-
-static cb_code name_path(bringing *b, const key *k, buf *out, cb_error *err)
-{
-	key_parts parts;
 	buf_clear(out);
-	CB_TRY(key_parse(key_span(k), &parts, err));
-	CB_TRY(inode_path(&b->v, parts.parent, out, err));
+	CB_TRY(look_path(b->to, n->dir, out, err));
 	if (out->size > 1) CB_TRY(buf_append_byte(out, '/', err));
-	CB_TRY(buf_append(out, parts.name.bytes, parts.name.size, err));
+	CB_TRY(buf_append(out, n->name, n->size, err));
 	return buf_append_byte(out, 0, err);
 }
 
-static cb_code send_names(bringing *b, uint64_t ino, buf *keys, buf *first, buf *other, cb_error *err)
+static cb_code send_names(bringing *b, uint64_t ino, buf *names, buf *first, buf *other, cb_error *err)
 {
-	inode node;
-	buf_clear(keys);
-	CB_TRY(inode_keys(&b->v, ino, KIND_NAME, name_add, keys, err));
-	CB_TRY(inode_find(&b->v, ino, &node, err));
-	const key *all = (const key *)(const void *)keys->bytes;
-	for (size_t i = 0; i < keys->size / sizeof(key); i++) {
+	box_node node;
+	buf_clear(names);
+	CB_TRY(look_names(b->to, ino, work_name_add, names, err));
+	CB_TRY(look_node(b->to, ino, &node, err));
+	const work_name *all = (const work_name *)(const void *)names->bytes;
+	for (size_t i = 0; i < names->size / sizeof(*all); i++) {
 		buf *path = i ? other : first;
 		CB_TRY(name_path(b, &all[i], path, err));
 		const char *relative = (const char *)path->bytes + 1;
 		CB_TRY(send_remove(b, relative, err));
 		if (i == 0) {
-			if (node.rec.type == CB_FILE) CB_TRY(send_file(b, relative, &node.rec, err));
-			else CB_TRY(send_symlink(b, relative, &node.rec, err));
+			if (node.type == CB_FILE) CB_TRY(send_file(b, relative, &node, err));
+			else CB_TRY(send_symlink(b, relative, &node, err));
 			continue;
 		}
 		wire_op m = {.type = WIRE_OP_LINK, .path = relative, .data = span_make(first->bytes + 1, first->size - 2)};
@@ -214,14 +197,14 @@ static cb_code send_names(bringing *b, uint64_t ino, buf *keys, buf *first, buf 
 
 static cb_code send_shared(bringing *b, cb_error *err)
 {
-	AUTO_BUF buf keys = BUF_INIT(SIZE_MAX);
-	AUTO_BUF buf first = BUF_INIT(WALK_PATH_MAX);
-	AUTO_BUF buf other = BUF_INIT(WALK_PATH_MAX);
+	AUTO_BUF buf names = BUF_INIT(SIZE_MAX);
+	AUTO_BUF buf first = BUF_INIT(SIZE_MAX);
+	AUTO_BUF buf other = BUF_INIT(SIZE_MAX);
 	uint64_t *inos = (uint64_t *)(void *)b->shared.bytes;
 	size_t n = b->shared.size / sizeof(uint64_t);
 	if (n) qsort(inos, n, sizeof(uint64_t), u64_compare);
 	for (size_t i = 0; i < n; i++)
-		if (i == 0 || inos[i] != inos[i - 1]) CB_TRY(send_names(b, inos[i], &keys, &first, &other, err));
+		if (i == 0 || inos[i] != inos[i - 1]) CB_TRY(send_names(b, inos[i], &names, &first, &other, err));
 	return CB_OK;
 }
 
@@ -334,32 +317,32 @@ static cb_code touch_parent(bringing *b, const char *path, buf *last, cb_error *
 	if (size == 0 || (last->size == size && memcmp(last->bytes, path, size) == 0)) return CB_OK;
 	buf_clear(last);
 	CB_TRY(buf_append(last, path, size, err));
-	uint64_t at = INO_ROOT;
-	inode node;
+	uint64_t at = BOX_INO_ROOT;
+	box_node node;
 	for (const char *p = path + 1; p <= slash;) {
 		size_t length = strcspn(p, "/");
-		cb_code code = inode_at(&b->v, at, span_make(p, length), &node, NULL, err);
-		if (code == CB_NOTFOUND || (code == CB_OK && node.rec.type != CB_DIR)) return CB_OK; /* gone too */
+		cb_code code = look_child(b->to, at, span_make(p, length), &node, err);
+		if (code == CB_NOTFOUND || (code == CB_OK && node.type != CB_DIR)) return CB_OK; /* gone too */
 		if (code != CB_OK) return code;
-		at = node.rec.ino;
+		at = node.ino;
 		p += length + 1;
 	}
 	CB_TRY(buf_append_byte(last, 0, err));
 	last->size--;
-	return times_later(b, (const char *)last->bytes + 1, &node.rec, err);
+	return times_later(b, (const char *)last->bytes + 1, &node, err);
 }
 
 static cb_code send_row(bringing *b, const change_row *row, cb_error *err)
 {
-	inode node;
-	CB_TRY(inode_find(&b->v, row->ino, &node, err));
+	box_node node;
+	CB_TRY(look_node(b->to, row->ino, &node, err));
 	if (row->attrs_only) {
 		CB_TRY(xattrs_load(b, row->ino, err));
-		wire_op m = op_of(b, WIRE_OP_ATTRS, row->path + 1, &node.rec);
+		wire_op m = op_of(b, WIRE_OP_ATTRS, row->path + 1, &node);
 		return put(b, &m, err);
 	}
-	CB_TRY(send_made(b, row->path + 1, &node.rec, err));
-	return row->moved && node.rec.type == CB_DIR ? send_below(b, row->path, row->ino, err) : CB_OK;
+	CB_TRY(send_made(b, row->path + 1, &node, err));
+	return row->moved && node.type == CB_DIR ? send_below(b, row->path, row->ino, err) : CB_OK;
 }
 
 static cb_code send_changes(bringing *b, changes *all, cb_error *err)
@@ -372,7 +355,7 @@ static cb_code send_changes(bringing *b, changes *all, cb_error *err)
 	}
 	if (n) qsort(rows, n, sizeof(*rows), row_order);
 	CB_TRY(send_removals(b, rows, n, err));
-	AUTO_BUF buf last = BUF_INIT(WALK_PATH_MAX);
+	AUTO_BUF buf last = BUF_INIT(SIZE_MAX);
 	const char *whole = NULL; /* a folder that was made with all that is in it */
 	for (size_t i = 0; i < n; i++) {
 		if (!rows[i].makes) CB_TRY(touch_parent(b, rows[i].path, &last, err));
@@ -385,27 +368,26 @@ static cb_code send_changes(bringing *b, changes *all, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code bring_changes(bringing *b, state *from, cb_error *err)
+static cb_code bring_changes(bringing *b, look *from, cb_error *err)
 {
-	tree_view before = state_view(b->cs, from);
 	changes all = {.b = b, .rows = BUF_INIT(SIZE_MAX), .names = BUF_INIT(SIZE_MAX)};
-	cb_code code = diff_views(b->cs, &before, &b->v, NULL, change_add, &all, err);
+	cb_code code = look_diff(from, b->to, change_add, &all, err);
 	if (code == CB_OK) code = send_changes(b, &all, err);
 	buf_done(&all.rows);
 	buf_done(&all.names);
 	return code;
 }
 
-cb_code bring(link_t *l, cb_store *cs, state *from, state *to, uint64_t *out_ops, cb_error *err)
+cb_code bring(link_t *l, look *from, look *to, uint64_t *out_ops, cb_error *err)
 {
 	*out_ops = 0;
-	if (from && from->id == to->id) return CB_OK;
+	if (from && look_place(from).state == look_place(to).state) return CB_OK;
 	AUTO_FREE bringing *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
-	*b = (bringing){.l = l, .cs = cs, .v = state_view(cs, to)};
+	*b = (bringing){.l = l, .to = to};
 	b->packet = BUF_INIT(WIRE_PACKET_BYTES);
 	b->xattrs = b->shared = b->folders = b->names = BUF_INIT(SIZE_MAX);
-	cb_code code = from ? bring_changes(b, from, err) : send_below(b, "", INO_ROOT, err);
+	cb_code code = from ? bring_changes(b, from, err) : send_below(b, "", BOX_INO_ROOT, err);
 	if (code == CB_OK) code = send_shared(b, err);
 	if (code == CB_OK) code = send_times(b, err);
 	if (code == CB_OK) code = flush(b, err);

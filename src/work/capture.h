@@ -3,7 +3,6 @@
 #define WORK_CAPTURE_H
 
 #include "base/inode_map.h"
-#include "box/intake.h"
 #include "work/internal.h"
 
 /* A folder that the look is in. */
@@ -14,8 +13,11 @@ typedef struct capture_level {
 	uint64_t layer_ino; /* the folder that the layers have at this path; 0: none */
 	bool whole;         /* nothing of the layers is seen in it: what is not listed is gone */
 	bool known;         /* its own attributes are as they were */
-	tree_cursor *names; /* of the base, when whole: the first that was not passed */
-	size_t new_at;      /* otherwise: of what the base has and the layers have not */
+	look_list *names;   /* of the base, when whole */
+	bool has_next;      /* the first of them that was not passed: */
+	span next_name;
+	box_node next;
+	size_t new_at; /* otherwise: of what the base has and the layers have not */
 	size_t path_size;
 	int64_t mtime_ns, atime_ns;
 	bool touched; /* something in it is gone */
@@ -39,13 +41,6 @@ typedef struct capture_gone {
 	uint8_t name[LIMIT_NAME_BYTES];
 } capture_gone;
 
-/* An entry that the base has and the layers have not: it is in the upper, or it is gone. */
-typedef struct capture_new {
-	uint64_t parent;
-	uint8_t name_size;
-	uint8_t name[LIMIT_NAME_BYTES];
-} capture_new;
-
 /* A file that is new. */
 typedef struct capture_added {
 	uint64_t parent, ino, size;
@@ -54,17 +49,15 @@ typedef struct capture_added {
 } capture_added;
 
 typedef struct capturing {
-	cb_box *b;
-	txn *t;
-	tree_view base;
-	tree_view layer; /* of a stack: what the layers hold */
-	buf new;         /* capture_new, sorted */
+	pen *e;
+	look *now;   /* what the transaction sees */
+	look *base;  /* what the command began from */
+	look *layer; /* of a stack: what the layers hold */
+	buf new;     /* work_name, by folder and name */
 	const capture_options *options;
 	work_result *result;
-	intake intake;
-	buf levels; /* capture_level, the deepest last */
-	buf path;   /* of the folder the look is in, relative */
-	buf gate_path;
+	buf levels;        /* capture_level, the deepest last */
+	buf path;          /* of the folder the look is in, relative */
 	inode_map links;   /* (0, inode of the host) -> inode of the box, for files with several names */
 	inode_map claimed; /* (0, inode of the box) -> inode of the host that it stands for */
 	buf gone, added;
@@ -82,19 +75,18 @@ typedef struct capture_item {
 	span name;
 	int fd; /* lent; -1: none */
 	bool exists;
-	record there;
+	box_node there;
 } capture_item;
 
 /* ---- capture.c ---- */
 
-cb_code capture_gate(capturing *c, gate_access access, uint64_t parent, span name, uint64_t ino, cb_error *err);
 void capture_note(const capturing *c, const char *path, const char *what);
 /* What the base has at this name goes now: something else takes its place. */
 cb_code capture_clear(capturing *c, capture_item *i, cb_error *err);
 uint32_t capture_mode(const capturing *c, const wire_entry *e);
 /* Mode, times and attributes of node as the entry says; saves it when something changed, or always when fresh. *changed is only ever
  * set. */
-cb_code capture_attributes(capturing *c, const wire_entry *e, inode *node, bool fresh, bool *changed, cb_error *err);
+cb_code capture_attributes(capturing *c, const wire_entry *e, box_node *node, bool fresh, bool *changed, cb_error *err);
 
 /* ---- capture_file.c ---- */
 
@@ -104,7 +96,7 @@ cb_code capture_symlink(capturing *c, capture_item *i, cb_error *err);
 /* ---- capture_rename.c ---- */
 
 /* An entry of the base that is not there any more (and all that is below it). */
-cb_code capture_gone_add(capturing *c, uint64_t parent, span name, const record *r, cb_error *err);
+cb_code capture_gone_add(capturing *c, uint64_t parent, span name, const box_node *r, cb_error *err);
 /* At the end: new files that are old ones elsewhere become renames; the rest of what is gone goes. */
 cb_code capture_gone_settle(capturing *c, cb_error *err);
 

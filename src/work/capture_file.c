@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "host/host.h"
+
 static cb_code claim(capturing *c, const wire_entry *e, uint64_t ino, uint32_t links, cb_error *err)
 {
 	if (e->ino == 0) return CB_OK;
@@ -26,41 +28,24 @@ static bool is_taken(const capturing *c, const capture_item *i)
 	return row && row->value != i->e->ino;
 }
 
-static cb_code name_add(void *context, span key_bytes, span value, cb_error *err)
-{
-	(void)value;
-	key k = {.size = key_bytes.size};
-	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
-	return buf_append(context, &k, sizeof(k), err);
-}
-
 /* A file that was made for new names turns out to be one that the box has: its names become names of that. */
 static cb_code names_join(capturing *c, uint64_t made, uint64_t ino, cb_error *err)
 {
 	AUTO_BUF buf names = BUF_INIT(SIZE_MAX);
-	tree_view v = txn_view(c->t);
-	inode old, node;
-	CB_TRY(inode_keys(&v, made, KIND_NAME, name_add, &names, err));
-	CB_TRY(inode_find(&v, made, &old, err));
-	const key *all = (const key *)(const void *)names.bytes;
-	for (size_t i = 0; i < names.size / sizeof(key); i++) {
-		key_parts parts;
-		CB_TRY(key_parse(key_span(&all[i]), &parts, err));
-		CB_TRY(inode_unlink(c->t, parts.parent, parts.name, err));
-		v = txn_view(c->t);
-		CB_TRY(inode_find(&v, ino, &node, err));
-		if (node.rec.links >= LIMIT_LINKS) return cb_err_set(err, CB_MLINK, "a file may have %d links", LIMIT_LINKS);
-		CB_TRY(inode_link(c->t, &node, parts.parent, parts.name, err));
+	CB_TRY(look_names(c->now, made, work_name_add, &names, err));
+	const work_name *all = (const work_name *)(const void *)names.bytes;
+	for (size_t i = 0; i < names.size / sizeof(*all); i++) {
+		CB_TRY(pen_unlink(c->e, all[i].dir, work_name_span(&all[i]), err));
+		CB_TRY(pen_link(c->e, ino, all[i].dir, work_name_span(&all[i]), NULL, err));
 	}
-	txn_content_forget(c->t, &old.rec);
 	return CB_OK;
 }
 
 /* Was it made in this look? */
 static cb_code is_made(capturing *c, uint64_t ino, bool *out, cb_error *err)
 {
-	inode node;
-	cb_code code = inode_find(&c->base, ino, &node, err);
+	box_node node;
+	cb_code code = look_node(c->base, ino, &node, err);
 	*out = code == CB_NOTFOUND;
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
@@ -69,75 +54,59 @@ static cb_code is_made(capturing *c, uint64_t ino, bool *out, cb_error *err)
 static cb_code take_link(capturing *c, capture_item *i, uint64_t ino, cb_error *err)
 {
 	if (i->exists && i->there.ino == ino) return CB_OK;
-	uint64_t parent = capture_top(c)->ino;
-	inode node;
 	CB_TRY(capture_clear(c, i, err));
-	CB_TRY(capture_gate(c, GATE_CREATE, parent, i->name, 0, err));
-	tree_view v = txn_view(c->t);
-	CB_TRY(inode_find(&v, ino, &node, err));
-	if (node.rec.links >= LIMIT_LINKS)
-		return cb_err_set(err, CB_MLINK, "'%s': a file may have %d links", i->e->path, LIMIT_LINKS);
-	return inode_link(c->t, &node, parent, i->name, err);
+	cb_code code = pen_link(c->e, ino, capture_top(c)->ino, i->name, NULL, err);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "'%.200s'", i->e->path);
 }
 
 /* What is behind the descriptor, by its own words. */
-static cb_code file_of(const capture_item *i, intake_file *out, cb_error *err)
+static cb_code file_of(const capture_item *i, pen_file *out, cb_error *err)
 {
 	struct stat st;
 	if (i->fd < 0) return cb_err_set(err, CB_CORRUPT, "the sandbox's holder sent no file for '%.200s'", i->e->path);
 	if (fstat(i->fd, &st) != 0) return cb_err_errno(err, errno, "'%.200s'", i->e->path);
 	if (!S_ISREG(st.st_mode)) return cb_err_set(err, CB_CORRUPT, "the sandbox's holder sent no file for '%.200s'", i->e->path);
 	if ((uint64_t)st.st_size > LIMIT_FILE_BYTES) return cb_err_set(err, CB_TOOBIG, "'%.200s' is too large", i->e->path);
-	*out = (intake_file){i->fd, (uint64_t)st.st_size, (uint64_t)st.st_blocks * 512};
+	*out = (pen_file){i->fd, (uint64_t)st.st_size, (uint64_t)st.st_blocks * 512, NULL, NULL, host_data_next};
 	return CB_OK;
 }
 
-static cb_code read_into(capturing *c, capture_item *i, const intake_file *f, inode *node, bool fresh, cb_error *err)
+static cb_code read_into(capturing *c, capture_item *i, const pen_file *f, box_node *node, bool fresh, cb_error *err)
 {
 	bool rests = true, changed = fresh;
-	CB_TRY(intake_data(&c->intake, f, node, fresh, &rests, &changed, err));
+	CB_TRY(pen_data(c->e, f, node, fresh, &rests, &changed, err));
 	if (!rests) return cb_err_set(err, CB_BUSY, "'%.200s' changes while it is read", i->e->path);
 	c->result->entries_read++;
-	CB_TRY(capture_attributes(c, i->e, node, fresh, &changed, err));
-	return txn_relieve(c->t, err);
+	return capture_attributes(c, i->e, node, fresh, &changed, err);
 }
 
-static cb_code file_quota(const capturing *c, const capture_item *i, const intake_file *f, cb_error *err)
-{
-	if (!c->t->quota_file_bytes || f->size <= c->t->quota_file_bytes) return CB_OK;
-	return cb_err_set(err, CB_QUOTA, "'%.200s': a file may have %llu bytes", i->e->path,
-	                  (unsigned long long)c->t->quota_file_bytes);
-}
-
-static cb_code add_file(capturing *c, capture_item *i, const intake_file *f, cb_error *err)
+static cb_code add_file(capturing *c, capture_item *i, const pen_file *f, cb_error *err)
 {
 	uint64_t parent = capture_top(c)->ino;
-	inode node;
+	box_node node;
 	bool replaces = i->exists;
 	CB_TRY(capture_clear(c, i, err));
-	CB_TRY(capture_gate(c, GATE_CREATE, parent, i->name, 0, err));
-	CB_TRY(inode_create(c->t, parent, i->name, CB_FILE, 0644, &node, err));
+	CB_TRY(pen_make(c->e, parent, i->name, CB_FILE, 0644, &node, err));
 	CB_TRY(read_into(c, i, f, &node, true, err));
-	CB_TRY(claim(c, i->e, node.rec.ino, 1, err));
+	CB_TRY(claim(c, i->e, node.ino, 1, err));
 	if (replaces || i->e->links > 1 || f->size == 0) return CB_OK;
-	capture_added row = {parent, node.rec.ino, f->size, (uint8_t)i->name.size, {0}};
+	capture_added row = {parent, node.ino, f->size, (uint8_t)i->name.size, {0}};
 	memcpy(row.name, i->name.bytes, i->name.size);
 	return buf_append(&c->added, &row, sizeof(row), err);
 }
 
-static cb_code change_file(capturing *c, capture_item *i, const intake_file *f, cb_error *err)
+static cb_code change_file(capturing *c, capture_item *i, const pen_file *f, cb_error *err)
 {
 	uint64_t parent = capture_top(c)->ino;
-	inode node;
-	tree_view v = txn_view(c->t);
-	CB_TRY(inode_at(&v, parent, i->name, &node, NULL, err));
+	box_node node;
+	CB_TRY(look_child(c->now, parent, i->name, &node, err));
 	if (i->there.links > 1) {
-		bool same = (node.rec.mode & 0777) == (i->e->mode & 0777);
-		if (same) CB_TRY(intake_same(&c->intake, f, &node, &same, err));
-		if (!same && (c->options->layer || i->e->links < 2)) return add_file(c, i, f, err);
+		bool same = (node.mode & 0777) == (i->e->mode & 0777);
+		if (same) CB_TRY(pen_same(c->e, f, &node, &same, err));
+		if (!same && (c->layer || i->e->links < 2)) return add_file(c, i, f, err);
 	}
-	CB_TRY(capture_gate(c, GATE_WRITE, parent, i->name, node.rec.ino, err));
-	CB_TRY(claim(c, i->e, node.rec.ino, node.rec.links, err));
+	CB_TRY(pen_allow(c->e, parent, i->name, &node, err));
+	CB_TRY(claim(c, i->e, node.ino, node.links, err));
 	return read_into(c, i, f, &node, false, err);
 }
 
@@ -154,9 +123,9 @@ static cb_code known_file(capturing *c, const capture_item *i, uint64_t met, cb_
 /* One of several names: the file was met under another one. */
 static cb_code met_file(capturing *c, capture_item *i, uint64_t met, bool usable, cb_error *err)
 {
-	intake_file f;
+	pen_file f;
 	bool made = false;
-	if (usable && met != i->there.ino && !is_taken(c, i) && i->fd >= 0 && !(c->options->layer && i->there.links > 1))
+	if (usable && met != i->there.ino && !is_taken(c, i) && i->fd >= 0 && !(c->layer && i->there.links > 1))
 		CB_TRY(is_made(c, met, &made, err));
 	if (!made) return take_link(c, i, met, err);
 	CB_TRY(file_of(i, &f, err));
@@ -174,9 +143,9 @@ cb_code capture_file(capturing *c, capture_item *i, cb_error *err)
 		return cb_err_set(err, CB_CORRUPT, "the sandbox's holder knows '%.200s', which was not there", i->e->path);
 	}
 	if (met) return met_file(c, i, met, usable, err);
-	intake_file f;
+	pen_file f;
 	CB_TRY(file_of(i, &f, err));
-	CB_TRY(file_quota(c, i, &f, err));
+	CB_TRY(pen_allows_size(c->e, i->e->path, f.size, err));
 	return usable && !is_taken(c, i) ? change_file(c, i, &f, err) : add_file(c, i, &f, err);
 }
 
@@ -188,7 +157,7 @@ static cb_code same_target(capturing *c, const capture_item *i, bool *out, cb_er
 	*out = i->exists && i->there.type == CB_SYMLINK && i->there.size == target.size && !is_taken(c, i);
 	if (!*out) return CB_OK;
 	AUTO_FREE char *now = NULL;
-	CB_TRY(data_load(c->t->cs, c->t, &c->base, &i->there, LIMIT_SYMLINK_TARGET_BYTES, &now, NULL, err));
+	CB_TRY(look_load(c->base, &i->there, LIMIT_SYMLINK_TARGET_BYTES, &now, NULL, err));
 	*out = memcmp(now, target.bytes, target.size) == 0;
 	return CB_OK;
 }
@@ -197,7 +166,7 @@ cb_code capture_symlink(capturing *c, capture_item *i, cb_error *err)
 {
 	uint64_t parent = capture_top(c)->ino;
 	const wire_entry *e = i->e;
-	inode node;
+	box_node node;
 	bool same = false, changed = true;
 	if (e->known) return claim(c, e, i->there.ino, i->there.links, err);
 	const inode_map_row *row = e->links > 1 && e->ino ? inode_map_get(&c->links, 0, e->ino) : NULL;
@@ -207,9 +176,8 @@ cb_code capture_symlink(capturing *c, capture_item *i, cb_error *err)
 	CB_TRY(same_target(c, i, &same, err));
 	if (same) return claim(c, e, i->there.ino, i->there.links, err);
 	CB_TRY(capture_clear(c, i, err));
-	CB_TRY(capture_gate(c, GATE_CREATE, parent, i->name, 0, err));
-	CB_TRY(inode_create(c->t, parent, i->name, CB_SYMLINK, 0777, &node, err));
-	CB_TRY(data_replace(c->t, &node, e->data.bytes, e->data.size, err));
+	CB_TRY(pen_make(c->e, parent, i->name, CB_SYMLINK, 0777, &node, err));
+	CB_TRY(pen_put(c->e, &node, e->data, err));
 	CB_TRY(capture_attributes(c, e, &node, true, &changed, err));
-	return claim(c, e, node.rec.ino, 1, err);
+	return claim(c, e, node.ino, 1, err);
 }

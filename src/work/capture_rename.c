@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
 	TRIES = 8, /* files of one size and hash that a new one is compared with */
 };
 
-static cb_code row_add(capturing *c, uint64_t parent, span name, const record *r, bool inside, cb_error *err)
+static cb_code row_add(capturing *c, uint64_t parent, span name, const box_node *r, bool inside, cb_error *err)
 {
 	capture_gone row = {.parent = parent,
 	                    .ino = r->ino,
@@ -37,23 +38,20 @@ static cb_code rows_below(capturing *c, uint64_t dir, cb_error *err)
 	for (size_t at = 0; at < folders.size; at += sizeof(uint64_t)) {
 		uint64_t folder = 0;
 		memcpy(&folder, folders.bytes + at, sizeof(folder));
-		key prefix = key_prefix(KIND_ENTRY, folder);
-		AUTO_CURSOR tree_cursor *cursor = NULL;
-		CB_TRY(tree_cursor_open_below(&c->base, key_span(&prefix), &cursor, err));
-		span k, value;
-		while (tree_cursor_get(cursor, &k, &value) && span_starts(k, key_span(&prefix))) {
-			entry e;
-			CB_TRY(entry_decode(value, &e, err));
-			span name = span_make(k.bytes + prefix.size, k.size - prefix.size);
-			if (!e.is_link && e.rec.type == CB_DIR) CB_TRY(buf_append(&folders, &e.rec.ino, sizeof(e.rec.ino), err));
-			if (!e.is_link && e.rec.type == CB_FILE) CB_TRY(row_add(c, folder, name, &e.rec, true, err));
-			CB_TRY(tree_cursor_next(cursor, err));
+		AUTO_LIST look_list *entries = NULL;
+		CB_TRY(look_list_open(c->base, folder, &entries, err));
+		for (bool found = true; found;) {
+			span name;
+			box_node n;
+			CB_TRY(look_list_next(entries, &name, &n, &found, err));
+			if (found && n.type == CB_DIR) CB_TRY(buf_append(&folders, &n.ino, sizeof(n.ino), err));
+			if (found && n.type == CB_FILE && n.links == 1) CB_TRY(row_add(c, folder, name, &n, true, err));
 		}
 	}
 	return CB_OK;
 }
 
-cb_code capture_gone_add(capturing *c, uint64_t parent, span name, const record *r, cb_error *err)
+cb_code capture_gone_add(capturing *c, uint64_t parent, span name, const box_node *r, cb_error *err)
 {
 	CB_TRY(row_add(c, parent, name, r, false, err));
 	return r->type == CB_DIR ? rows_below(c, r->ino, err) : CB_OK;
@@ -82,13 +80,14 @@ static bool same_group(const side_row *a, const side_row *b)
 	return a->size == b->size && a->hash == b->hash;
 }
 
-static cb_code side_add(capturing *c, const tree_view *v, uint64_t parent, span name, size_t index, buf *out, cb_error *err)
+static cb_code side_add(look *l, uint64_t parent, span name, size_t index, buf *out, cb_error *err)
 {
-	inode node;
-	CB_TRY(inode_at(v, parent, name, &node, NULL, err));
-	size_t n = node.rec.size < HASH_BYTES ? (size_t)node.rec.size : HASH_BYTES;
-	CB_TRY(data_read(c->t->cs, c->t, v, &node.rec, 0, c->intake.block, n, err));
-	side_row row = {.size = node.rec.size, .hash = hash64(c->intake.block, n), .name = name, .index = index};
+	box_node node;
+	uint8_t block[HASH_BYTES];
+	CB_TRY(look_child(l, parent, name, &node, err));
+	size_t n = node.size < HASH_BYTES ? (size_t)node.size : HASH_BYTES;
+	CB_TRY(look_read(l, &node, 0, block, n, err));
+	side_row row = {.size = node.size, .hash = hash64(block, n), .name = name, .index = index};
 	return buf_append(out, &row, sizeof(row), err);
 }
 
@@ -129,15 +128,14 @@ static cb_code sides_fill(capturing *c, buf *old, buf *new, cb_error *err)
 	size_t n = old_sizes.size / sizeof(uint64_t), m = new_sizes.size / sizeof(uint64_t);
 	if (n) qsort(olds, n, sizeof(uint64_t), u64_compare);
 	if (m) qsort(news, m, sizeof(uint64_t), u64_compare);
-	tree_view v = txn_view(c->t);
 	for (size_t i = 0; i < gone_count(c); i++) {
 		const capture_gone *g = gone_at(c, i);
 		if (g->is_file && has_size(news, m, g->size))
-			CB_TRY(side_add(c, &c->base, g->parent, span_make(g->name, g->name_size), i, old, err));
+			CB_TRY(side_add(c->base, g->parent, span_make(g->name, g->name_size), i, old, err));
 	}
 	for (size_t i = 0; i < added_count(c); i++) {
 		const capture_added *a = added_at(c, i);
-		if (has_size(olds, n, a->size)) CB_TRY(side_add(c, &v, a->parent, span_make(a->name, a->name_size), i, new, err));
+		if (has_size(olds, n, a->size)) CB_TRY(side_add(c->now, a->parent, span_make(a->name, a->name_size), i, new, err));
 	}
 	return CB_OK;
 }
@@ -145,35 +143,31 @@ static cb_code sides_fill(capturing *c, buf *old, buf *new, cb_error *err)
 /* The file that is gone takes the place of the new one, with its mode, times and attributes. */
 static cb_code move_over(capturing *c, const capture_gone *g, const capture_added *a, cb_error *err)
 {
-	tree_view v = txn_view(c->t);
 	span name = span_make(a->name, a->name_size);
 	AUTO_BUF buf attributes = BUF_INIT(SIZE_MAX);
-	inode new, moved;
+	box_node new, moved;
 	bool changed = true;
-	CB_TRY(inode_at(&v, a->parent, name, &new, NULL, err));
-	CB_TRY(intake_attributes_of(c->t->cs, c->t, &v, new.rec.ino, &attributes, err));
-	CB_TRY(inode_unlink(c->t, a->parent, name, err));
-	txn_content_forget(c->t, &new.rec);
-	CB_TRY(inode_move(c->t, g->parent, span_make(g->name, g->name_size), a->parent, name, err));
-	v = txn_view(c->t);
-	CB_TRY(inode_at(&v, a->parent, name, &moved, NULL, err));
-	CB_TRY(intake_attributes(&c->intake, moved.rec.ino, buf_span(&attributes), false, &changed, err));
-	moved.rec.mode = new.rec.mode;
-	moved.rec.mtime_ns = new.rec.mtime_ns;
-	moved.rec.atime_ns = new.rec.atime_ns;
-	return inode_save(c->t, &moved, err);
+	CB_TRY(look_child(c->now, a->parent, name, &new, err));
+	CB_TRY(look_attribute_rows(c->now, new.ino, &attributes, err));
+	CB_TRY(pen_unlink(c->e, a->parent, name, err));
+	CB_TRY(pen_move(c->e, g->parent, span_make(g->name, g->name_size), a->parent, name, err));
+	CB_TRY(look_child(c->now, a->parent, name, &moved, err));
+	CB_TRY(pen_attributes(c->e, moved.ino, buf_span(&attributes), false, &changed, err));
+	moved.mode = new.mode;
+	moved.mtime_ns = new.mtime_ns;
+	moved.atime_ns = new.atime_ns;
+	return pen_save(c->e, &moved, false, err);
 }
 
 static cb_code try_pair(capturing *c, side_row *old, side_row *new, cb_error *err)
 {
 	capture_gone *g = gone_at(c, old->index);
 	const capture_added *a = added_at(c, new->index);
-	tree_view v = txn_view(c->t);
-	inode x, y;
+	box_node x, y;
 	bool same = false;
-	CB_TRY(inode_at(&c->base, g->parent, old->name, &x, NULL, err));
-	CB_TRY(inode_at(&v, a->parent, new->name, &y, NULL, err));
-	CB_TRY(data_equal_in(c->t->cs, NULL, &c->base, &x.rec, c->t, &v, &y.rec, &same, err));
+	CB_TRY(look_child(c->base, g->parent, old->name, &x, err));
+	CB_TRY(look_child(c->now, a->parent, new->name, &y, err));
+	CB_TRY(look_equal(c->base, &x, c->now, &y, &same, err));
 	if (!same) return CB_OK;
 	old->taken = new->taken = g->is_taken = true;
 	return move_over(c, g, a, err);
@@ -227,11 +221,8 @@ cb_code capture_gone_settle(capturing *c, cb_error *err)
 	                new.size / sizeof(side_row), err));
 	for (size_t i = 0; i < gone_count(c); i++) {
 		const capture_gone *g = gone_at(c, i);
-		inode node;
-		tree_view v = txn_view(c->t);
 		if (g->is_inside || g->is_taken) continue;
-		CB_TRY(inode_at(&v, g->parent, span_make(g->name, g->name_size), &node, NULL, err));
-		CB_TRY(tree_remove(c->t, g->parent, span_make(g->name, g->name_size), &node, err));
+		CB_TRY(pen_remove(c->e, g->parent, span_make(g->name, g->name_size), NULL, err));
 	}
 	return CB_OK;
 }

@@ -37,9 +37,10 @@ static cb_code list_add(buf *list, const char *name, cb_error *err)
 
 static bool box_is_gone(cb_store *cs, uint64_t box)
 {
-	store_box row;
-	cb_code code = store_box_get(cs->s, box, &row, NULL);
-	return code == CB_NOTFOUND || (code == CB_OK && row.deleted);
+	cb_box *b = NULL;
+	cb_code code = box_open_id(cs, box, &b, NULL);
+	cb_box_close(b);
+	return code == CB_NOTFOUND;
 }
 
 static cb_code slot_stays(cleaning *c, const char *name, const stamp *s, cb_error *err)
@@ -157,7 +158,7 @@ cb_code work_clean(cb_store *cs, bool all, uint64_t *out_removed, cb_error *err)
 {
 	cleaning c = {.cs = cs, .d = WORK_DIRS_NONE, .all = all};
 	bool found = false;
-	if (store_is_read_only(cs->s)) return store_refuse_write(cs->s, err);
+	CB_TRY(box_store_writable(cs, err));
 	c.slots = c.used = c.removed = BUF_INIT(SIZE_MAX);
 	CB_TRY(dirs_find(cs, &c.d, &found, err));
 	cb_code code = CB_OK;

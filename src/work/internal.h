@@ -3,6 +3,7 @@
  *
  *   slots.c    the folders, their checks, who has which slot
  *   layers.c   sealed layers: which one to stand on
+ *   names.c    the names of a file
  *   bring.c    the difference between two states as BUILD messages
  *   capture*.c what a command left, as changes of a transaction
  *   work.c     one command after the other; recover.c what a crash left; clean.c
@@ -11,7 +12,7 @@
 #define WORK_INTERNAL_H
 
 #include "base/temporary.h"
-#include "box/internal.h"
+#include "box/box.h"
 #include "work/stamp.h"
 #include "work/work.h"
 
@@ -60,7 +61,7 @@ cb_code slot_peek(const work_dirs *d, uint64_t box, unsigned number, stamp *out,
 /* CB_OK and a locked descriptor (close() it); -1 for a store in memory. */
 cb_code layers_lock(const work_dirs *d, bool exclusive, int *out, cb_error *err);
 /* The sealed layer from which the fewest steps lead to the state; *out_found false: none is of use. Under the shared lock. */
-cb_code layers_choose(cb_store *cs, const work_dirs *d, const state *to, stamp *out, bool *out_found, cb_error *err);
+cb_code layers_choose(cb_store *cs, const work_dirs *d, const box_place *to, stamp *out, bool *out_found, cb_error *err);
 /* A name nobody has, "l" and 16 hexadecimal digits. */
 cb_code layer_name(char out[STAMP_ID_BYTES], cb_error *err);
 /* After SEAL: its stamp. s->layers begins with the layer itself. */
@@ -68,21 +69,34 @@ cb_code layer_put(const work_dirs *d, const stamp *s, cb_error *err);
 cb_code layer_get(const work_dirs *d, const char *id, stamp *out, cb_error *err); /* CB_NOTFOUND, CB_CORRUPT */
 typedef cb_code (*layer_visit)(void *context, const char *id, cb_error *err);
 cb_code layers_each(const work_dirs *d, layer_visit visit, void *context, cb_error *err);
-/* Keeps the state a stamp names, when it is still what it was; out->s NULL: it is not. `near`: a state, kept, it may be the same as. */
-cb_code place_load(cb_store *cs, const stamp_place *at, state *near, kept_state *out, cb_error *err);
+
+/* ---- names.c ---- */
+
+/* One name of a file. */
+typedef struct work_name {
+	uint64_t dir;
+	size_t size;
+	uint8_t name[LIMIT_NAME_BYTES];
+} work_name;
+/* A look_name_visit: appends it to a buf. */
+cb_code work_name_add(void *context, uint64_t dir, span name, cb_error *err);
+static inline span work_name_span(const work_name *n)
+{
+	return span_make(n->name, n->size);
+}
 
 /* ---- bring.c ---- */
 
 /* Sends what leads from one state to the other (from NULL: from nothing) as BUILD messages; *out_ops: how many. Without BUILD_END. */
-cb_code bring(link_t *l, cb_store *cs, state *from, state *to, uint64_t *out_ops, cb_error *err);
+cb_code bring(link_t *l, look *from, look *to, uint64_t *out_ops, cb_error *err);
 /* Attributes of an entry that take more than this do not fit into a message: they are neither brought nor captured. */
 enum { WORK_XATTRS_BYTES = 40 << 10 };
 
 /* ---- capture.c ---- */
 
 typedef struct capture_options {
-	state *layer; /* of a stack, whose upper is looked at: what the layers hold. NULL: a plain tree */
-	int area;     /* where the tree is, to see whether there are attributes; -1: that cannot be seen */
+	look *layer; /* of a stack, whose upper is looked at: what the layers hold. NULL: a plain tree */
+	int area;    /* where the tree is, to see whether there are attributes; -1: that cannot be seen */
 	work_note note;
 	void *context;
 } capture_options;
@@ -107,9 +121,8 @@ struct work {
 	bool running;       /* between begin and end */
 	bool ready_pending; /* READY is still to come */
 	bool built_pending; /* BUILT is */
-	kept_state base;    /* of the command that runs; .s NULL: none */
-	kept_state layer;   /* of the newest layer, while a command runs */
-	state *layer_known; /* as last used */
+	look *base;         /* of the command that runs; NULL: none */
+	look *layer;        /* of the newest layer as last used; it rests while no command runs */
 	char *kind, *params;
 	int64_t started_ns;
 };
@@ -137,7 +150,7 @@ cb_code work_hold(work *w, cb_error *err);
 /* Sends WORK for the slot as its stamp says. */
 cb_code work_send_mount(work *w, bool wipe, cb_error *err);
 /* The state of the layers that the slot's upper lies on, lent; *out NULL: it is no stack. CB_STALE: gone. */
-cb_code work_layer(work *w, state **out, cb_error *err);
+cb_code work_layer(work *w, look **out, cb_error *err);
 /* Empties the tree, or the upper: the slot is then at nothing, or at its newest layer. */
 cb_code work_reset(work *w, cb_error *err);
 

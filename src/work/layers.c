@@ -15,8 +15,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 
-#include "box/history.h"
-
 enum { CHAIN_MAX = 64 }; /* origins of a fork whose layers are looked at */
 
 cb_code layers_lock(const work_dirs *d, bool exclusive, int *out, cb_error *err)
@@ -79,7 +77,7 @@ cb_code layers_each(const work_dirs *d, layer_visit visit, void *context, cb_err
 
 /* A state on the way back from the one that is wanted: where a box began as a fork. */
 typedef struct chain_link {
-	uint64_t box, seq, state;
+	box_place at;
 	uint64_t steps; /* from here to what is wanted */
 } chain_link;
 
@@ -92,31 +90,24 @@ typedef struct choosing {
 	stamp *best;
 } choosing;
 
-static cb_code chain_fill(cb_store *cs, const state *to, choosing *c, cb_error *err)
+static cb_code chain_fill(cb_store *cs, const box_place *to, choosing *c, cb_error *err)
 {
-	chain_link at = {to->box, to->seq, to->id, 0};
-	for (;;) {
-		store_box row;
+	chain_link at = {*to, 0};
+	while (at.at.box && c->count < CHAIN_MAX) {
 		c->chain[c->count++] = at;
-		cb_error why;
-		cb_code code = store_box_get(cs->s, at.box, &row, cb_err_aside(&why));
-		if (code == CB_NOTFOUND) return CB_OK;
-		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		if (!row.origin_box || c->count == CHAIN_MAX) return CB_OK;
-		at = (chain_link){row.origin_box, row.origin_seq, 0, at.steps + at.seq + 1};
-		code = step_exists(cs, at.box, at.seq, &at.state, cb_err_aside(&why));
-		if (code == CB_NOTFOUND || code == CB_STALE) return CB_OK;
-		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		at.steps += at.at.seq + 1;
+		CB_TRY(box_origin(cs, at.at.box, &at.at, err));
 	}
+	return CB_OK;
 }
 
-static uint64_t steps_from(const choosing *c, const stamp_place *at)
+static uint64_t steps_from(const choosing *c, const box_place *at)
 {
 	uint64_t best = UINT64_MAX;
 	for (size_t i = 0; i < c->count; i++) {
 		const chain_link *l = &c->chain[i];
-		uint64_t far = l->seq > at->seq ? l->seq - at->seq : at->seq - l->seq;
-		uint64_t steps = l->state == at->state ? l->steps : l->box == at->box ? l->steps + far : UINT64_MAX;
+		uint64_t far = l->at.seq > at->seq ? l->at.seq - at->seq : at->seq - l->at.seq;
+		uint64_t steps = l->at.state == at->state ? l->steps : l->at.box == at->box ? l->steps + far : UINT64_MAX;
 		if (steps < best) best = steps;
 	}
 	return best;
@@ -138,24 +129,11 @@ static cb_code consider(void *context, const char *id, cb_error *err)
 	return CB_OK;
 }
 
-cb_code layers_choose(cb_store *cs, const work_dirs *d, const state *to, stamp *out, bool *out_found, cb_error *err)
+cb_code layers_choose(cb_store *cs, const work_dirs *d, const box_place *to, stamp *out, bool *out_found, cb_error *err)
 {
 	choosing c = {.d = d, .best = out};
 	CB_TRY(chain_fill(cs, to, &c, err));
 	CB_TRY(layers_each(d, consider, &c, err));
 	*out_found = c.found;
-	return CB_OK;
-}
-
-cb_code place_load(cb_store *cs, const stamp_place *at, state *near, kept_state *out, cb_error *err)
-{
-	kept_done(out);
-	if (!at->box) return CB_OK;
-	if (near && near->id == at->state) return kept_set(out, cs, near, KEPT_COMMAND, err);
-	cb_error why;
-	cb_code code = kept_load(out, cs, at->box, at->seq, KEPT_COMMAND, cb_err_aside(&why));
-	if (code == CB_NOTFOUND || code == CB_STALE) return CB_OK;
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	if (out->s->id != at->state) kept_done(out);
 	return CB_OK;
 }

@@ -11,65 +11,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "box/history.h"
-
 enum {
-	PAGE = 32,
 	/* The lock is freed by the holder's death, a moment before the last process of a sandbox whose holder was killed is gone. */
 	REST_MS = 200,
 };
-
-/* ---- was it done already? ---- */
-
-static cb_code page_has_run(cb_store *cs, uint64_t box, uint64_t *from, uint64_t down_to, const char *run, bool *found,
-                            cb_error *err)
-{
-	step_row rows[PAGE];
-	size_t count = 0;
-	CB_TRY(step_page_load(cs, box, *from, rows, PAGE, &count, err));
-	*from = 0;
-	for (size_t i = 0; i < count; i++) {
-		uint64_t seq = rows[i].row.seq;
-		if (seq > down_to && rows[i].result && strstr(rows[i].result, run)) *found = true;
-		*from = seq > down_to + 1 ? seq - 1 : 0;
-		step_row_done(&rows[i]);
-	}
-	return CB_OK;
-}
-
-static cb_code box_has_run(cb_store *cs, uint64_t box, uint64_t down_to, const char *run, bool *found, cb_error *err)
-{
-	store_head head;
-	CB_TRY(store_head_get(cs->s, box, &head, err));
-	for (uint64_t from = head.seq; from > down_to && !*found;) CB_TRY(page_has_run(cs, box, &from, down_to, run, found, err));
-	return CB_OK;
-}
-
-typedef struct fork_list {
-	uint64_t seq;
-	buf boxes; /* uint64_t */
-} fork_list;
-
-static cb_code fork_add(void *context, const store_box *row, cb_error *err)
-{
-	fork_list *l = context;
-	return row->origin_seq == l->seq ? buf_append(&l->boxes, &row->id, sizeof(row->id), err) : CB_OK;
-}
-
-/* In the box, or in a fork that a conflict made of it. */
-static cb_code is_done(work *w, bool *found, cb_error *err)
-{
-	const stamp *s = &w->slot.stamp;
-	*found = false;
-	CB_TRY(box_has_run(w->cs, s->base.box, s->base.seq, s->run, found, err));
-	fork_list forks = {s->base.seq, BUF_INIT(SIZE_MAX)};
-	cb_code code = store_box_forks(w->cs->s, s->base.box, fork_add, &forks, err);
-	const uint64_t *all = (const uint64_t *)(const void *)forks.boxes.bytes;
-	for (size_t i = 0; code == CB_OK && !*found && i < forks.boxes.size / sizeof(*all); i++)
-		code = box_has_run(w->cs, all[i], 0, s->run, found, err);
-	buf_done(&forks.boxes);
-	return code;
-}
 
 /* ---- one slot ---- */
 
@@ -107,7 +52,7 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 
 static cb_code capture_left(work *w, cb_error *err)
 {
-	state *layer = NULL;
+	look *layer = NULL;
 	struct timespec rest = {.tv_nsec = (long)REST_MS * 1000000};
 	(void)nanosleep(&rest, NULL);
 	CB_TRY(work_hold(w, err));
@@ -129,7 +74,7 @@ static cb_code recover_box(work *w, bool *made, cb_error *err)
 {
 	const stamp *s = &w->slot.stamp;
 	bool done = false;
-	CB_TRY(is_done(w, &done, err));
+	CB_TRY(box_was_recorded(w->cs, &s->base, s->run, &done, err));
 	if (done) return CB_OK;
 	*made = true;
 	if (s->building) return record_lost(w, "the box's files were still being laid out", err);
@@ -145,14 +90,10 @@ static cb_code recover_box(work *w, bool *made, cb_error *err)
 
 static cb_code open_box(work *w, bool *gone, cb_error *err)
 {
-	store_box row;
 	cb_error why;
-	cb_code code = store_box_get(w->cs->s, w->slot.stamp.base.box, &row, cb_err_aside(&why));
-	*gone = code == CB_NOTFOUND || (code == CB_OK && row.deleted);
-	if (*gone) return CB_OK;
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	if (code == CB_OK) code = box_handle_create(w->cs, &row, &w->b, err);
-	return code;
+	cb_code code = box_open_id(w->cs, w->slot.stamp.base.box, &w->b, cb_err_aside(&why));
+	*gone = code == CB_NOTFOUND;
+	return *gone ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 static cb_code recover_taken(work *w, bool *made, cb_error *err)
@@ -202,8 +143,7 @@ static cb_code recover_one(const recovering *r, const left_slot *at, uint64_t *s
 	*steps += made;
 	link_close(w.link);
 	slot_file_done(&w.slot);
-	kept_done(&w.layer);
-	state_unref(w.layer_known);
+	look_close(w.layer);
 	cb_box_close(w.b);
 	return code;
 }
@@ -228,8 +168,8 @@ static cb_code recover_in(const recovering *r, uint64_t *steps, cb_error *err)
 static cb_code look_for_left(recovering *r, cb_error *err)
 {
 	char path[LIMIT_PATH_BYTES];
-	if (!store_path(r->cs->s) || store_is_read_only(r->cs->s)) return CB_OK;
-	if (snprintf(path, sizeof(path), "%s/work/slots", store_path(r->cs->s)) >= (int)sizeof(path)) return CB_OK;
+	if (!box_store_path(r->cs) || box_store_writable(r->cs, NULL) != CB_OK) return CB_OK;
+	if (snprintf(path, sizeof(path), "%s/work/slots", box_store_path(r->cs)) >= (int)sizeof(path)) return CB_OK;
 	AUTO_FD int slots = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (slots < 0) return CB_OK;
 	work_dirs only = WORK_DIRS_NONE;

@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static void say(text *t, const char *forma
 	if (n > 0) t->at += (size_t)n < STAMP_BYTES - t->at ? (size_t)n : STAMP_BYTES - t->at - 1;
 }
 
-static void say_place(text *t, const char *name, const stamp_place *p)
+static void say_place(text *t, const char *name, const box_place *p)
 {
 	if (p->box) say(t, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", name, p->box, p->seq, p->state);
 }
@@ -101,7 +101,7 @@ static bool parse_number(span *rest, uint64_t *out)
 	return true;
 }
 
-static bool parse_place(span rest, stamp_place *out)
+static bool parse_place(span rest, box_place *out)
 {
 	return parse_number(&rest, &out->box) && parse_number(&rest, &out->seq) && parse_number(&rest, &out->state) &&
 	       rest.size == 0 && out->box != 0;

@@ -25,6 +25,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "box/box.h"
 
 enum {
 	STAMP_BYTES = 4096,
@@ -35,21 +36,17 @@ enum {
 	STAMP_PARAMS_BYTES = 1500,
 };
 
-typedef struct stamp_place {
-	uint64_t box, seq, state; /* box 0: none */
-} stamp_place;
-
 typedef struct stamp {
-	stamp_place at;
+	box_place at;
 	bool stack;
 	char layers[LIMIT_WORK_LAYERS][STAMP_ID_BYTES];
 	size_t layer_count;
-	stamp_place under;
+	box_place under;
 	char boot[STAMP_BOOT_BYTES];
 	uint64_t entries;
 	bool afresh;
 	/* A command that runs: base.box 0 when none does. */
-	stamp_place base;
+	box_place base;
 	char run[STAMP_RUN_BYTES];
 	bool building;
 	int64_t started_ns;

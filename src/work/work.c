@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-#include "box/diff.h"
-
 void (*work_stage_hook)(const char *stage);
 work_bounds work_bound = {LIMIT_WORK_PLAIN, LIMIT_WORK_UPPER, LIMIT_WORK_LAYERS};
 
@@ -37,9 +35,10 @@ cb_code work_hold(work *w, cb_error *err)
 /* The slot, and the holder for it. */
 static cb_code take_slot(work *w, cb_error *err)
 {
-	uint64_t at = w->b->head ? w->b->head->id : 0;
-	if (!w->memory) CB_TRY(slot_take(&w->dirs, w->b->row.id, at, &w->slot, err));
-	else (void)snprintf(w->slot.name, sizeof(w->slot.name), "%" PRIu64 ".0", w->b->row.id);
+	box_place at;
+	CB_TRY(box_place_of(w->b, &at, err));
+	if (!w->memory) CB_TRY(slot_take(&w->dirs, at.box, at.state, &w->slot, err));
+	else (void)snprintf(w->slot.name, sizeof(w->slot.name), "%" PRIu64 ".0", at.box);
 	cb_code code = work_hold(w, err);
 	if (code != CB_OK) slot_file_done(&w->slot);
 	return code;
@@ -61,7 +60,8 @@ static cb_code pin(work *w, cb_error *err)
 {
 	const stamp *s = &w->slot.stamp;
 	char owner[WORK_OWNER_BYTES];
-	box_pin pins[] = {{w->base.s->box, w->base.s->seq, "what a command began from"},
+	box_place base = look_place(w->base);
+	box_pin pins[] = {{base.box, base.seq, "what a command began from"},
 	                  {s->under.box, s->under.seq, "what a command's layers hold"}};
 	if (w->memory) return CB_OK;
 	slot_owner(&w->slot, owner);
@@ -104,12 +104,13 @@ static cb_code stamp_save(work *w, cb_error *err)
 static cb_code work_fill(work *w, const char *box_name, cb_error *err)
 {
 	CB_TRY(cb_box_open(w->cs, box_name, &w->b, err));
-	if (w->b->pinned) return cb_err_set(err, CB_READONLY, "'%s' is an old state: fork it to run programs in it", box_name);
+	if (box_about(w->b).is_old)
+		return cb_err_set(err, CB_READONLY, "'%s' is an old state: fork it to run programs in it", box_name);
 	if (w->options.who) CB_TRY(cb_box_who_set(w->b, w->options.who, err));
 	CB_TRY(dirs_open(w->cs, &w->dirs, err));
 	w->memory = w->dirs.top < 0;
 	/* What cannot be captured now waits in its slot, which is left alone; the box can be used. */
-	if (!w->memory) (void)work_recover(w->cs, w->b->row.id, NULL, NULL);
+	if (!w->memory) (void)work_recover(w->cs, box_about(w->b).id, NULL, NULL);
 	return take_slot(w, err);
 }
 
@@ -129,8 +130,9 @@ cb_code work_open(cb_store *cs, const char *box_name, const work_options *option
 static void command_forget(work *w)
 {
 	w->running = false;
-	kept_done(&w->base); /* nothing is kept for a sandbox that waits */
-	kept_done(&w->layer);
+	/* Nothing is kept for a sandbox that waits. */
+	look_close(TAKE_PTR(w->base));
+	if (w->layer) look_rest(w->layer);
 	free(TAKE_PTR(w->kind));
 	free(TAKE_PTR(w->params));
 }
@@ -140,7 +142,7 @@ void work_close(work *w)
 	if (!w) return;
 	give_slot(w);
 	command_forget(w);
-	state_unref(w->layer_known);
+	look_close(w->layer);
 	dirs_done(&w->dirs);
 	cb_box_close(w->b);
 	free(w);
@@ -202,19 +204,14 @@ static cb_code await_ready(work *w, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code send_build(work *w, state *from, cb_error *err)
+static cb_code send_build(work *w, look *from, cb_error *err)
 {
 	uint64_t ops = 0;
 	work_stage("build");
-	CB_TRY(bring(w->link, w->cs, from, w->base.s, &ops, err));
+	CB_TRY(bring(w->link, from, w->base, &ops, err));
 	CB_TRY(link_send(w->link, WIRE_BUILD_END, (span){0}, NULL, 0, err));
 	w->built_pending = true;
 	return CB_OK;
-}
-
-static stamp_place place_of(const state *s)
-{
-	return (stamp_place){s->box, s->seq, s->id};
 }
 
 static cb_code send_names(work *w, wire_type type, const char *name, cb_error *err)
@@ -229,7 +226,7 @@ static cb_code send_names(work *w, wire_type type, const char *name, cb_error *e
 }
 
 /* The slot's tree or upper, which holds that state, becomes a layer, and the slot an empty upper on it. Under the shared lock of layers. */
-static cb_code seal(work *w, const stamp_place *at, uint64_t entries, cb_error *err)
+static cb_code seal(work *w, const box_place *at, uint64_t entries, cb_error *err)
 {
 	stamp *s = &w->slot.stamp;
 	stamp layer = {.at = *at, .stack = true, .entries = entries};
@@ -254,18 +251,6 @@ static cb_code seal(work *w, const stamp_place *at, uint64_t entries, cb_error *
 	return stamp_save(w, err);
 }
 
-static cb_code count_files(work *w, uint64_t *out, cb_error *err)
-{
-	tree_view v = state_view(w->cs, w->base.s);
-	key k = key_counters();
-	tree_value value;
-	counters c = {0};
-	cb_code code = tree_get(&v, key_span(&k), &value, err);
-	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &c, err);
-	*out = c.files;
-	return code == CB_NOTFOUND ? CB_OK : code;
-}
-
 /* Everything into a plain tree, which becomes a layer. */
 static cb_code build_layer(work *w, uint64_t files, cb_error *err)
 {
@@ -278,20 +263,20 @@ static cb_code build_layer(work *w, uint64_t files, cb_error *err)
 	CB_TRY(work_send_mount(w, true, err));
 	CB_TRY(send_build(w, NULL, err));
 	CB_TRY(await_ready(w, err));
-	stamp_place at = place_of(w->base.s);
+	box_place at = look_place(w->base);
 	return seal(w, &at, files, err);
 }
 
 /* A plain tree that the box outgrew: brought to the state, it is the first layer. */
-static cb_code grow_to_stack(work *w, state *from, uint64_t files, cb_error *err)
+static cb_code grow_to_stack(work *w, look *from, uint64_t files, cb_error *err)
 {
 	stamp *s = &w->slot.stamp;
 	s->at.box = 0;
 	CB_TRY(stamp_save(w, err));
 	if (!w->mounted) CB_TRY(work_send_mount(w, false, err));
-	if (from->id != w->base.s->id) CB_TRY(send_build(w, from, err));
+	if (look_place(from).state != look_place(w->base).state) CB_TRY(send_build(w, from, err));
 	CB_TRY(await_ready(w, err));
-	stamp_place at = place_of(w->base.s);
+	box_place at = look_place(w->base);
 	return seal(w, &at, files, err);
 }
 
@@ -301,10 +286,11 @@ static cb_code make_stack(work *w, uint64_t files, cb_error *err)
 	stamp *s = &w->slot.stamp;
 	stamp layer;
 	bool found = false;
-	AUTO_KEPT kept_state from = {0};
-	if (!s->afresh) CB_TRY(layers_choose(w->cs, &w->dirs, w->base.s, &layer, &found, err));
-	if (found) CB_TRY(place_load(w->cs, &layer.at, w->base.s, &from, err));
-	if (!from.s) return build_layer(w, files, err);
+	AUTO_LOOK look *from = NULL;
+	box_place to = look_place(w->base);
+	if (!s->afresh) CB_TRY(layers_choose(w->cs, &w->dirs, &to, &layer, &found, err));
+	if (found) CB_TRY(look_open_at(w->b, &layer.at, w->base, &from, err));
+	if (!from) return build_layer(w, files, err);
 	s->at.box = 0;
 	CB_TRY(stamp_save(w, err));
 	if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
@@ -325,29 +311,30 @@ static cb_code try_stack(work *w, bool wipe, cb_error *err)
 	return code;
 }
 
-/* Brings the slot to where the command can begin: *from is the state its tree is at (from->s NULL: nothing), to be mounted (*wipe) and
+/* Brings the slot to where the command can begin: *from is the state its tree is at (NULL: nothing), to be mounted (*wipe) and
  * brought further by begin_stamped. */
-static cb_code prepare(work *w, kept_state *from, bool *wipe, cb_error *err)
+static cb_code prepare(work *w, look **from, bool *wipe, cb_error *err)
 {
 	stamp *s = &w->slot.stamp;
 	uint64_t files = 0;
-	state *layer = NULL;
+	look *layer = NULL;
 	AUTO_FD int lock = -1;
 	*wipe = false;
-	CB_TRY(count_files(w, &files, err));
+	CB_TRY(look_count(w->base, &files, err));
 	bool can_stack = w->tier == CB_TIER_OVERLAY && !w->memory, large = files > work_bound.plain;
 	bool trusted = w->mounted || strcmp(s->boot, stamp_boot()) == 0;
-	if (trusted && (can_stack || !s->stack)) CB_TRY(place_load(w->cs, &s->at, w->base.s, from, err));
+	if (trusted && (can_stack || !s->stack)) CB_TRY(look_open_at(w->b, &s->at, w->base, from, err));
 	/* Without the layers' state what a command removes could not be told from what it left alone. */
-	if (from->s && s->stack && !w->mounted && work_layer(w, &layer, NULL) != CB_OK) kept_done(from);
-	if (can_stack && large && (!from->s || !s->stack)) {
+	if (*from && s->stack && !w->mounted && work_layer(w, &layer, NULL) != CB_OK) look_close(TAKE_PTR(*from));
+	if (can_stack && large && (!*from || !s->stack)) {
 		CB_TRY(layers_lock(&w->dirs, false, &lock, err));
-		if (from->s) CB_TRY(grow_to_stack(w, from->s, files, err));
+		if (*from) CB_TRY(grow_to_stack(w, *from, files, err));
 		else CB_TRY(make_stack(w, files, err));
 		*wipe = true;
-		CB_TRY(place_load(w->cs, &s->under, w->base.s, from, err));
+		look_close(TAKE_PTR(*from));
+		CB_TRY(look_open_at(w->b, &s->under, w->base, from, err));
 		CB_TRY(stamp_save(w, err)); /* names the layers: nobody removes them now */
-	} else if (!from->s) {
+	} else if (!*from) {
 		s->at.box = 0;
 		if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
 		s->stack = false;
@@ -378,10 +365,9 @@ static cb_code command_set(work *w, const cb_step_info *info, cb_error *err)
 	command_forget(w);
 	w->kind = mem_strdup(info && info->kind ? info->kind : "exec");
 	w->params = mem_strdup(info && info->params ? info->params : "");
-	w->started_ns = info && info->started_ns ? info->started_ns : clock_now(store_clock(w->cs->s));
+	w->started_ns = info && info->started_ns ? info->started_ns : box_store_now(w->cs);
 	if (!w->kind || !w->params) return cb_err_nomem(err);
-	CB_TRY(box_enter(w->b, err));
-	return box_leave(w->b, kept_set(&w->base, w->cs, w->b->head, KEPT_COMMAND, err));
+	return look_open_newest(w->b, &w->base, err);
 }
 
 static cb_code stamp_running(work *w, bool building, cb_error *err)
@@ -389,7 +375,7 @@ static cb_code stamp_running(work *w, bool building, cb_error *err)
 	stamp *s = &w->slot.stamp;
 	CB_TRY(pin(w, err));
 	work_stage("pinned");
-	s->base = place_of(w->base.s);
+	s->base = look_place(w->base);
 	s->building = building;
 	if (building) s->at.box = 0;
 	else s->at = s->base;
@@ -404,15 +390,15 @@ static cb_code stamp_running(work *w, bool building, cb_error *err)
 
 static cb_code begin_once(work *w, const cb_step_info *info, cb_error *err)
 {
-	AUTO_KEPT kept_state from = {0};
+	AUTO_LOOK look *from = NULL;
 	bool wipe = false;
 	CB_TRY(command_set(w, info, err));
 	if (!w->link) CB_TRY(take_slot(w, err));
 	CB_TRY(prepare(w, &from, &wipe, err));
-	bool building = wipe || !from.s || from.s->id != w->base.s->id;
+	bool building = wipe || !from || look_place(from).state != look_place(w->base).state;
 	CB_TRY(stamp_running(w, building, err));
 	if (!w->mounted) CB_TRY(work_send_mount(w, wipe, err));
-	if (building) CB_TRY(send_build(w, from.s, err));
+	if (building) CB_TRY(send_build(w, from, err));
 	w->running = true;
 	return CB_OK;
 }
@@ -477,7 +463,7 @@ static cb_code settle(work *w, const work_result *r, cb_error *err)
 {
 	stamp *s = &w->slot.stamp;
 	bool full = s->stack && s->layer_count >= work_bound.layers, large = s->stack && r->entries_scanned > work_bound.upper;
-	s->at = (stamp_place){w->b->row.id, r->commit.seq, r->commit.state};
+	s->at = (box_place){box_about(w->b).id, r->commit.seq, r->commit.state};
 	s->base.box = 0;
 	s->entries = r->entries_scanned;
 	if (large && full) {
@@ -494,7 +480,7 @@ static cb_code settle(work *w, const work_result *r, cb_error *err)
 	if (!large) return link_send(w->link, WIRE_KEEP, (span){0}, NULL, 0, err);
 	AUTO_FD int lock = -1;
 	CB_TRY(layers_lock(&w->dirs, false, &lock, err));
-	stamp_place at = s->at;
+	box_place at = s->at;
 	return seal(w, &at, r->entries_scanned, err);
 }
 
@@ -542,7 +528,7 @@ static cb_code end_in_txn(work *w, cb_box *change, ending *e, work_result *out, 
 	work_stage("scan");
 	CB_TRY(capture(w->link, change, &e->capture, out, err));
 	if (out->sandbox_ended) w->entered = false;
-	CB_TRY(diff_txn(change->txn, count_change, &e->changes, err));
+	CB_TRY(box_txn_changes(change, count_change, &e->changes, err));
 	out->changed = e->changes.count;
 	return e->how == WORK_COMMIT ? end_commit(w, change, e, out, err) : CB_OK;
 }
@@ -550,7 +536,7 @@ static cb_code end_in_txn(work *w, cb_box *change, ending *e, work_result *out, 
 /* The captured changes in a transaction over the state the command began from. */
 static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 {
-	const stamp_place *base = &w->slot.stamp.base;
+	const box_place *base = &w->slot.stamp.base;
 	cb_step_info info = {.kind = w->kind, .params = w->params, .started_ns = w->started_ns};
 	cb_box *change = NULL;
 	CB_TRY(box_txn_begin_at(w->b, base->seq, base->state, &info, &change, err));
@@ -559,20 +545,18 @@ static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 	return code;
 }
 
-cb_code work_layer(work *w, state **out, cb_error *err)
+cb_code work_layer(work *w, look **out, cb_error *err)
 {
 	const stamp *s = &w->slot.stamp;
 	if (!s->stack) return CB_OK;
-	if (!w->layer.s || w->layer.s->id != s->under.state) {
-		bool known = w->layer_known && w->layer_known->id == s->under.state;
-		cb_code code = known ? kept_known(&w->layer, w->cs, w->layer_known, KEPT_COMMAND, err)
-		                     : place_load(w->cs, &s->under, w->base.s, &w->layer, err);
-		if (code != CB_OK) return code;
-		state_unref(w->layer_known);
-		w->layer_known = w->layer.s ? state_ref(w->layer.s) : NULL;
+	if (w->layer && look_place(w->layer).state == s->under.state) {
+		CB_TRY(look_wake(w->layer, err));
+	} else {
+		look_close(TAKE_PTR(w->layer));
+		CB_TRY(look_open_at(w->b, &s->under, w->base, &w->layer, err));
 	}
-	*out = w->layer.s;
-	if (w->layer.s) return CB_OK;
+	*out = w->layer;
+	if (w->layer) return CB_OK;
 	return cb_err_set(err, CB_STALE, "the state that the command's folders were made of is gone");
 }
 
@@ -582,7 +566,7 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	*out = (work_result){0};
 	if (!w->link || !w->running) return cb_err_set(err, CB_INVALID, "no command ran");
 	ending e = {.how = how, .info = info, .changes = {changes, change_context, 0}};
-	state *layer = NULL;
+	look *layer = NULL;
 	e.capture = (capture_options){.area = w->memory ? -1 : w->dirs.area, .note = note, .context = note_context};
 	cb_code code = how == WORK_DROP ? CB_OK : work_layer(w, &layer, err);
 	e.capture.layer = layer;

@@ -54,7 +54,7 @@ bool work_is_entered(const work *w);
 void work_set_entered(work *w);
 
 /*
- * One command: work_begin, RUN and EXITED by the caller over work_link, work_end. begin opens a transaction over the box's head,
+ * One command: work_begin, RUN and EXITED by the caller over work_link, work_end. begin looks at the box's newest state,
  * brings the tree there (cost in proportion to what differs), and stamps the slot as running. Messages are sent ahead: READY and
  * BUILT are taken by work_ready, which is to be called after ENTER and RUN were sent.
  */

@@ -1,0 +1,42 @@
+/* look.h: what is inside the types of box.h, for the files of this layer that fill them: look.c, look_walk.c, pen.c. */
+#ifndef BOX_LOOK_H
+#define BOX_LOOK_H
+
+#include "box/box.h"
+#include "box/internal.h"
+
+typedef enum look_kind {
+	LOOK_HANDLE, /* what a handle saw */
+	LOOK_STATE,  /* a state by its place */
+	LOOK_PEN,    /* what a pen sees, as it goes on */
+	LOOK_BASE,   /* what its transaction began from */
+} look_kind;
+
+struct look {
+	look_kind kind;
+	cb_box *b; /* whose questions go to the gate */
+	snapshot now;
+	kept_state kept;
+	state *s; /* LOOK_STATE: also while it rests */
+	txn *t;   /* LOOK_PEN, LOOK_BASE; LOOK_HANDLE: where contents that are only in memory are found */
+};
+/* Good until the look changes. */
+tree_view look_view(const look *l);
+static inline const txn *look_txn(const look *l)
+{
+	return l->kind == LOOK_HANDLE ? l->now.t : l->kind == LOOK_PEN ? l->t : NULL;
+}
+
+/* What node.inside holds. */
+typedef struct node_inside {
+	record rec;
+	key where; /* size 0: not known */
+} node_inside;
+_Static_assert(sizeof(node_inside) <= NODE_INSIDE_BYTES, "a node has room for what is inside");
+
+void node_of_record(box_node *n, const record *r);
+void node_of_inode(box_node *n, const inode *i);
+/* Lent from the node. Its public numbers are not looked at. */
+const record *node_record(const box_node *n);
+
+#endif

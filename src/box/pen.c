@@ -1,0 +1,239 @@
+/*
+ * pen.c: changing a box entry by entry from outside this layer: see box.h.
+ *
+ * Whoever comes by a folder's number and not by a path passes the gate here: the path is worked out only when somebody asks.
+ */
+#include "box/intake.h"
+#include "box/look.h"
+
+struct pen {
+	op o;
+	look now, base;
+	intake in;
+	buf path; /* for the gate */
+};
+
+/* ---- life ---- */
+
+cb_code pen_begin(cb_box *b, const char *kind, const char *params, pen **out, cb_error *err)
+{
+	pen *e = mem_alloc(sizeof(*e));
+	if (!e) return cb_err_nomem(err);
+	*e = (pen){.path = BUF_INIT(SIZE_MAX)};
+	cb_code code = intake_init(&e->in, err);
+	if (code == CB_OK) code = op_begin(&e->o, b, kind, params, err);
+	if (code != CB_OK) {
+		intake_done(&e->in);
+		free(e);
+		return code;
+	}
+	e->in.t = e->o.t;
+	e->now = (look){.kind = LOOK_PEN, .b = b, .t = e->o.t};
+	e->base = (look){.kind = LOOK_BASE, .b = b, .t = e->o.t};
+	*out = e;
+	return CB_OK;
+}
+
+cb_code pen_end(pen *e, cb_code code, cb_error *err)
+{
+	code = op_end(&e->o, code, NULL, err);
+	intake_done(&e->in);
+	buf_done(&e->path);
+	free(e);
+	return code;
+}
+
+look *pen_look(pen *e)
+{
+	return &e->now;
+}
+
+look *pen_base(pen *e)
+{
+	return &e->base;
+}
+
+/* ---- the gate ---- */
+
+static cb_code ask(pen *e, gate_access access, uint64_t dir, span name, uint64_t ino, cb_error *err)
+{
+	const cb_box *b = e->o.b;
+	if (!b->cs->gate && dir != INO_ROOT) return CB_OK;
+	tree_view v = txn_view(e->o.t);
+	buf_clear(&e->path);
+	CB_TRY(inode_path(&v, dir, &e->path, err));
+	if (e->path.size > 1) CB_TRY(buf_append_byte(&e->path, '/', err));
+	CB_TRY(buf_append(&e->path, name.bytes, name.size, err));
+	CB_TRY(buf_append_byte(&e->path, 0, err));
+	gate_request request = {b, access, (const char *)e->path.bytes, dir, name, ino};
+	return gate_pass(b->cs->gate, &request, err);
+}
+
+cb_code pen_allow(pen *e, uint64_t dir, span name, const box_node *n, cb_error *err)
+{
+	return ask(e, GATE_WRITE, dir, name, n->ino, err);
+}
+
+/* ---- places ---- */
+
+cb_code pen_spot_find(pen *e, const char *path, pen_spot *out, cb_error *err)
+{
+	resolved r;
+	CB_TRY(path_make_parents(&e->o, path, err));
+	tree_view v = txn_view(e->o.t);
+	CB_TRY(path_resolve(e->o.b, &v, path, PATH_FOLLOW, GATE_CREATE, &r, err));
+	out->dir = r.parent;
+	memcpy(out->name, r.name, sizeof(out->name));
+	out->name_size = r.name_size;
+	out->exists = r.exists;
+	if (r.exists) node_of_inode(&out->there, &r.node);
+	return CB_OK;
+}
+
+cb_code pen_make(pen *e, uint64_t dir, span name, cb_type type, uint32_t mode, box_node *out, cb_error *err)
+{
+	inode made;
+	CB_TRY(ask(e, GATE_CREATE, dir, name, 0, err));
+	CB_TRY(inode_create(e->o.t, dir, name, type, mode, &made, err));
+	node_of_inode(out, &made);
+	return CB_OK;
+}
+
+cb_code pen_remove(pen *e, uint64_t dir, span name, uint64_t *out_removed, cb_error *err)
+{
+	tree_view v = txn_view(e->o.t);
+	inode there;
+	uint64_t before = e->o.t->now.files;
+	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
+	CB_TRY(ask(e, GATE_REMOVE, dir, name, there.rec.ino, err));
+	CB_TRY(tree_remove(e->o.t, dir, name, &there, err));
+	if (out_removed) *out_removed = before - e->o.t->now.files;
+	return CB_OK;
+}
+
+cb_code pen_link(pen *e, uint64_t ino, uint64_t dir, span name, box_node *out, cb_error *err)
+{
+	tree_view v = txn_view(e->o.t);
+	inode there;
+	CB_TRY(ask(e, GATE_CREATE, dir, name, 0, err));
+	CB_TRY(inode_find(&v, ino, &there, err));
+	if (there.rec.links >= LIMIT_LINKS) return cb_err_set(err, CB_MLINK, "a file may have %d links", LIMIT_LINKS);
+	CB_TRY(inode_link(e->o.t, &there, dir, name, err));
+	if (out) node_of_inode(out, &there);
+	return CB_OK;
+}
+
+cb_code pen_unlink(pen *e, uint64_t dir, span name, cb_error *err)
+{
+	tree_view v = txn_view(e->o.t);
+	inode there;
+	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
+	CB_TRY(ask(e, GATE_REMOVE, dir, name, there.rec.ino, err));
+	CB_TRY(inode_unlink(e->o.t, dir, name, err));
+	if (there.rec.links == 1) txn_content_forget(e->o.t, &there.rec);
+	return CB_OK;
+}
+
+cb_code pen_move(pen *e, uint64_t dir, span name, uint64_t to_dir, span to_name, cb_error *err)
+{
+	CB_TRY(ask(e, GATE_REMOVE, dir, name, 0, err));
+	CB_TRY(ask(e, GATE_CREATE, to_dir, to_name, 0, err));
+	return inode_move(e->o.t, dir, name, to_dir, to_name, err);
+}
+
+/* ---- nodes ---- */
+
+/* The node as this layer has it, with the place of its record. */
+static cb_code inode_of(pen *e, const box_node *n, inode *out, cb_error *err)
+{
+	const node_inside *in = (const node_inside *)(const void *)n->inside;
+	out->rec = in->rec;
+	out->where.size = in->where.size;
+	memcpy(out->where.bytes, in->where.bytes, in->where.size);
+	if (in->where.size) return CB_OK;
+	tree_view v = txn_view(e->o.t);
+	return inode_find(&v, n->ino, out, err);
+}
+
+cb_code pen_save(pen *e, box_node *n, bool changed, cb_error *err)
+{
+	inode i;
+	CB_TRY(inode_of(e, n, &i, err));
+	if (changed) inode_changed(e->o.t, &i, false);
+	i.rec.mode = n->mode;
+	i.rec.mtime_ns = n->mtime_ns;
+	i.rec.atime_ns = n->atime_ns;
+	CB_TRY(inode_save(e->o.t, &i, err));
+	node_of_inode(n, &i);
+	return txn_relieve(e->o.t, err);
+}
+
+cb_code pen_times(pen *e, uint64_t ino, int64_t atime_ns, int64_t mtime_ns, cb_error *err)
+{
+	return inode_times_set(e->o.t, ino, atime_ns, mtime_ns, err);
+}
+
+/* What the caller has set, and not saved yet, stays. */
+static void node_keep(box_node *n, const inode *i)
+{
+	uint32_t mode = n->mode;
+	int64_t mtime_ns = n->mtime_ns, atime_ns = n->atime_ns;
+	node_of_inode(n, i);
+	n->mode = mode;
+	n->mtime_ns = mtime_ns;
+	n->atime_ns = atime_ns;
+}
+
+cb_code pen_put(pen *e, box_node *n, span bytes, cb_error *err)
+{
+	inode i;
+	CB_TRY(inode_of(e, n, &i, err));
+	cb_code code = data_replace(e->o.t, &i, bytes.bytes, bytes.size, err);
+	node_keep(n, &i);
+	return code;
+}
+
+cb_code pen_allows_size(pen *e, const char *path, uint64_t size, cb_error *err)
+{
+	uint64_t max = e->o.t->quota_file_bytes;
+	if (!max || size <= max) return CB_OK;
+	return cb_err_set(err, CB_QUOTA, "'%.200s': a file may have %llu bytes", path, (unsigned long long)max);
+}
+
+/* ---- files of the host ---- */
+
+static intake_file file_of(pen *e, const pen_file *f)
+{
+	e->in.data_next = f->data_next;
+	e->in.progress = f->progress;
+	e->in.context = f->context;
+	return (intake_file){f->fd, f->size, f->allocated_bytes};
+}
+
+cb_code pen_data(pen *e, const pen_file *f, box_node *n, bool fresh, bool *rests, bool *changed, cb_error *err)
+{
+	inode i;
+	intake_file file = file_of(e, f);
+	CB_TRY(inode_of(e, n, &i, err));
+	cb_code code = intake_data(&e->in, &file, &i, fresh, rests, changed, err);
+	node_keep(n, &i);
+	return code;
+}
+
+cb_code pen_same(pen *e, const pen_file *f, const box_node *n, bool *out, cb_error *err)
+{
+	inode i;
+	intake_file file = file_of(e, f);
+	CB_TRY(inode_of(e, n, &i, err));
+	return intake_same(&e->in, &file, &i, out, err);
+}
+
+cb_code pen_attributes(pen *e, uint64_t ino, span rows, bool fresh, bool *changed, cb_error *err)
+{
+	return intake_attributes(&e->in, ino, rows, fresh, changed, err);
+}
+
+cb_code pen_attribute_add(buf *rows, const char *name, span value, cb_error *err)
+{
+	return intake_attribute_add(rows, name, value, err);
+}
