@@ -363,7 +363,8 @@ static cb_code take_checkpoint(unpacking *u, span body, bool automatic, cb_error
 	if (automatic) box_checkpoint_auto_name(c.seq, c.name);
 	else memcpy(c.name, name.bytes, name.size);
 	step_state want = {.seq = c.seq};
-	bool there = bsearch(&want, u->states.bytes, u->states.size / sizeof(want), sizeof(want), compare_seq) != NULL;
+	size_t count = u->states.size / sizeof(want);
+	bool there = count && bsearch(&want, u->states.bytes, count, sizeof(want), compare_seq) != NULL;
 	if (!there || box_name_check(c.name, true, NULL) != CB_OK) return bad(err, "a checkpoint is malformed");
 	cb_code code = store_checkpoint_put(u->cs->s, &c, err);
 	if (code == CB_EXISTS) return bad(err, "two checkpoints have one name");
