@@ -14,7 +14,6 @@
  */
 #include <dirent.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sqlite3.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -23,6 +22,7 @@
 #include "base/hash.h"
 #include "harness/boxes.h"
 #include "harness/crashes.h"
+#include "harness/mounts.h"
 #include "harness/powercut_calls.h"
 #include "store/store.h"
 
@@ -69,45 +69,9 @@ typedef struct life {
 
 /* ---- boots ---- */
 
-static char boot_file[512];
-static const char boot_id[] = "/proc/sys/kernel/random/boot_id";
-
-static void boot_write(uint64_t n)
-{
-	FILE *f = fopen(boot_file, "we");
-	CHECK(f != NULL);
-	(void)fprintf(f, "%08x-0000-4000-8000-%012llx\n", (unsigned)n, (unsigned long long)n);
-	CHECK(fclose(f) == 0);
-}
-
-static bool write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	if (fd >= 0) (void)close(fd);
-	return ok;
-}
-
-/* A mount namespace, by right or through a user namespace in which we stay who we are. */
-static bool own_mounts(void)
-{
-	char map[64];
-	unsigned uid = (unsigned)geteuid(), gid = (unsigned)getegid();
-	if (unshare(CLONE_NEWNS) == 0) return true;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-	(void)snprintf(map, sizeof(map), "%u %u 1", uid, uid);
-	bool ok = write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/uid_map", map);
-	(void)snprintf(map, sizeof(map), "%u %u 1", gid, gid);
-	return ok && write_text("/proc/self/gid_map", map);
-}
-
 static bool boots_can_be_faked(void)
 {
-	(void)snprintf(boot_file, sizeof(boot_file), "%s/boot_id", test_tmpdir());
-	boot_write(1);
-	if (own_mounts() && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-	    mount(boot_file, boot_id, NULL, MS_BIND, NULL) == 0)
-		return true;
+	if (mounts_try() && boots_try()) return true;
 	test_note("no mounts here: boots are faked inside the images");
 	return false;
 }
@@ -131,7 +95,7 @@ static void boot_forget(const char *folder)
 static void boot_next(const life *l, const char *folder)
 {
 	static uint64_t boots = 1;
-	if (l->fake_boot) boot_write(++boots);
+	if (l->fake_boot) boots_set(++boots);
 	else boot_forget(folder);
 }
 
@@ -664,7 +628,7 @@ TEST_LIMIT(ext4_shut_down, LIMIT_SECONDS)
 	(void)snprintf(file, sizeof(file), "%s/ext4", test_tmpdir());
 	(void)snprintf(disk, sizeof(disk), "%s/mnt", test_tmpdir());
 	(void)snprintf(store_folder, sizeof(store_folder), "%s/store", disk);
-	if (geteuid() != 0) test_skip("only root can mount and shut down a filesystem");
+	if (geteuid() != 0) test_lacks("root", "only root can mount and shut down a filesystem");
 	bool fake_boot = boots_can_be_faked(); /* and mounts of our own, which end with us */
 	CHECK(mkdir(disk, 0700) == 0);
 	for (unsigned i = 0; i < rounds; i++) {
@@ -673,7 +637,7 @@ TEST_LIMIT(ext4_shut_down, LIMIT_SECONDS)
 		CHECK(d.notes && survived);
 		if (!run("rm -f '%s' && truncate -s 300M '%s'", file, file) || !run("mkfs.ext4 -q -F '%s'%s", file, ""))
 			test_skip("no mkfs.ext4");
-		if (!run("mount -o loop '%s' '%s'", file, disk)) test_skip("no loop mounts here");
+		if (!run("mount -o loop '%s' '%s'", file, disk)) test_lacks("loop", "no loop mounts here");
 		life l = {.disk = disk, .seed = test_rand(&rng), .actions = 400, .real_disk = true, .fake_boot = fake_boot};
 		(void)snprintf(l.store, sizeof(l.store), "%s", store_folder);
 		l.log = power_log_create(disk, NULL);

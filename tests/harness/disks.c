@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -13,6 +12,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "harness/mounts.h"
 
 /* ---- the small filesystem ---- */
 
@@ -53,29 +54,9 @@ static bool mount_image(const disk *d, disk_kind kind, uint64_t bytes)
 	(void)close(fd);
 	(void)snprintf(command, sizeof(command), "mkfs.%s -q -m 0 %s '%s'", kind == DISK_EXT2 ? "ext2" : "ext4",
 	               kind == DISK_EXT4_JOURNAL ? "" : "-O ^has_journal", image);
-	if (!run_quietly(command)) return false;
+	if (!run_quietly(command)) test_skip("no mkfs.ext2 or mkfs.ext4 here: install e2fsprogs");
 	if (!loop_attach(image, device, sizeof(device))) return false;
 	return mount(device, d->mount, "ext4", MS_NOATIME, NULL) == 0; /* its driver knows ext2 too */
-}
-
-static bool write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	if (fd >= 0) (void)close(fd);
-	return ok;
-}
-
-static bool own_mounts(void)
-{
-	char map[64];
-	unsigned uid = (unsigned)geteuid(), gid = (unsigned)getegid();
-	if (unshare(CLONE_NEWNS) == 0) return true;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-	(void)snprintf(map, sizeof(map), "%u %u 1", uid, uid);
-	bool ok = write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/uid_map", map);
-	(void)snprintf(map, sizeof(map), "%u %u 1", gid, gid);
-	return ok && write_text("/proc/self/gid_map", map);
 }
 
 void disk_make(disk *d, disk_kind kind, uint64_t bytes)
@@ -87,10 +68,10 @@ void disk_make(disk *d, disk_kind kind, uint64_t bytes)
 	(void)snprintf(d->ballast, sizeof(d->ballast), "%s/ballast", d->mount);
 	(void)snprintf(options, sizeof(options), "size=%" PRIu64 ",mode=0700", bytes);
 	CHECK(mkdir(d->mount, 0700) == 0);
-	if (!own_mounts() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) test_skip("mounts are not permitted here");
+	mounts_own();
 	if (kind != DISK_TMPFS && !mount_image(d, kind, bytes))
-		test_skip("no image can be mounted here (root, loop devices and e2fsprogs are needed)");
-	if (kind == DISK_TMPFS && mount("none", d->mount, "tmpfs", 0, options) != 0) test_skip("no tmpfs can be mounted here");
+		test_lacks("loop", "no image can be mounted here (root and loop devices are needed)");
+	if (kind == DISK_TMPFS && mount("none", d->mount, "tmpfs", 0, options) != 0) test_lacks("mount", "no tmpfs can be mounted here");
 }
 
 void disk_unmount(const disk *d)

@@ -32,9 +32,14 @@ static bool unshare_mounts(void)
 	return ok && write_text("/proc/self/gid_map", map);
 }
 
+bool mounts_try(void)
+{
+	return unshare_mounts() && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
 void mounts_own(void)
 {
-	if (!unshare_mounts() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) test_skip("no mounts of one's own here");
+	if (!mounts_try()) test_lacks("mount", "no mounts of one's own here");
 }
 
 void boots_set(unsigned long long boot)
@@ -45,13 +50,18 @@ void boots_set(unsigned long long boot)
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
 }
 
-void boots_fake(void)
+bool boots_try(void)
 {
 	(void)snprintf(boot_file, sizeof(boot_file), "%s/boot_id", test_tmpdir());
 	(void)snprintf(empty_folder, sizeof(empty_folder), "%s/no-random", test_tmpdir());
 	boots_set(1);
 	CHECK(mkdir(empty_folder, 0700) == 0);
-	if (mount(boot_file, boot_id, NULL, MS_BIND, NULL) != 0) test_skip("boot_id cannot be mounted over here");
+	return mount(boot_file, boot_id, NULL, MS_BIND, NULL) == 0;
+}
+
+void boots_fake(void)
+{
+	if (!boots_try()) test_lacks("mount", "boot_id cannot be mounted over here");
 }
 
 void boots_hide(bool hidden)

@@ -4,10 +4,14 @@
 
 #include <stdbool.h>
 
-/* By right, or through a user namespace in which we stay who we are; skips where neither can be had. Mounts go with the test. */
+/* By right, or through a user namespace in which we stay who we are; skips the test where neither can be had. Mounts go with the test. */
 void mounts_own(void);
-/* /proc/sys/kernel/random/boot_id says what boots_set says from now on. */
+/* The same for a test that has another way: false where neither can be had. */
+bool mounts_try(void);
+/* /proc/sys/kernel/random/boot_id says what boots_set says from now on. Needs mounts of one's own; skips the test where it cannot be. */
 void boots_fake(void);
+/* The same for a test that has another way. */
+bool boots_try(void);
 void boots_set(unsigned long long boot);
 /* It cannot be read, or again. */
 void boots_hide(bool hidden);
