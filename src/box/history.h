@@ -7,10 +7,6 @@
 /* The steps of a box that others rely on, sorted: checkpoints, fork origins, common pasts. */
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
 
-/* Inside a write transaction: of the steps up to `newest`, drops all but those in keep (uint64_t, sorted; numbers of no step are passed
- * over), each of which gets a root. */
-cb_code history_keep_only(cb_store *cs, uint64_t box, uint64_t newest, const buf *keep, uint64_t *out_kept, cb_error *err);
-
 /* A step's row with strings of its own. row.kind, row.who and the row's spans are empty: use the fields here. */
 typedef struct step_row {
 	store_step row;

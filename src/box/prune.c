@@ -172,7 +172,9 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 	return CB_OK;
 }
 
-cb_code history_keep_only(cb_store *cs, uint64_t box, uint64_t newest, const buf *keep, uint64_t *out_kept, cb_error *err)
+/* Inside a write transaction: of the steps up to `newest`, drops all but those in keep (uint64_t, sorted; numbers of no step are passed
+ * over), each of which gets a root. */
+static cb_code keep_only(cb_store *cs, uint64_t box, uint64_t newest, const buf *keep, cb_error *err)
 {
 	const uint64_t *all = (const uint64_t *)(const void *)keep->bytes;
 	AUTO_BUF buf there = BUF_INIT(SIZE_MAX);
@@ -185,7 +187,6 @@ cb_code history_keep_only(cb_store *cs, uint64_t box, uint64_t newest, const buf
 		if (code == CB_OK) code = keep_seq(&there, all[i], err);
 		if (code != CB_OK) return code;
 	}
-	*out_kept = there.size / sizeof(uint64_t);
 	CB_TRY(keep_seq(&there, newest + 1, err));
 	/* Only now: until each that stays has a root of its own, it is built from those that go. */
 	const uint64_t *ends = (const uint64_t *)(const void *)there.bytes;
@@ -206,9 +207,8 @@ static cb_code prune_hidden_locked(cb_store *cs, uint64_t box, cb_error *err)
 	CB_TRY(kept_keepers(cs, box, &keep, &all, err));
 	if (all) return CB_OK;
 	/* Step 0 too: nobody asks where it began. */
-	uint64_t kept = 0;
 	CB_TRY(mark_gap(cs, box, head.seq, err));
-	return history_keep_only(cs, box, head.seq - 1, &keep, &kept, err);
+	return keep_only(cs, box, head.seq - 1, &keep, err);
 }
 
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err)

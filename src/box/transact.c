@@ -10,9 +10,8 @@
  */
 #include "box/internal.h"
 
-static cb_code begin_checked(const cb_txn_options *options, cb_box *over, cb_box *b, cb_error *err)
+static cb_code begin_checked(const cb_box *over, const cb_box *b, cb_error *err)
 {
-	(void)options;
 	if (b->is_txn) return cb_err_set(err, CB_INVALID, "a transaction cannot hold another: begin it on the box");
 	if (!over) return CB_OK;
 	if (over->cs != b->cs || over->row.id != b->row.id)
@@ -58,7 +57,7 @@ cb_code cb_txn_begin(cb_box *b, const cb_txn_options *options, cb_box **out, cb_
 	if (!b || !out) return cb_err_set(err, CB_INVALID, "a transaction needs a box and a place for its handle");
 	if (!options) options = &defaults;
 	AUTO_KEPT kept_state base = {0};
-	CB_TRY(begin_checked(options, options->over, b, err));
+	CB_TRY(begin_checked(options->over, b, err));
 	if (options->over) {
 		CB_TRY(box_enter(options->over, err));
 		CB_TRY(box_leave(options->over, kept_set(&base, b->cs, options->over->head, KEPT_TXN, err)));
