@@ -68,7 +68,7 @@ sub prepare_npm {
 		spill("$home/$name/package.json", encode({name => $name, version => '1.0.0', main => 'index.js', dependencies => $needs}));
 		host("cd '$home/$name' && npm pack --silent && npm cache add --cache '$prepared/npm/cache' ./$name-1.0.0.tgz");
 		my $sum = encode_base64(Digest::SHA->new(512)->addfile("$home/$name/$name-1.0.0.tgz")->digest, '');
-		$lock{"node_modules/$name"} = {version => '1.0.0', resolved => "https://registry.npmjs.org/$name/-/$name-1.0.0.tgz",
+		$lock{"node_modules/$name"} = {version => '1.0.0', resolved => "https://packages.example.com/$name/-/$name-1.0.0.tgz",
 			integrity => "sha512-$sum", dependencies => $needs};
 	}
 	mkdir "$prepared/npm/app";
