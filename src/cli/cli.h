@@ -5,8 +5,8 @@
  * shape of its JSON. Parsing, --help, man pages, completion and docs/commands.md are read from that table (table.c lists the
  * commands). A command's run() gets what was typed, already checked against the table, and works on the public API only.
  *
- * run() returns CB_OK or a code with *err filled; main.c prints the error (one line, or an object with --json) and turns the code
- * into the exit status. Stores and boxes opened through cli_* are closed by main.c.
+ * run() returns CB_OK or a code with *err filled; run.c prints the error (one line, or an object with --json) and turns the code
+ * into the exit status. Stores and boxes opened through cli_* are closed by run.c.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -133,7 +133,7 @@ cb_code cli_address_parse(const char *text, cli_noun noun, cli_address *out, cb_
 /* Relative paths start at /work; '.' and '..' are left to the library. free() it. */
 cb_code cli_address_path(const cli_address *address, char **out, cb_error *err);
 
-/* ---- stores and boxes (choose.c); closed by main.c ---- */
+/* ---- stores and boxes (choose.c); closed by run.c ---- */
 
 cb_code cli_store(cli *c, cb_store **out, cb_error *err);
 /* The store that would be opened; free() it. *out_default: nobody named it, so its parents are made too. */

@@ -1,6 +1,7 @@
 /*
- * step.c: commands that change a box. Several operands are one transaction: all of them or none. One change alone is left to the library,
- * which repeats it when another process was faster; a transaction that cannot be merged is kept as a fork, and the error names it.
+ * step.c: commands that change a box. Several operands are one transaction: all of them or none; one that cannot be merged with what
+ * others did meanwhile is kept as a fork, and the error names it. One change alone is one call of the library on the newest state: it
+ * cannot conflict.
  */
 #include "cli/core.h"
 

@@ -1,7 +1,7 @@
 /*
- * plan.h: policy -> plan -> apply. A policy is what the user asked for; plan_build() is pure and turns it into a list of what
- * will be done, which
- * --dry-run prints, the wire carries and holder/apply.c (the only caller of mount(2)) does, in order.
+ * plan.h: policy -> plan -> apply. A policy is what the user asked for; plan_build() is pure and turns it into a list of what will be done,
+ * which --dry-run prints, the wire carries and holder/apply.c does, in order. Not in the plan is what is mounted before it (the slot's
+ * layers: holder/slot.c) and what each command gets anew (/proc and /dev/shm: holder/reaper.c).
  *
  * The root of the sandbox is the tree itself (the box), on which the system's folders are mounted. What must be there to be mounted
  * on (usr, etc, proc, dev, run, var, and the links bin, sbin, lib...) the holder makes in the tree; capture leaves these names of

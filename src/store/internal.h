@@ -140,7 +140,6 @@ cb_code store_in_transaction_as(store *s, store_need need, bool sync, store_body
 
 void store_txn_clear(store *s, bool committed);
 
-/* The gc lock, which also keeps vacuum and backup apart: CB_BUSY. */
 /* The sum of a node or content: of its bytes and its number, so that a row found under another's number is recognised. */
 static inline uint64_t store_sum(uint64_t id, const void *bytes, size_t size)
 {
