@@ -266,9 +266,9 @@ static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_e
 }
 
 /* Steps that two living boxes may have in common. */
-static cb_code keep_common_pasts(cb_store *cs, const store_box *row, buf *needed, cb_error *err)
+static cb_code keep_common_pasts(cb_store *cs, const store_box *row, bool in_use, buf *needed, cb_error *err)
 {
-	CB_TRY(past_keepers(cs, row, needed, err));
+	CB_TRY(past_keepers(cs, row, in_use, needed, err));
 	if (needed->size) qsort(needed->bytes, needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
@@ -289,9 +289,10 @@ static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *m
 	if (stage == GRAFT_LIVING) return CB_OK;
 	CB_TRY(store_box_forks(cs->s, row->id, keep_fork_origin, &needed, err));
 	bool whole = false;
+	size_t for_forks = needed.size;
 	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
 	if (whole) return CB_OK;
-	CB_TRY(keep_common_pasts(cs, &now, &needed, err));
+	CB_TRY(keep_common_pasts(cs, &now, needed.size > for_forks, &needed, err));
 	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
 	CB_TRY(keep_needed_roots(cs, row->id, &needed, err));
 	const uint64_t *seqs = (const uint64_t *)(const void *)needed.bytes;

@@ -30,7 +30,8 @@ cb_code past_record(cb_store *cs, const store_step *step, cb_error *err);
 /* Is the last edge among the steps (after, to] of a box a merge? */
 cb_code past_ends_in_merge(cb_store *cs, uint64_t box, uint64_t after, uint64_t to, bool *out, cb_error *err);
 
-/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t. (past_keep.c) */
-cb_code past_keepers(cb_store *cs, const store_box *row, buf *seqs, cb_error *err);
+/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t. in_use: of a deleted box, somebody has a
+ * state of it open, and can still merge that. (past_keep.c) */
+cb_code past_keepers(cb_store *cs, const store_box *row, bool in_use, buf *seqs, cb_error *err);
 
 #endif

@@ -6,8 +6,8 @@
  * They are found in one pass over all edges from the oldest on: what an edge's step has of X is what the step before it had, and what the
  * step it leads to had. A fork so has what its origin had when it was forked, for as long as it lives, whatever its origin merges later.
  *
- * Of a deleted box X itself nothing is kept where all its steps came into others through one box that was never restored: the step there
- * that merged it is in the past of whoever has it, and is the better base.
+ * Of a deleted box X nothing is kept where all that others have of it came to them through one box (see is_dominated), by steps that
+ * cannot be undone any more: one of those steps is in the past of any two that have some of X, and is the better base.
  */
 #include "box/past.h"
 
@@ -150,28 +150,68 @@ static cb_code take_head(void *context, const store_box *row, cb_error *err)
 	return buf_append(context, &p, sizeof(p), err);
 }
 
-/* Deleted, and known to others through one line only. */
-static bool is_dominated(const keeping *k)
+/* Was the step of an edge ever undone, or may it be yet? A step can be while it is there and its box is. */
+static cb_code may_be_undone(const keeping *k, const store_edge *edge, bool *out, cb_error *err)
 {
-	uint64_t through = 0;
+	*out = true;
 	for (size_t i = 0; i < k->count; i++) {
 		const store_edge *e = edge_at(k, i);
-		if (e->other_box != k->box || e->box == k->box) continue;
-		if (through && through != e->box) return false;
-		through = e->box;
+		if (e->kind == STORE_EDGE_UNDO && e->box == edge->box && e->other_seq == edge->seq) return CB_OK;
 	}
-	for (size_t i = 0; i < k->count; i++) {
-		const store_edge *e = edge_at(k, i);
-		if (e->box == through && (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO)) return false;
-	}
-	return true;
+	store_box row;
+	uint64_t state_id;
+	cb_error why;
+	cb_code code = store_box_get(k->cs->s, edge->box, &row, cb_err_aside(&why));
+	if (code == CB_OK && row.deleted) code = CB_NOTFOUND;
+	if (code == CB_OK) code = step_exists(k->cs, edge->box, edge->seq, &state_id, cb_err_aside(&why));
+	*out = code == CB_OK;
+	return code == CB_OK || code == CB_NOTFOUND || code == CB_STALE ? CB_OK : cb_err_pass(err, code, &why);
 }
 
-static cb_code keep_run(keeping *k, const store_box *row, buf *seqs, cb_error *err)
+/*
+ * Can no two states outside of X have a step of X as a best common past, now or ever?
+ *
+ * One edge, from step s of another box Y to X: whoever has anything of X has it by this edge, and so came to Y at s or later, on a way that
+ * is still plain at s. Two such states have a step of Y in common, the older one of those they came to, which is s or later too; its past
+ * has the edge, and all of X that they have. Restores of Y do not matter: they lead a way past s, or not. An undo of s does, also one
+ * that is made later: a step of Y above the undo, common to both, has s below it, but undone, and what both have of X by other ways, around
+ * the undo, is then in the past of no step they have in common. So while a merge can be undone, what was merged is kept.
+ *
+ * Several edges, all from Y: the same, as long as the steps of Y are one line, in which the older of two has all that both have. A restore
+ * ends that: X may have come in twice, on two lines, with nothing else in common since. (One that is made later does no harm: nothing of
+ * X comes in any more.)
+ */
+static cb_code is_dominated(const keeping *k, bool *out, cb_error *err)
+{
+	uint64_t through = 0;
+	size_t ways = 0;
+	*out = false;
+	for (size_t i = 0; i < k->count; i++) {
+		const store_edge *e = edge_at(k, i);
+		bool undone = false;
+		if (e->other_box != k->box || e->box == k->box) continue;
+		if (through && through != e->box) return CB_OK;
+		if (e->kind != STORE_EDGE_FORK) CB_TRY(may_be_undone(k, e, &undone, err));
+		if (undone) return CB_OK;
+		through = e->box;
+		ways++;
+	}
+	for (size_t i = 0; ways > 1 && i < k->count; i++) {
+		const store_edge *e = edge_at(k, i);
+		if (e->box == through && (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO)) return CB_OK;
+	}
+	*out = true;
+	return CB_OK;
+}
+
+/* nobody_starts_here: no merge will ever begin at a state of X. */
+static cb_code keep_run(keeping *k, bool nobody_starts_here, buf *seqs, cb_error *err)
 {
 	CB_TRY(store_edge_list(k->cs->s, take_edge, &k->edges, err));
 	k->count = k->edges.size / sizeof(store_edge);
-	if (row->deleted && is_dominated(k)) return CB_OK;
+	bool dominated = false;
+	if (nobody_starts_here) CB_TRY(is_dominated(k, &dominated, err));
+	if (dominated) return CB_OK;
 	k->by = mem_alloc((k->count + 1) * sizeof(*k->by));
 	k->of = mem_alloc((k->count + 1) * sizeof(*k->of));
 	if (!k->by || !k->of) return cb_err_nomem(err);
@@ -194,10 +234,10 @@ static cb_code keep_run(keeping *k, const store_box *row, buf *seqs, cb_error *e
 	return CB_OK;
 }
 
-cb_code past_keepers(cb_store *cs, const store_box *row, buf *seqs, cb_error *err)
+cb_code past_keepers(cb_store *cs, const store_box *row, bool in_use, buf *seqs, cb_error *err)
 {
 	keeping k = {.cs = cs, .box = row->id, .edges = BUF_INIT(SIZE_MAX), .steps = BUF_INIT(SIZE_MAX)};
-	cb_code code = keep_run(&k, row, seqs, err);
+	cb_code code = keep_run(&k, row->deleted && !in_use, seqs, err);
 	free(k.by);
 	free(k.of);
 	buf_done(&k.edges);

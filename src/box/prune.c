@@ -39,7 +39,7 @@ cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
 	CB_TRY(store_box_forks(cs->s, box, keep_origin, seqs, err));
 	store_box row;
 	CB_TRY(store_box_get(cs->s, box, &row, err));
-	CB_TRY(past_keepers(cs, &row, seqs, err));
+	CB_TRY(past_keepers(cs, &row, true, seqs, err));
 	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }

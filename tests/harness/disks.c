@@ -71,7 +71,8 @@ void disk_make(disk *d, disk_kind kind, uint64_t bytes)
 	mounts_own();
 	if (kind != DISK_TMPFS && !mount_image(d, kind, bytes))
 		test_lacks("loop", "no image can be mounted here (root and loop devices are needed)");
-	if (kind == DISK_TMPFS && mount("none", d->mount, "tmpfs", 0, options) != 0) test_lacks("mount", "no tmpfs can be mounted here");
+	if (kind == DISK_TMPFS && mount("none", d->mount, "tmpfs", 0, options) != 0)
+		test_lacks("mount", "no tmpfs can be mounted here");
 }
 
 void disk_unmount(const disk *d)

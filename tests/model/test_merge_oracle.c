@@ -11,11 +11,16 @@
  * that it has no renames to guess). Results and the paths in conflict must be the same. A third test builds the same
  * graph of merges in both, crosswise ones too: there cowbox may see a conflict more (a file in which the common pasts conflict has no
  * base), never one less.
+ *
+ * Last, a store is its own referee: in two stores the same is done, boxes are merged, undone, restored, forked and deleted, but only one is
+ * pruned and collected. That must not change a merge: what is cleared away was needed by none. (But for what several common pasts came from
+ * in turn, which prune does not keep: with several, a merge must not be refused, but may come out otherwise.)
  */
 #include <stdarg.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "box/past.h"
 #include "box/text.h"
 #include "harness/model_state.h"
 
@@ -546,4 +551,228 @@ TEST_LIMIT(git_is_referee_of_graphs, 120)
 	world w = {.rng = {test_seed()}};
 	for (unsigned i = 0; i < 4 * test_soak(); i++) graph(&w, &r);
 	test_note("%" PRIu64 " clean, %" PRIu64 " with conflicts", w.clean, w.conflicts);
+}
+
+/* ---- twins ---- */
+
+enum { SLOTS = 4, TWIN_TURNS = 24 };
+
+typedef struct twin {
+	cb_store *s;
+	cb_box *boxes[SLOTS];
+	heard h; /* of the last merge, and how it ended */
+	cb_code code;
+	size_t bases;
+	uint64_t floors
+		[SLOTS]; /* the head when it was last cleared: what is older may be gone, or its common pasts with others may */
+} twin;
+
+typedef enum deed { DEED_CHANGE, DEED_MERGE, DEED_UNDO, DEED_REDO, DEED_RESTORE, DEED_REPLACE, DEED_TRY } deed;
+
+static void slot_fork(twin *t, unsigned slot, const char *origin)
+{
+	char name[16];
+	(void)snprintf(name, sizeof(name), "b%u", slot);
+	t->boxes[slot] = must_fork(t->s, origin, name);
+}
+
+static void twin_open(world *w, twin *t)
+{
+	cb_error err = {0};
+	cb_box_close(start(w, false));
+	t->s = w->s;
+	for (unsigned i = 0; i < SLOTS; i++) slot_fork(t, i, "base");
+	if (below(w, 2)) CHECK_OK(cb_box_delete(t->s, "base", &err));
+}
+
+static size_t bases_of(twin *t, cb_box *ours, cb_box *theirs)
+{
+	cb_error err = {0};
+	past_point a = {ours->row.id, must_seq(ours)}, b = {theirs->row.id, must_seq(theirs)};
+	buf common = BUF_INIT(SIZE_MAX);
+	CHECK_OK(past_common(t->s, &a, 1, &b, 1, &common, &err));
+	size_t count = common.size / sizeof(past_point);
+	buf_done(&common);
+	return count;
+}
+
+static void twin_merge(twin *t, unsigned into, cb_box *from)
+{
+	cb_error err = {0};
+	t->bases = bases_of(t, t->boxes[into], from);
+	t->h = (heard){0};
+	t->code = cb_merge(t->boxes[into], from, &(cb_merge_options){.resolve = hear, .context = &t->h}, NULL, NULL, &err);
+	CHECK_MSG(t->code == CB_OK || t->code == CB_NOTHING || t->code == CB_CONFLICT, "%s: %s", cb_code_name(t->code),
+	          err.message);
+	if (t->code == CB_CONFLICT) /* decided in ours' favour */
+		CHECK_OK(cb_merge(t->boxes[into], from, &(cb_merge_options){.prefer = CB_PREFER_OURS}, NULL, NULL, &err));
+}
+
+static void twin_restore(world *w, twin *t, unsigned slot)
+{
+	cb_error err = {0};
+	char address[64];
+	uint64_t floor = t->floors[slot], seq = must_seq(t->boxes[slot]);
+	(void)snprintf(address, sizeof(address), "b%u@%" PRIu64, slot, floor + below(w, seq - floor + 1));
+	cb_box *old = must_open(t->s, address);
+	cb_code code = cb_restore(t->boxes[slot], old, NULL, NULL, &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
+	cb_box_close(old);
+}
+
+/* A box of a few changes, merged into the one it was forked from, then into another if that is one, and deleted. */
+static void twin_try(world *w, twin *t, unsigned origin, unsigned other)
+{
+	cb_error err = {0};
+	char name[16];
+	(void)snprintf(name, sizeof(name), "b%u", origin);
+	cb_box *trial = must_fork(t->s, name, "trial");
+	changes(w, trial, "trial", false, 1 + below(w, 2));
+	twin_merge(t, origin, trial);
+	if (other != origin) twin_merge(t, other, trial);
+	cb_box_close(trial);
+	CHECK_OK(cb_box_delete(t->s, "trial", &err));
+}
+
+static void twin_do(world *w, twin *t, deed what, unsigned a, unsigned b)
+{
+	cb_error err = {0};
+	cb_code code = CB_OK;
+	char name[16];
+	switch (what) {
+	case DEED_CHANGE:
+		changes(w, t->boxes[a], "box", false, 1 + below(w, 2));
+		return;
+	case DEED_MERGE:
+		twin_merge(t, a, t->boxes[b]);
+		return;
+	case DEED_UNDO: /* of what was done since the last clearing: an older merge, taken back, leads to pasts that need not be kept */
+		if (must_seq(t->boxes[a]) <= t->floors[a]) return;
+		code = cb_undo(t->boxes[a], must_seq(t->boxes[a]), NULL, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
+		return;
+	case DEED_REDO:
+		if (must_seq(t->boxes[a]) <= t->floors[a]) return;
+		code = cb_redo(t->boxes[a], NULL, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
+		return;
+	case DEED_RESTORE:
+		twin_restore(w, t, a);
+		return;
+	case DEED_TRY:
+		twin_try(w, t, a, b);
+		return;
+	case DEED_REPLACE:
+		(void)snprintf(name, sizeof(name), "b%u", a);
+		cb_box_close(t->boxes[a]);
+		CHECK_OK(cb_box_delete(t->s, name, &err));
+		(void)snprintf(name, sizeof(name), "b%u", b);
+		slot_fork(t, a, name);
+		t->floors[a] = 0;
+		return;
+	}
+}
+
+/* The same in both, with the same random numbers. */
+static void both_do(world *w, twin twins[2], deed what, unsigned a, unsigned b)
+{
+	static const char *const deeds[] = {"change", "merge", "undo", "redo", "restore", "replace", "try"};
+	test_rng rng = w->rng;
+	unsigned stamp = w->stamp;
+	model_note(&w->trace, "%s %u %u", deeds[what], a, b);
+	twin_do(w, &twins[0], what, a, b);
+	w->rng = rng;
+	w->stamp = stamp;
+	twin_do(w, &twins[1], what, a, b);
+}
+
+/* Only the second; what may be gone there nobody goes back to in the first either. */
+static void clear_away(world *w, twin twins[2])
+{
+	cb_error err = {0};
+	for (unsigned i = 0; i < SLOTS; i++) {
+		twins[0].floors[i] = twins[1].floors[i] = must_seq(twins[1].boxes[i]);
+		if (below(w, 2)) CHECK_OK(cb_prune(twins[1].boxes[i], &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	}
+	CHECK_OK(cb_store_gc(twins[1].s, NULL, &err));
+}
+
+/* false: with several common pasts, the two went different ways. */
+static bool both_same(world *w, twin twins[2], unsigned into)
+{
+	const twin *whole = &twins[0], *cleared = &twins[1];
+	bool same = cleared->code == whole->code && cleared->h.count == whole->h.count;
+	for (unsigned i = 0; same && i < whole->h.count; i++) same = names(&cleared->h, whole->h.paths[i]);
+	model_state *a = model_read(whole->boxes[into]), *b = model_read(cleared->boxes[into]);
+	same = same && model_same(a, b);
+	CHECK_U64(cleared->bases, whole->bases);
+	w->clean += cleared->code == CB_OK;
+	w->conflicts += cleared->code == CB_CONFLICT;
+	if (!same && whole->bases == 1) {
+		for (unsigned k = 0; k < 2; k++)
+			for (unsigned i = 0; i < twins[k].h.count; i++)
+				test_note("%s: conflict in %s", k ? "cleared" : "whole", twins[k].h.paths[i]);
+		model_tell(&w->trace);
+		CHECK_MODEL(a, b, "a merge after prune and gc");
+		test_fail(__FILE__, __LINE__, "%s, and %s after prune and gc", cb_code_name(whole->code),
+		          cb_code_name(cleared->code));
+	}
+	model_free(a);
+	model_free(b);
+	return same;
+}
+
+static void one_pair_of_twins(world *w)
+{
+	twin twins[2] = {{0}, {0}};
+	test_rng rng = w->rng;
+	twin_open(w, &twins[0]);
+	w->rng = rng;
+	w->stamp = 0;
+	twin_open(w, &twins[1]);
+	for (unsigned i = 0, same = 1; same && i < TWIN_TURNS; i++) {
+		unsigned a = (unsigned)below(w, SLOTS), b = (a + 1 + (unsigned)below(w, SLOTS - 1)) % SLOTS;
+		unsigned other = (b + 1 + (unsigned)below(w, SLOTS - 1)) % SLOTS;
+		switch (below(w, 8)) {
+		case 0:
+			both_do(w, twins, DEED_REPLACE, a, b);
+			break;
+		case 1:
+			both_do(w, twins, DEED_RESTORE, a, 0);
+			break;
+		case 2:
+			both_do(w, twins, DEED_CHANGE, b, 0);
+			break;
+		case 3:
+		case 4:
+			if (below(w, 3) == 0) b = a;
+			both_do(w, twins, DEED_TRY, a, b);
+			same = both_same(w, twins, b);
+			if (same && below(w, 2) && other != a) both_do(w, twins, DEED_REPLACE, other, a);
+			if (same && below(w, 3) == 0) both_do(w, twins, DEED_UNDO, a, 0);
+			break;
+		default:
+			both_do(w, twins, DEED_CHANGE, a, 0);
+			if (below(w, 2)) both_do(w, twins, DEED_CHANGE, b, 0);
+			both_do(w, twins, DEED_MERGE, a, b);
+			same = both_same(w, twins, a);
+			/* Somebody may have forked before the merge was taken back, and what was merged may be deleted. */
+			if (same && below(w, 3) == 0 && other != a) both_do(w, twins, DEED_REPLACE, other, a);
+			if (same && below(w, 3) == 0) {
+				both_do(w, twins, DEED_UNDO, a, 0);
+				if (below(w, 3) == 0) both_do(w, twins, DEED_REDO, a, 0);
+			}
+		}
+		if (below(w, 2)) clear_away(w, twins);
+	}
+	for (unsigned k = 0; k < 2; k++) {
+		test_store_sound(twins[k].s);
+		for (unsigned i = 0; i < SLOTS; i++) cb_box_close(twins[k].boxes[i]);
+		cb_store_close(twins[k].s);
+	}
+}
+
+TEST_LIMIT(what_is_cleared_away_was_not_needed, 120)
+{
+	rounds(one_pair_of_twins, 60);
 }
