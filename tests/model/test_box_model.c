@@ -5,10 +5,9 @@
  * compared at any time: after more steps, undo and redo, restores, forks, prune, gc, vacuum, and after the store was closed and opened.
  * What the model does not predict (merges, the undo of middle steps: test_box_merge) is not done here, but for transactions that meet
  * another writer's step, whose two outcomes are checked.
- *
- * long: one model and the operations on it; parted, half of it would be a header.
  */
-#include "harness/model_state.h"
+#include "harness/model_diff.h"
+#include "harness/model_ops.h"
 
 enum { BOXES = 6, STEPS_MAX = 3000, TEXT_FILES = 3, CHECKPOINTS = 8, LINES_MAX = 20000 };
 
@@ -83,118 +82,6 @@ static void random_path(world *w, char out[64])
 	}
 }
 
-static int type_at(const model_state *s, const char *path)
-{
-	const model_entry *e = model_find(s, path);
-	return e ? e->type : 0;
-}
-
-/* Without symbolic links on the way every component must be a folder. */
-static bool reachable(const model_state *s, const char *path)
-{
-	char part[64];
-	for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
-		if (type_at(s, part) != CB_DIR) return false;
-	}
-	return true;
-}
-
-/* ---- the model's operations: each gives whether it would succeed, and does it ---- */
-
-static void set_by_ino(model_state *s, uint64_t ino, const char *bytes, size_t size)
-{
-	for (size_t i = 0; i < s->count; i++) {
-		model_entry *e = &s->entries[i];
-		if (e->ino != ino || e->type != CB_FILE) continue;
-		free(e->bytes);
-		e->bytes = model_alloc(size + 1);
-		memcpy(e->bytes, bytes, size);
-		e->bytes[size] = 0;
-		e->size = size;
-	}
-}
-
-static bool sim_write(world *w, model_state *s, const char *path, const char *bytes, size_t size, bool append)
-{
-	model_entry *e = model_find(s, path);
-	if (!reachable(s, path) || (e && e->type != CB_FILE)) return false;
-	if (!e) {
-		(void)model_put(s, path, CB_FILE, 0644, ++w->inos, bytes, size);
-	} else if (append) {
-		char *joined = model_alloc(e->size + size + 1);
-		memcpy(joined, e->bytes, e->size);
-		memcpy(joined + e->size, bytes, size);
-		set_by_ino(s, e->ino, joined, e->size + size);
-		free(joined);
-	} else {
-		set_by_ino(s, e->ino, bytes, size);
-	}
-	return true;
-}
-
-static bool sim_remove(model_state *s, const char *path)
-{
-	if (!reachable(s, path) || !model_find(s, path)) return false;
-	for (size_t i = s->count; i > 0; i--)
-		if (model_within(s->entries[i - 1].path, path)) model_remove(s, s->entries[i - 1].path);
-	return true;
-}
-
-static bool sim_rename(model_state *s, const char *from, const char *to)
-{
-	model_entry *f = model_find(s, from), *t = model_find(s, to);
-	if (!f || !reachable(s, from) || !reachable(s, to)) return false;
-	if (f->type == CB_DIR && model_within(to, from) && strcmp(from, to) != 0) return false;
-	if (model_within(from, to) && strcmp(from, to) != 0) return false;
-	if (t && (f->ino == t->ino || strcmp(from, to) == 0)) return true;
-	if (t && (f->type == CB_DIR) != (t->type == CB_DIR)) return false;
-	if (t && t->type == CB_DIR && model_has_below(s, to)) return false;
-	if (t) model_remove(s, to);
-	model_move(s, from, to);
-	return true;
-}
-
-static bool sim_link(model_state *s, const char *from, const char *to)
-{
-	const model_entry *f = model_find(s, from);
-	if (!f || !reachable(s, from) || !reachable(s, to) || model_find(s, to) || f->type == CB_DIR) return false;
-	model_entry copy = *f;
-	(void)model_put(s, to, copy.type, copy.mode, copy.ino, copy.bytes, copy.size);
-	return true;
-}
-
-static bool sim_make(world *w, model_state *s, const char *path, int type, const char *target)
-{
-	if (!reachable(s, path) || model_find(s, path)) return false;
-	(void)model_put(s, path, type, type == CB_DIR ? 0755 : 0777, ++w->inos, target, strlen(target));
-	return true;
-}
-
-static bool sim_chmod(model_state *s, const char *path, uint32_t mode)
-{
-	const model_entry *e = model_find(s, path);
-	if (!e || !reachable(s, path) || e->type == CB_SYMLINK) return false;
-	for (size_t i = 0; i < s->count; i++)
-		if (s->entries[i].ino == e->ino && s->entries[i].type != 0) s->entries[i].mode = mode;
-	return true;
-}
-
-/* Files and bytes as the box counts them: an inode once. */
-static void count_state(const model_state *s, uint64_t *files, uint64_t *bytes)
-{
-	*files = *bytes = 0;
-	for (size_t i = 0; i < s->count; i++) {
-		const model_entry *e = &s->entries[i];
-		if (e->type == 0 || strcmp(e->path, "/") == 0) continue;
-		bool seen = false;
-		for (size_t k = 0; k < i && !seen; k++) seen = s->entries[k].type != 0 && s->entries[k].ino == e->ino;
-		if (seen) continue;
-		++*files;
-		if (e->type != CB_DIR) *bytes += e->size;
-	}
-}
-
 /* ---- one random change of a box, inside or outside a transaction ---- */
 
 static size_t random_text(world *w, char *out, size_t room)
@@ -258,29 +145,30 @@ static void one_change(world *w, cb_box *b, const model_state *now, change *out)
 	if (kind < 8) {
 		size_t n = random_text(w, text, sizeof(text));
 		bool append = kind < 2;
-		change_done(out, sim_write(w, s, path, text, n, append),
+		change_done(out, model_write(s, path, text, n, append, &w->inos),
 		            cb_write_file(b, path, text, n, &(cb_write_options){.append = append}, &err), &err);
 	} else if (kind < 14) {
 		const char *text_path = text_paths[below(w, TEXT_FILES)];
 		size_t n = edit_text(w, s, text_path, text, sizeof(text));
-		change_done(out, sim_write(w, s, text_path, text, n, false), cb_write_file(b, text_path, text, n, NULL, &err),
-		            &err);
+		change_done(out, model_write(s, text_path, text, n, false, &w->inos),
+		            cb_write_file(b, text_path, text, n, NULL, &err), &err);
 	} else if (kind < 18) {
-		change_done(out, sim_make(w, s, path, CB_DIR, ""), cb_mkdir(b, path, 0755, 0, &err), &err);
+		change_done(out, model_make(s, path, CB_DIR, "", &w->inos), cb_mkdir(b, path, 0755, 0, &err), &err);
 	} else if (kind < 23) {
-		change_done(out, sim_rename(s, path, other), cb_rename(b, path, other, 0, &err), &err);
+		change_done(out, model_rename(s, path, other), cb_rename(b, path, other, 0, &err), &err);
 	} else if (kind < 26) {
-		change_done(out, sim_remove(s, path), cb_remove(b, path, &err), &err);
+		change_done(out, model_remove_all(s, path), cb_remove(b, path, &err), &err);
 	} else if (kind < 28) {
-		change_done(out, sim_link(s, path, other), cb_link(b, path, other, &err), &err);
+		change_done(out, model_link(s, path, other), cb_link(b, path, other, &err), &err);
 	} else if (kind < 29) {
 		/* into nowhere, so that no path leads through it */
-		change_done(out, sim_make(w, s, path, CB_SYMLINK, "/nowhere/x"), cb_symlink(b, "/nowhere/x", path, &err), &err);
+		change_done(out, model_make(s, path, CB_SYMLINK, "/nowhere/x", &w->inos), cb_symlink(b, "/nowhere/x", path, &err),
+		            &err);
 	} else if (kind < 31) {
 		uint32_t mode = chance(w, 50) ? 0600 : 0750;
-		change_done(out, sim_chmod(s, path, mode), cb_chmod(b, path, mode, CB_NOFOLLOW, &err), &err);
+		change_done(out, model_chmod(s, path, mode), cb_chmod(b, path, mode, CB_NOFOLLOW, &err), &err);
 	} else if (kind < 32) {
-		change_done(out, sim_remove(s, text_paths[0]), cb_remove(b, text_paths[0], &err), &err);
+		change_done(out, model_remove_all(s, text_paths[0]), cb_remove(b, text_paths[0], &err), &err);
 	} else {
 		char key[32], name[64];
 		(void)snprintf(key, sizeof(key), "k%" PRIu64, below(w, 5));
@@ -302,8 +190,8 @@ static void check_change(world *w, const model_box *m, const change *c, const mo
 {
 	uint64_t files, bytes, files_before, bytes_before;
 	if (c->next && (m->quota_bytes || m->quota_files)) {
-		count_state(c->next, &files, &bytes);
-		count_state(now, &files_before, &bytes_before);
+		model_count(c->next, &files, &bytes);
+		model_count(now, &files_before, &bytes_before);
 		bool over = (m->quota_bytes && bytes > m->quota_bytes && bytes > bytes_before) ||
 		            (m->quota_files && files > m->quota_files && files > files_before);
 		if (over) {
@@ -405,7 +293,7 @@ static void check_box(world *w, model_box *m)
 	model_free(actual);
 	uint64_t files, bytes;
 	cb_box_info info;
-	count_state(head_of(m), &files, &bytes);
+	model_count(head_of(m), &files, &bytes);
 	CHECK_OK(cb_box_info_get(m->b, &info, &err));
 	if (info.files != files || info.bytes != bytes) model_tell(&w->trace);
 	CHECK_U64(info.files, files);
@@ -616,31 +504,6 @@ static void open_state(world *w, const model_box *m, uint64_t seq, cb_box **out,
 	CHECK_MSG(*code == CB_OK || *code == CB_STALE, "%s: %s (%s)", address, cb_code_name(*code), err.message);
 }
 
-static bool has_links(const model_state *s)
-{
-	for (size_t i = 0; i < s->count; i++)
-		for (size_t k = 0; k < i; k++)
-			if (s->entries[i].type == CB_FILE && s->entries[k].type != 0 && s->entries[i].ino == s->entries[k].ino)
-				return true;
-	return false;
-}
-
-/* `path` and all below as in `from`; missing parents are made. */
-static model_state *sim_restore(world *w, const model_state *now, const model_state *from, const char *path)
-{
-	model_state *s = model_copy(now);
-	for (size_t i = s->count; i > 0; i--)
-		if (model_within(s->entries[i - 1].path, path)) model_remove(s, s->entries[i - 1].path);
-	for (size_t i = 0; i < from->count; i++) {
-		const model_entry *e = &from->entries[i];
-		if (!model_within(e->path, path)) continue;
-		const model_entry *was = model_find(now, e->path);
-		(void)model_put(s, e->path, e->type, e->mode, was && was->type == e->type ? was->ino : ++w->inos, e->bytes,
-		                e->size);
-	}
-	return s;
-}
-
 static void do_restore(world *w)
 {
 	cb_error err = {0};
@@ -655,13 +518,13 @@ static void do_restore(world *w)
 	char path[64];
 	random_path(w, path);
 	/* Names of one file inside and outside of what is restored have no by-path meaning. */
-	bool whole =
-		chance(w, 50) || has_links(from) || has_links(head_of(m)) || !reachable(head_of(m), path) || !reachable(from, path);
+	bool whole = chance(w, 50) || model_has_links(from) || model_has_links(head_of(m)) || !model_reachable(head_of(m), path) ||
+	             !model_reachable(from, path);
 	if (!whole && !model_find(from, path) && !model_find(head_of(m), path)) whole = true;
 	model_note(&w->trace, "%s restore %s of %" PRIu64, m->name, whole ? "/" : path, seq);
 	code = cb_restore(m->b, source, whole ? NULL : path, &made, &err);
 	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "restore: %s (%s)", cb_code_name(code), err.message);
-	model_state *next = whole ? model_copy(from) : sim_restore(w, head_of(m), from, path);
+	model_state *next = whole ? model_copy(from) : model_restore(head_of(m), from, path, &w->inos);
 	cb_box_close(source);
 	if (must_seq(m->b) > m->head) {
 		add_step(w, m, next, true)->is_return = true;
@@ -772,7 +635,7 @@ static void do_quota(world *w)
 	cb_error err = {0};
 	model_box *m = any_box(w);
 	uint64_t files, bytes;
-	count_state(head_of(m), &files, &bytes);
+	model_count(head_of(m), &files, &bytes);
 	m->quota_bytes = chance(w, 50) ? 0 : bytes + below(w, 3000);
 	m->quota_files = chance(w, 50) ? 0 : files + below(w, 5);
 	model_note(&w->trace, "%s quota %" PRIu64 " %" PRIu64, m->name, m->quota_bytes, m->quota_files);
@@ -824,102 +687,6 @@ static void do_log(world *w)
 
 /* ---- differences ---- */
 
-typedef struct told {
-	cb_change_kind kind;
-	char path[128], old_path[128];
-	bool modified;
-	bool replaced; /* another inode at the same path: it stays there, whatever became of the folders above */
-} told;
-
-typedef struct telling {
-	told all[1000];
-	size_t count;
-} telling;
-
-static cb_code hear(void *context, const cb_change *c, cb_error *err)
-{
-	(void)err;
-	telling *t = context;
-	CHECK(t->count < 1000);
-	told *n = &t->all[t->count++];
-	*n = (told){.kind = c->kind, .modified = c->modified};
-	n->replaced = !c->old_path && c->has_old && c->has_new && c->kind != CB_KEYVALUE && c->old_info.ino != c->new_info.ino;
-	(void)snprintf(n->path, sizeof(n->path), "%s%s", c->kind == CB_KEYVALUE ? "key " : "", c->path);
-	if (c->old_path) (void)snprintf(n->old_path, sizeof(n->old_path), "%s", c->old_path);
-	return CB_OK;
-}
-
-static const told *told_at(const telling *t, const char *path, cb_change_kind kind)
-{
-	for (size_t i = 0; i < t->count; i++)
-		if (t->all[i].kind == kind && strcmp(t->all[i].path, path) == 0) return &t->all[i];
-	return NULL;
-}
-
-/* Where an old path is now, by the deepest rename on the way to it. */
-static const told *moved_by(const telling *t, const char *path, char out[256])
-{
-	const told *best = NULL;
-	for (size_t i = 0; i < t->count; i++)
-		if (t->all[i].kind == CB_RENAMED && model_within(path, t->all[i].old_path) &&
-		    (!best || strlen(t->all[i].old_path) > strlen(best->old_path)))
-			best = &t->all[i];
-	(void)snprintf(out, 256, "%s%s", best ? best->path : "", path + (best ? strlen(best->old_path) : 0));
-	return best;
-}
-
-static bool is_replaced(const telling *t, const char *path)
-{
-	for (size_t i = 0; i < t->count; i++)
-		if (t->all[i].replaced && strcmp(t->all[i].path, path) == 0) return true;
-	return false;
-}
-
-static void diff_wrong(world *w, const telling *t, const char *path, const char *what)
-{
-	model_tell(&w->trace);
-	for (size_t i = 0; i < t->count; i++) test_note("  %c %s %s", t->all[i].kind, t->all[i].path, t->all[i].old_path);
-	test_fail(__FILE__, __LINE__, "diff: '%s' %s", path, what);
-}
-
-/* Applying what was told to the old paths must give the new ones, with equal bytes wherever no change was told. */
-static void check_diff(world *w, const model_state *a, const model_state *b, const telling *t)
-{
-	model_state *image = model_alloc(sizeof(*image));
-	*image = (model_state){0};
-	for (size_t i = 0; i < a->count; i++) {
-		const model_entry *e = &a->entries[i];
-		char now[256];
-		if (e->type == 0 ? told_at(t, e->path, CB_KEYVALUE) && !model_find(b, e->path)
-		                 : told_at(t, e->path, CB_DELETED) != NULL)
-			continue;
-		const told *by = moved_by(t, e->path, now);
-		if (is_replaced(t, e->path)) {
-			by = NULL;
-			(void)snprintf(now, sizeof(now), "%s", e->path);
-		}
-		(void)model_put(image, now, e->type, 0, 0, "", 0);
-		const model_entry *there = model_find(b, now);
-		if (!there) diff_wrong(w, t, e->path, "is gone, which was not told");
-		bool said = told_at(t, now, e->type == 0 ? CB_KEYVALUE : CB_MODIFIED) ||
-		            (by && strcmp(by->old_path, e->path) == 0 && by->modified);
-		bool differs = there->type != e->type || there->size != e->size || memcmp(there->bytes, e->bytes, e->size) != 0;
-		if (differs != said) diff_wrong(w, t, now, differs ? "differs, which was not told" : "does not differ");
-		if (!differs && there->mode != e->mode && !told_at(t, now, CB_ATTRS) && !by)
-			diff_wrong(w, t, now, "has another mode");
-	}
-	for (size_t i = 0; i < t->count; i++) {
-		if (t->all[i].kind == CB_DELETED && !model_find(a, t->all[i].path))
-			diff_wrong(w, t, t->all[i].path, "was not there");
-		if (t->all[i].kind == CB_ADDED || (t->all[i].kind == CB_KEYVALUE && model_find(b, t->all[i].path)))
-			(void)model_put(image, t->all[i].path, 1, 0, 0, "", 0);
-	}
-	for (size_t i = 0; i < b->count; i++)
-		if (!model_find(image, b->entries[i].path)) diff_wrong(w, t, b->entries[i].path, "is new, which was not told");
-	if (image->count != b->count) diff_wrong(w, t, "?", "told more than there is");
-	model_free(image);
-}
-
 static void do_diff(world *w)
 {
 	cb_error err = {0};
@@ -930,11 +697,11 @@ static void do_diff(world *w)
 	cb_code code;
 	open_state(w, m, i, &a, &code);
 	open_state(w, n, k, &b, &code);
-	static telling t;
+	static model_diff t;
 	t.count = 0;
 	model_note(&w->trace, "diff %s@%" PRIu64 " %s@%" PRIu64, m->name, i, n->name, k);
-	CHECK_OK(cb_diff(a, b, NULL, hear, &t, &err));
-	check_diff(w, m->steps[i].state, n->steps[k].state, &t);
+	CHECK_OK(cb_diff(a, b, NULL, model_diff_hear, &t, &err));
+	model_diff_check(&w->trace, m->steps[i].state, n->steps[k].state, &t);
 	cb_box_close(a);
 	cb_box_close(b);
 }
@@ -986,7 +753,7 @@ static void do_blame(world *w)
 {
 	cb_error err = {0};
 	blame_check c = {w, any_box(w), text_paths[below(w, TEXT_FILES)], NULL, 0};
-	if (type_at(head_of(c.m), c.path) != CB_FILE) return;
+	if (model_type(head_of(c.m), c.path) != CB_FILE) return;
 	c.left = text_in(head_of(c.m), c.path);
 	CHECK_OK(cb_blame(c.m->b, c.path, check_line, &c, &err));
 	if (*c.left) model_tell(&w->trace);
@@ -1099,111 +866,4 @@ TEST_BOTH(boxes_against_their_model)
 		if (getenv("COWBOX_TRACE")) test_note("world %u", i);
 		run_world(memory, seed + i * 104729, i % 6 == 5 ? 1500 : 300);
 	}
-}
-
-/* ---- found by the above, each by itself ---- */
-
-static void expect_text(cb_box *b, const char *path, const char *text)
-{
-	cb_error err = {0};
-	char *bytes = NULL;
-	CHECK_OK(cb_read_file(b, path, &bytes, NULL, &err));
-	CHECK_STR(bytes, text);
-	cb_free(bytes);
-}
-
-typedef struct line_seqs {
-	uint64_t all[8];
-	size_t count;
-} line_seqs;
-
-static cb_code take_seq(void *context, const cb_blame_line *line, cb_error *err)
-{
-	(void)err;
-	line_seqs *s = context;
-	CHECK(s->count < 8);
-	s->all[s->count++] = line->seq;
-	return CB_OK;
-}
-
-/*
- * A handle builds a fork's state on the nearest root of the origin. When prune gives the origin a nearer one and gc takes the old one, a
- * handle that was open all the time must not write the old root into the fork's head.
- */
-TEST_BOTH(fork_outlives_the_root_it_was_read_from)
-{
-	cb_error err = {0};
-	cb_box *b = NULL;
-	cb_store *s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "origin", &b, &err));
-	for (int i = 0; i < 20; i++) must_write(b, "/work/a", i % 2 ? "odd" : "even");
-	cb_box *f = must_fork(s, "origin", "fork");
-	cb_box_close(f);
-	must_write(b, "/work/a", "after the fork");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 8}, NULL, &err)); /* step 14 gets a root */
-	f = must_open(s, "fork");
-	expect_text(f, "/work/a", "odd");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL,
-	                  &err)); /* and loses it; step 20, the fork point, gets one */
-	CHECK_OK(cb_store_gc(s, NULL, &err));
-	must_write(f, "/work/b", "new");
-	test_store_sound(s);
-	cb_box_close(f);
-	f = must_open(s, "fork");
-	expect_text(f, "/work/a", "odd");
-	expect_text(f, "/work/b", "new");
-	cb_box_close(f);
-	cb_box_close(b);
-	cb_store_close(s);
-}
-
-/* A handle that slept while another made steps and pruned them: the steps it would replay are gone. */
-TEST_BOTH(handle_behind_what_was_pruned)
-{
-	cb_error err = {0};
-	cb_box *b = NULL;
-	cb_store *s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	must_write(b, "/work/a", "first");
-	cb_box *sleeper = must_open(s, "demo");
-	expect_text(sleeper, "/work/a", "first");
-	for (int i = 0; i < 10; i++) must_write(b, "/work/a", i % 2 ? "odd" : "even");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
-	expect_text(sleeper, "/work/a", "odd");
-	must_write(sleeper, "/work/b", "new");
-	cb_box_close(sleeper);
-	cb_box_close(b);
-	b = must_open(s, "demo");
-	expect_text(b, "/work/b", "new");
-	cb_box_close(b);
-	test_store_sound(s);
-	cb_store_close(s);
-}
-
-/* What pruned steps made of a file belongs to nobody, but it is told. */
-TEST_BOTH(blame_beside_what_was_pruned)
-{
-	cb_error err = {0};
-	cb_box *b = NULL;
-	cb_store *s = test_store_open(memory);
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	must_write(b, "/work/t", "a\n");
-	CHECK_OK(cb_checkpoint_save(b, "first", 1, true, &err));
-	must_write(b, "/work/t", "a\nb\n");
-	must_write(b, "/work/o", "1");
-	must_write(b, "/work/o", "2");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
-	line_seqs seqs = {.count = 0};
-	CHECK_OK(cb_blame(b, "/work/t", take_seq, &seqs, &err));
-	CHECK_U64(seqs.count, 2);
-	CHECK_U64(seqs.all[0], 1);
-	CHECK_U64(seqs.all[1], 0);
-	must_write(b, "/work/t", "a\nb\nc\n");
-	seqs.count = 0;
-	CHECK_OK(cb_blame(b, "/work/t", take_seq, &seqs, &err));
-	CHECK_U64(seqs.count, 3);
-	CHECK_U64(seqs.all[1], 0); /* not the step that came after */
-	CHECK_U64(seqs.all[2], 5);
-	cb_box_close(b);
-	cb_store_close(s);
 }
