@@ -8,7 +8,7 @@
  */
 #include "bench.h"
 
-#include <cowbox/exec.h>
+#include <cowbox/cowbox.h>
 #include <poll.h>
 
 enum { START_OPS = 20, CAPTURE_MAX = 16, MANY_FILES = 30000 };

@@ -3,7 +3,7 @@
  *
  *   exec STORE BOX PROGRAM [ARGUMENT ...]      the box is made when it is not there
  */
-#include <cowbox/exec.h>
+#include <cowbox/cowbox.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,7 +15,8 @@
 #ifndef COWBOX_EXEC_H
 #define COWBOX_EXEC_H
 
-#include <cowbox/cowbox.h>
+#include <cowbox/history.h>
+#include <cowbox/types.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,8 @@
 #ifndef COWBOX_SEARCH_H
 #define COWBOX_SEARCH_H
 
-#include <cowbox/cowbox.h>
+#include <cowbox/files.h>
+#include <cowbox/types.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,9 @@
 #ifndef COWBOX_TRANSFER_H
 #define COWBOX_TRANSFER_H
 
-#include <cowbox/cowbox.h>
+#include <cowbox/files.h>
+#include <cowbox/history.h>
+#include <cowbox/types.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,7 +7,7 @@
 #include "box/audit.h"
 #include "box/internal.h"
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <inttypes.h>
 #include <stdio.h>

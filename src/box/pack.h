@@ -10,7 +10,7 @@
 #ifndef BOX_PACK_H
 #define BOX_PACK_H
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "base/buf.h"
 

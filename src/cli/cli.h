@@ -18,9 +18,6 @@
 #include <stdio.h>
 
 #include <cowbox/cowbox.h>
-#include <cowbox/exec.h>
-#include <cowbox/search.h>
-#include <cowbox/transfer.h>
 
 #include "base/attr.h"
 #include "base/buf.h"

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include <cowbox/exec.h>
+#include <cowbox/cowbox.h>
 
 #include "base/clock.h"
 #include "sandbox/plan.h"

@@ -10,7 +10,7 @@
 #ifndef SEARCH_REGEX_H
 #define SEARCH_REGEX_H
 
-#include <cowbox/search.h>
+#include <cowbox/cowbox.h>
 
 #include "base/buf.h"
 

@@ -2,7 +2,7 @@
 #ifndef SEARCH_SCOPE_H
 #define SEARCH_SCOPE_H
 
-#include <cowbox/search.h>
+#include <cowbox/cowbox.h>
 
 #include "box/box.h"
 #include "box/glob.h"

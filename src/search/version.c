@@ -1,5 +1,5 @@
 /* version.c: of the regular expressions. */
-#include <cowbox/search.h>
+#include <cowbox/cowbox.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

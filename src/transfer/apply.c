@@ -5,7 +5,7 @@
  * writing, nothing happened; killed during it, the base is as before, so the same call finds the same candidates, and those that are
  * written already are the same on both sides.
  */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #ifndef TRANSFER_APPLY_H
 #define TRANSFER_APPLY_H
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "box/box.h"
 #include "host/host.h"

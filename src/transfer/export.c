@@ -9,7 +9,7 @@
  * file. In a folder that was there each file takes its name by a rename. What a killed export left under a temporary name the next one to
  * the same place takes away.
  */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <errno.h>
 #include <stdio.h>

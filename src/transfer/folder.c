@@ -1,5 +1,5 @@
 /* folder.c: which host folder belongs to which box. The box keeps it (box/folder.c); here are the public calls. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "box/box.h"
 #include "host/host.h"

@@ -2,7 +2,7 @@
 #ifndef TRANSFER_IMPORT_H
 #define TRANSFER_IMPORT_H
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "base/inode_map.h"
 #include "box/box.h"

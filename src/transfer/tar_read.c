@@ -5,7 +5,7 @@
  * member is placed by way of a symbolic link, whether the archive or the box brought it. What stands at a member's place is replaced as
  * tar does: a file or link by anything, an empty folder by anything, a folder with something in it only by a folder.
  */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * The same state gives the same bytes: members in the order of cb_walk, owner 0, no access times. Extended records are written only where
  * a plain header cannot say it, so that old readers get as far as they can. Files with holes are written in GNU's sparse format 1.0.
  */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <stdio.h>
 

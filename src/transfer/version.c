@@ -1,5 +1,5 @@
 /* version.c: of the compressor. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <zstd.h>
 

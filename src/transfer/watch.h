@@ -2,7 +2,7 @@
 #ifndef TRANSFER_WATCH_H
 #define TRANSFER_WATCH_H
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "base/attr.h"
 

@@ -28,7 +28,7 @@
 #ifndef WORK_WORK_H
 #define WORK_WORK_H
 
-#include <cowbox/exec.h>
+#include <cowbox/cowbox.h>
 
 #include "work/link.h"
 

@@ -32,8 +32,6 @@ is(slurp("$at/share/$_->[1]"), cow('completion', $_->[0]), "completion of $_->[0
 # A program of somebody else, with what pkg-config says.
 spill("$world/use.c", <<'END');
 #include <cowbox/cowbox.h>
-#include <cowbox/search.h>
-#include <cowbox/transfer.h>
 #include <stdio.h>
 int main(void)
 {

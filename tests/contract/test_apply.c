@@ -1,5 +1,5 @@
 /* test_apply.c: what a box changed, back on the host: what is written, what is refused, what is held. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cowbox/search.h>
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "harness/boxes.h"
 

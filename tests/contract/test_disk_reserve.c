@@ -11,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cowbox/exec.h>
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "base/err.h"
 #include "harness/boxes.h"

@@ -54,14 +54,14 @@ TEST(every_error_code_is_listed)
 #undef ROW
 }
 
+/* Every call of every public header; the umbrella names them all (lint holds that). */
 TEST(every_call_is_explained)
 {
-	static const char *const headers[] = {"include/cowbox/cowbox.h", "include/cowbox/error.h", "include/cowbox/transfer.h",
-	                                      "include/cowbox/search.h"};
-	char *document = must_text("docs/api.md");
+	char *document = must_text("docs/api.md"), *umbrella = must_text("include/cowbox/cowbox.h");
 	int count = 0;
-	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-		for (char *at = must_text(headers[i]); (at = strstr(at, "\nCB_API ")); count++) {
+	for (char *line = umbrella; (line = strstr(line, "\n#include <cowbox/")); line++) {
+		const char *header = text_of("include/%.*s", (int)strcspn(line + 11, ">"), line + 11);
+		for (char *at = must_text(header); (at = strstr(at, "\nCB_API ")); count++) {
 			at += 8;
 			char *open = strchr(at, '('), *name = open;
 			CHECK(open != NULL);
@@ -70,7 +70,7 @@ TEST(every_call_is_explained)
 			CHECK_MSG(strstr(document, call) != NULL, "docs/api.md does not mention %s", call);
 		}
 	}
-	CHECK(count > 80);
+	CHECK(count > 120);
 }
 
 TEST(the_include_table_is_in_architecture)

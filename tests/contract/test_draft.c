@@ -2,7 +2,7 @@
 #include "harness/boxes.h"
 #include "harness/hosttrees.h"
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

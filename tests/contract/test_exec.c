@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cowbox/exec.h>
+#include <cowbox/cowbox.h>
 
 #include "harness/boxes.h"
 #include "harness/harness.h"

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <cowbox/exec.h>
+#include <cowbox/cowbox.h>
 
 #include "harness/boxes.h"
 #include "harness/harness.h"

@@ -1,5 +1,5 @@
 /* test_folder_base.c: the hidden companion of a box: nobody sees it, it lives, forks and dies with its box. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "box/internal.h"
 #include "harness/boxes.h"

@@ -1,5 +1,5 @@
 /* test_pack.c: cb_pack and cb_unpack: what goes in comes out, step by step, and what is damaged is refused whole. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <fcntl.h>
 #include <pthread.h>

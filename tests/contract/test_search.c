@@ -1,5 +1,5 @@
 /* test_search.c: cb_grep and cb_find: every option, odd texts, hostile patterns, old states, open transactions. */
-#include <cowbox/search.h>
+#include <cowbox/cowbox.h>
 
 #include "base/buf.h"
 #include "base/limits.h"

@@ -1,5 +1,5 @@
 /* test_tar.c: tar streams in and out of boxes, against GNU tar and Python's tarfile. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>

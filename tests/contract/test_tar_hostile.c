@@ -1,5 +1,5 @@
 /* test_tar_hostile.c: archives made to do harm: each is refused whole, and the box is as it was. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <sys/mman.h>
 #include <unistd.h>

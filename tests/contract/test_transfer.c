@@ -1,5 +1,5 @@
 /* test_transfer.c: folders of the host into boxes and out again. Whoever made the tree may mean harm. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <errno.h>
 #include <fcntl.h>

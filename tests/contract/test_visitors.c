@@ -5,7 +5,7 @@
  */
 #include "harness/boxes.h"
 
-#include <cowbox/search.h>
+#include <cowbox/cowbox.h>
 #include <pthread.h>
 #include <sqlite3.h>
 

@@ -1,5 +1,5 @@
 /* test_transfer_kill.c: kill -9 in the middle of an import or export, and somebody who swaps folders for links while one runs. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <fcntl.h>
 #include <signal.h>

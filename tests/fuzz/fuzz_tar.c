@@ -4,7 +4,7 @@
  * A change of one byte breaks the sum of its header and the reader would stop there; so after libFuzzer's own change the sums are made to
  * agree again, most of the time.
  */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <stdio.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_PACKS_H
 #define TESTS_PACKS_H
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "harness/model_state.h"
 

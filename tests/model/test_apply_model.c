@@ -4,7 +4,7 @@
  * For every path: where base and box agree the host keeps what it has; where they differ the host gets what the box has, and only when it
  * had what the base or the box had. A refused apply leaves the folder as it was.
  */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <errno.h>
 #include <signal.h>

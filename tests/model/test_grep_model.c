@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cowbox/search.h>
+#include <cowbox/cowbox.h>
 
 #include "base/buf.h"
 #include "base/io.h"

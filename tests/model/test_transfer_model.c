@@ -1,5 +1,5 @@
 /* test_transfer_model.c: random trees: in and out is exact; importing again what changed equals importing it all anew. */
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* gc counted hidden companions, drafts and boxes that were never whole as deleted boxes: 14 where a user had deleted 5. */
 #include <sys/stat.h>
 
-#include <cowbox/transfer.h>
+#include <cowbox/cowbox.h>
 
 #include "harness/boxes.h"
 

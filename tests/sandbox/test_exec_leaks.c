@@ -2,7 +2,7 @@
  * test_exec_leaks.c: a process that runs many programs in many boxes, as a server of agents does, keeps nothing of them: no
  * descriptor, no child, no thread, no mount.
  */
-#include <cowbox/exec.h>
+#include <cowbox/cowbox.h>
 
 #include <dirent.h>
 #include <errno.h>

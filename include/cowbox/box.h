@@ -1,0 +1,64 @@
+/* box.h: named workspaces: making, opening, forking, listing, bounds. */
+#ifndef COWBOX_BOX_H
+#define COWBOX_BOX_H
+
+#include <cowbox/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cb_box_info {
+	uint64_t id;
+	char name[CB_NAME_MAX + 1];
+	int64_t created_ns;
+	char origin[CB_NAME_MAX + 1]; /* "" when not a fork, or when the origin was deleted */
+	uint64_t origin_seq;
+	uint64_t seq;                                        /* newest step */
+	uint64_t state;                                      /* id of the newest state, never reused */
+	uint64_t files, bytes;                               /* inodes but the root, and their logical sizes */
+	uint64_t quota_bytes, quota_files, quota_file_bytes; /* 0: no bound */
+	uint64_t keep_steps;                                 /* retention: prune keeps this many newest steps; 0: all */
+	int64_t keep_ns;                                     /* retention: prune keeps steps younger than this; 0: all */
+	uint64_t checkpoint_every;                           /* a checkpoint "auto-SEQ" every so many steps; 0: none */
+	bool lost; /* it holds a transaction that lost, and nobody has changed or renamed it since */
+} cb_box_info;
+
+/* out may be NULL. A new box holds /work, /home/agent and /tmp. CB_EXISTS, CB_INVALID (name). */
+CB_API cb_code cb_box_create(cb_store *store, const char *name, cb_box **out, cb_error *err);
+/* A box that nobody sees or can name until cb_box_publish() (transfer.h): filled through this handle it appears with its content,
+ * whole. Closed unpublished, or left by a process that died, it is gone. CB_EXISTS when the name is taken now. */
+CB_API cb_code cb_box_draft(cb_store *store, const char *name, cb_box **out, cb_error *err);
+/* address: "demo", or a state ("demo@7", "demo@-1", "demo@name"), which is read-only. CB_NOTFOUND, CB_STALE (pruned). */
+CB_API cb_code cb_box_open(cb_store *store, const char *address, cb_box **out, cb_error *err);
+/* Commits what open files have under way (kept as a fork when it conflicts); an open transaction is dropped. Files of the handle that are
+ * still open are CB_BADHANDLE from now on, and are to be closed all the same. Accepts NULL. */
+CB_API void cb_box_close(cb_box *box);
+/* A new box that starts at any state. out may be NULL. */
+CB_API cb_code cb_box_fork(cb_store *store, const char *address, const char *name, cb_box **out, cb_error *err);
+CB_API cb_code cb_box_rename(cb_store *store, const char *name, const char *new_name, cb_error *err);
+/* The box and its history are gone; forks of it live on. */
+CB_API cb_code cb_box_delete(cb_store *store, const char *name, cb_error *err);
+CB_API cb_code cb_box_info_get(cb_box *box, cb_box_info *out, cb_error *err);
+typedef cb_code (*cb_box_visit)(void *context, const cb_box_info *info, cb_error *err);
+/* By name. A visitor that returns CB_INTERRUPTED ends any walk early with CB_OK; another code ends it with that code. */
+CB_API cb_code cb_box_list(cb_store *store, cb_box_visit visit, void *context, cb_error *err);
+CB_API cb_code cb_box_quota_set(cb_box *box, uint64_t bytes, uint64_t files, uint64_t file_bytes, cb_error *err);
+CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t keep_ns, cb_error *err);
+/* Every so many steps the newest gets the checkpoint "auto-SEQ"; the newest 32 automatic ones are kept, and all that somebody named.
+ * 0: none. */
+CB_API cb_code cb_box_checkpoint_every_set(cb_box *box, uint64_t steps, cb_error *err);
+/* Who the steps made through this handle are recorded for. Default "". */
+CB_API cb_code cb_box_who_set(cb_box *box, const char *who, cb_error *err);
+/* Free-form strings per box, outside its states (not undone, not forked). value NULL deletes. Names that begin with "cowbox." are
+ * CB_RESERVED. */
+CB_API cb_code cb_setting_set(cb_box *box, const char *key, const char *value, cb_error *err);
+CB_API cb_code cb_setting_get(cb_box *box, const char *key, char **out, cb_error *err); /* cb_free() it */
+
+/* The newest step that was made through this handle, by whatever call; 0: none yet. Others' steps do not count. */
+CB_API uint64_t cb_box_step(cb_box *box);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

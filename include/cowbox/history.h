@@ -1,0 +1,142 @@
+/* history.h: steps: log, difference, restore, undo, checkpoints, merge, blame, prune. */
+#ifndef COWBOX_HISTORY_H
+#define COWBOX_HISTORY_H
+
+#include <cowbox/files.h>
+#include <cowbox/txn.h>
+#include <cowbox/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cb_step {
+	uint64_t seq, state;
+	const char *kind, *who;
+	const char *params, *result; /* "" when none; bytes up to the sizes, NUL-terminated */
+	size_t params_size, result_size;
+	int64_t started_ns, ended_ns;
+	bool changed;                /* false: a record only */
+	uint64_t target;             /* undo, redo: the step they took back */
+	char other[CB_NAME_MAX + 1]; /* merge, restore, fork: the other parent's box, "" when none or gone */
+	uint64_t other_seq;          /* its step; 0 without a box */
+	bool gap;                    /* steps before it were pruned */
+} cb_step;
+typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *err);
+
+typedef struct cb_log_options {
+	const char *path;   /* NULL: the whole box; a folder: everything below; a file: followed through renames */
+	uint64_t before;    /* 0: from the handle's state backwards */
+	uint64_t max_steps; /* 0: all */
+} cb_log_options;
+/* Newest first. *out_pruned (may be NULL) tells that older steps were pruned. */
+CB_API cb_code cb_log(cb_box *box, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned,
+                      cb_error *err);
+CB_API cb_code cb_step_get(cb_box *box, uint64_t seq, cb_step_visit visit, void *context, cb_error *err);
+/* A step that changes nothing: what a command or tool call did. */
+CB_API cb_code cb_step_record(cb_box *box, const cb_step_info *info, uint64_t *out_seq, cb_error *err);
+
+typedef enum cb_change_kind {
+	CB_ADDED = 'A',
+	CB_DELETED = 'D',
+	CB_MODIFIED = 'M', /* content */
+	CB_ATTRS = 'T',    /* mode, times given by utimens, xattrs, tags or metadata only */
+	CB_RENAMED = 'R',  /* the same file at another path; also modified when the contents differ */
+	CB_KEYVALUE = 'K', /* path is the key */
+} cb_change_kind;
+
+typedef struct cb_change {
+	cb_change_kind kind;
+	const char *path;     /* where it is now (deleted: was) */
+	const char *old_path; /* renamed: where it was; else NULL */
+	bool has_old, has_new;
+	bool modified;                   /* renamed: content differs too */
+	cb_stat_info old_info, new_info; /* valid where has_old / has_new */
+} cb_change;
+typedef cb_code (*cb_change_visit)(void *context, const cb_change *change, cb_error *err);
+
+/* What changed from one state to another (of the same or different boxes of one store), by path. Cost in proportion to the change. */
+CB_API cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err);
+/* What one step did. */
+CB_API cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err);
+/* The same with lines counted: one call per changed file or link that has content on a side, as `git diff --stat` would list it. */
+typedef struct cb_change_stat {
+	const cb_change *change;
+	bool binary;                   /* then the lines are 0 */
+	uint64_t added, removed;       /* lines */
+	uint64_t old_bytes, new_bytes; /* 0 where the file is not there */
+} cb_change_stat;
+typedef cb_code (*cb_change_stat_visit)(void *context, const cb_change_stat *stat, cb_error *err);
+CB_API cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err);
+typedef struct cb_diff_text_options {
+	const char *path; /* NULL: everything */
+	bool has_context; /* false: 3 lines */
+	unsigned context_lines;
+	/* true leaves a change out; may be NULL */
+	bool (*skip)(void *context, const cb_change *change);
+	void *context;
+} cb_diff_text_options;
+/* The same as unified text in git's format; binary files are named as such. options may be NULL. *out: cb_free() it. */
+CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *options, char **out, size_t *out_size,
+                            cb_error *err);
+
+/* Makes an older state (path NULL or "/"), or one file or folder of it, the newest, as a new step. source: an open state of this
+ * store. */
+CB_API cb_code cb_restore(cb_box *box, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err);
+/* seq 0: the last change not yet undone, CB_NOTHING when there is none. Otherwise that step, taken back as a reverse three-way merge:
+ * CB_CONFLICT names the paths that later steps changed; CB_NOTHING when nothing is left of it to take back. */
+CB_API cb_code cb_undo(cb_box *box, uint64_t seq, uint64_t *out_seq, cb_error *err);
+/* Takes back the last undo, unless the box was changed since (CB_NOTHING). */
+CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);
+
+/* seq 0: the current step. Flushed to disk unless no_sync. The named step is never pruned. name NULL: an automatic one, called
+ * "auto-SEQ"; of these the newest 32 are kept, and a checkpoint of that step and name serves as well. CB_EXISTS. */
+CB_API cb_code cb_checkpoint_save(cb_box *box, const char *name, uint64_t seq, bool no_sync, cb_error *err);
+CB_API cb_code cb_checkpoint_delete(cb_box *box, const char *name, cb_error *err);
+typedef struct cb_checkpoint {
+	char name[CB_NAME_MAX + 1];
+	uint64_t seq;
+	int64_t created_ns;
+	bool automatic; /* made every so many steps, or saved without a name */
+} cb_checkpoint;
+typedef cb_code (*cb_checkpoint_visit)(void *context, const cb_checkpoint *checkpoint, cb_error *err);
+/* By step. The visitor may use the box and change its checkpoints: it sees those there were. */
+CB_API cb_code cb_checkpoint_list(cb_box *box, cb_checkpoint_visit visit, void *context, cb_error *err);
+
+typedef struct cb_merge_options {
+	cb_prefer prefer; /* for every conflict that `resolve` leaves open */
+	/* Called once per path in conflict; may be NULL. No lock of the store is held: others go on writing meanwhile. */
+	cb_prefer (*resolve)(void *context, const cb_conflict *conflict);
+	void *context;
+	bool dry_run; /* list conflicts, change nothing */
+} cb_merge_options;
+/* Three-way merge of a state into a box, as one step with both as parents. Base: the last merge between them, or the fork point; several
+ * such states are merged into one (at most 8: CB_LIMIT). CB_STALE: the base was pruned. CB_CONFLICT when one is left open: nothing
+ * changed, all were given to resolve. CB_NOTHING: theirs has nothing new. */
+CB_API cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
+                        cb_error *err);
+
+/* Which step wrote each line: visited from line 1 on. seq 0: before what was pruned. For a fork, steps of its origin are given with
+ * their box's name. */
+typedef struct cb_blame_line {
+	uint64_t line; /* from 1 */
+	const char *text;
+	size_t size;
+	const char *box;
+	uint64_t seq;
+} cb_blame_line;
+typedef cb_code (*cb_blame_visit)(void *context, const cb_blame_line *line, cb_error *err);
+CB_API cb_code cb_blame(cb_box *box, const char *path, cb_blame_visit visit, void *context, cb_error *err);
+
+typedef struct cb_prune_options {
+	uint64_t keep_steps; /* keep at least this many of the newest; 0: the box's retention */
+	int64_t keep_ns;     /* keep what is younger; 0: the box's retention */
+} cb_prune_options;
+/* Drops old steps, never checkpoints, fork points and merge points of living boxes, the newest step, nor what is in use or pinned
+ * (cb_store_uses). Space comes back with cb_store_gc. */
+CB_API cb_code cb_prune(cb_box *box, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
