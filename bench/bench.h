@@ -397,7 +397,7 @@ static inline uint64_t bench_disk_bytes(const char *path)
 static inline cb_store *bench_store(const char *path, bool full)
 {
 	cb_store *s = NULL;
-	cb_store_options options = {.full = full};
+	cb_store_options options = CB_WITH(cb_store_options, .full = full);
 	CB(cb_store_open(path, &options, &s, &bench_err));
 	return s;
 }
@@ -435,7 +435,7 @@ static inline void bench_fill(cb_box *b, uint64_t files, size_t bytes)
 	for (uint64_t i = 0; i < files;) {
 		cb_box *t = bench_begin(b);
 		for (unsigned k = 0; k < 4000 && i < files; k++, i++) {
-			cb_write_options options = {.parents = i % BENCH_PER_FOLDER == 0};
+			cb_write_options options = CB_WITH(cb_write_options, .parents = i % BENCH_PER_FOLDER == 0);
 			bench_file_name(path, i);
 			CB(cb_write_file(t, path, bench_bytes(i), bytes, &options, &bench_err));
 		}

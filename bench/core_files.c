@@ -95,7 +95,7 @@ static void our_stat(void *context, uint64_t i)
 {
 	(void)context;
 	char path[BENCH_PATH];
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	name_of(path, "/work/k/f", i * 7 % KNOWN);
 	CB(cb_stat(box, path, 0, &info, &bench_err));
 }
@@ -135,7 +135,7 @@ static void our_rename(void *context, uint64_t i)
 static void our_append(void *context, uint64_t i)
 {
 	(void)context;
-	cb_write_options options = {.append = true};
+	cb_write_options options = CB_WITH(cb_write_options, .append = true);
 	CB(cb_write_file(box, "/work/ten", bench_bytes(i), BENCH_KB, &options, &bench_err));
 }
 
@@ -465,7 +465,7 @@ static void fill_ours(void)
 	}
 	bench_commit(t);
 	bench_write(box, "/work/large", bench_bytes(0), BENCH_MB);
-	cb_write_options append = {.append = true};
+	cb_write_options append = CB_WITH(cb_write_options, .append = true);
 	for (int i = 0; i < TEN_MB; i++) CB(cb_write_file(box, "/work/ten", bench_bytes(0), BENCH_MB, &append, &bench_err));
 	for (uint64_t i = 0; i < 100; i++) our_kv_set(NULL, i);
 }

@@ -29,7 +29,7 @@ static cb_box *start_box(cb_store *s)
 	CB(cb_box_create(s, "demo", &b, &bench_err));
 	cb_box *t = bench_begin(b);
 	for (uint64_t i = 0; i < FILES; i++) {
-		cb_write_options options = {.parents = true};
+		cb_write_options options = CB_WITH(cb_write_options, .parents = true);
 		small_name(path, i);
 		CB(cb_write_file(t, path, bench_bytes(i), STEP_BYTES, &options, &bench_err));
 	}
@@ -80,12 +80,12 @@ static void shrink(const char *path, uint64_t keep)
 	cb_store *s = bench_store(path, false);
 	cb_box *b = NULL;
 	uint64_t pruned = 0;
-	cb_prune_options options = {.keep_steps = keep};
+	cb_prune_options options = CB_WITH(cb_prune_options, .keep_steps = keep);
 	CB(cb_box_open(s, "demo", &b, &bench_err));
 	double start = bench_now_us();
 	CB(cb_prune(b, &options, &pruned, &bench_err));
 	bench_value("prune 90 % of the steps", "ms", milliseconds_since(start), NULL, 0, 0);
-	cb_gc_result result;
+	cb_gc_result result = CB_INIT(cb_gc_result);
 	double before = open_old_us(s, keep);
 	start = bench_now_us();
 	CB(cb_store_gc(s, &result, &bench_err));

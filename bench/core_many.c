@@ -39,7 +39,7 @@ static void write_ours(void *context, uint64_t i)
 	char path[BENCH_PATH];
 	(void)snprintf(path, sizeof(path), "/work/w%llu/f%llu", (unsigned long long)(i % WRITERS),
 	               (unsigned long long)(i / WRITERS % 100));
-	cb_write_options options = {.parents = true};
+	cb_write_options options = CB_WITH(cb_write_options, .parents = true);
 	CB(cb_write_file(context, path, bench_bytes(i), BENCH_KB, &options, &bench_err));
 }
 

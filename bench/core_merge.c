@@ -23,7 +23,9 @@ static void history_open(history *h, const char *name, uint64_t steps, uint64_t 
 		bool merge = merge_every && i % merge_every == 0;
 		(void)snprintf(path, sizeof(path), "/work/d0/h%llu", (unsigned long long)(i % 50));
 		bench_write(merge ? h->fork : h->main, path, bench_bytes(i), 80);
-		if (merge) CB(cb_merge(h->main, h->fork, &(cb_merge_options){.prefer = CB_PREFER_THEIRS}, NULL, NULL, &bench_err));
+		if (merge)
+			CB(cb_merge(h->main, h->fork, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS), NULL, NULL,
+			            &bench_err));
 	}
 }
 

@@ -122,7 +122,7 @@ static cb_code count_change(void *context, const cb_change *change, cb_error *er
 static void step_of_13_changes(void *context, uint64_t i)
 {
 	(void)context;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	same_13(box, i);
 	CB(cb_box_info_get(box, &info, &bench_err));
 	newest = info.seq;
@@ -158,7 +158,7 @@ static void do_log(void *context, uint64_t i)
 	(void)context;
 	(void)i;
 	unsigned n = 0;
-	cb_log_options options = {.max_steps = 20};
+	cb_log_options options = CB_WITH(cb_log_options, .max_steps = 20);
 	CB(cb_log(box, &options, count_step, &n, NULL, &bench_err));
 }
 

@@ -27,7 +27,7 @@ static bool have(const char *program)
 
 static cb_exec *begin(cb_sandbox *sandbox, const char *const *argv, size_t argc)
 {
-	cb_exec_options options = {.argv = argv, .argc = argc, .stdin_fd = CB_STDIN_NONE};
+	cb_exec_options options = CB_WITH(cb_exec_options, .argv = argv, .argc = argc, .stdin_fd = CB_STDIN_NONE);
 	cb_exec *e = NULL;
 	bool done = false;
 	CB(cb_exec_start(sandbox, &options, &e, &bench_err));

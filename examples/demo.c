@@ -105,7 +105,7 @@ static void told(bool is_so, const char *text)
 
 static void write_text(cb_box *box, const char *path, const char *text)
 {
-	cb_write_options options = {.parents = true};
+	cb_write_options options = CB_WITH(cb_write_options, .parents = true);
 	MUST(cb_write_file(box, path, text, strlen(text), &options, &err));
 }
 
@@ -121,7 +121,7 @@ static bool holds(cb_box *box, const char *path, const char *text)
 
 static bool is_there(cb_box *box, const char *path)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	return cb_stat(box, path, 0, &info, NULL) == CB_OK;
 }
 
@@ -135,7 +135,7 @@ static cb_box *open_box(cb_store *store, const char *address, const char *who)
 
 static uint64_t newest(cb_box *box)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	MUST(cb_box_info_get(box, &info, &err));
 	return info.seq;
 }
@@ -143,7 +143,7 @@ static uint64_t newest(cb_box *box)
 static void show_diff(cb_box *from, cb_box *to)
 {
 	char *text = NULL;
-	MUST(cb_diff_text(from, to, &(cb_diff_text_options){.has_context = true, .context_lines = 1}, &text, NULL, &err));
+	MUST(cb_diff_text(from, to, &CB_WITH(cb_diff_text_options, .has_context = true, .context_lines = 1), &text, NULL, &err));
 	show_text(text);
 	cb_free(text);
 }
@@ -173,7 +173,7 @@ static cb_code show_step(void *context, const cb_step *step, cb_error *e)
 
 static void show_log(cb_box *box, const char *path, uint64_t max)
 {
-	cb_log_options options = {.path = path, .max_steps = max};
+	cb_log_options options = CB_WITH(cb_log_options, .path = path, .max_steps = max);
 	MUST(cb_log(box, &options, show_step, NULL, NULL, &err));
 }
 
@@ -191,8 +191,9 @@ static void fill(cb_box *box)
 {
 	title("1. A box is filled: several files as one step, then single steps");
 	call("cb_txn_begin(demo); cb_write_file(...) x 3; cb_txn_commit()");
-	cb_txn_options options = {.step = {.kind = "import", .params = "from ~/greeter"}};
-	cb_commit_result result = {0};
+	cb_txn_options options =
+		CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "import", .params = "from ~/greeter"));
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *txn = NULL;
 	MUST(cb_txn_begin(box, &options, &txn, &err));
 	write_text(txn, "/work/greeter/greet.py", greet_py);
@@ -219,7 +220,8 @@ static void break_and_undo(cb_store *store, cb_box *box)
 {
 	title("2. A tool call goes wrong; one undo takes all of it back");
 	call("a step of kind \"sh\": cb_remove(config.ini), cb_write_file(README), cb_kv_delete(plan)");
-	cb_txn_options options = {.step = {.kind = "sh", .params = "./cleanup.sh", .result = "exit 0"}};
+	cb_txn_options options =
+		CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "sh", .params = "./cleanup.sh", .result = "exit 0"));
 	cb_box *txn = NULL;
 	MUST(cb_txn_begin(box, &options, &txn, &err));
 	MUST(cb_remove(txn, "/work/greeter/config.ini", &err));
@@ -274,7 +276,7 @@ static void forks_and_merge(cb_store *store, cb_box *box)
 
 	call("cb_merge(demo, try-b)");
 	cb_prefer answer = CB_PREFER_NONE;
-	cb_merge_options options = {.resolve = ask, .context = &answer};
+	cb_merge_options options = CB_WITH(cb_merge_options, .resolve = ask, .context = &answer);
 	uint64_t conflicts = 0, at = newest(box);
 	told(cb_merge(box, b, &options, NULL, &conflicts, &err) == CB_CONFLICT && conflicts == 1,
 	     "both changed one line: a conflict");
@@ -322,7 +324,7 @@ static void blame_and_restore(cb_store *store, cb_box *box)
 
 static void disjoint(cb_box *ann, cb_box *bob)
 {
-	cb_commit_result result = {0};
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	call("ann and bob begin, write different files, commit");
 	cb_box *anns = NULL, *bobs = NULL;
 	MUST(cb_txn_begin(ann, NULL, &anns, &err));
@@ -338,7 +340,7 @@ static void disjoint(cb_box *ann, cb_box *bob)
 
 static void same_file(cb_store *store, cb_box *ann, cb_box *bob)
 {
-	cb_commit_result result = {0};
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	call("ann and bob begin, write the same file, commit");
 	cb_box *anns = NULL, *bobs = NULL;
 	MUST(cb_txn_begin(ann, NULL, &anns, &err));
@@ -359,11 +361,11 @@ static void same_file(cb_store *store, cb_box *ann, cb_box *bob)
 
 static void expected_version(cb_box *ann, cb_box *bob)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	MUST(cb_stat(ann, "/work/greeter/README", 0, &info, &err));
 	call("cb_write_file(bob), then cb_write_file(ann, expected_version = what ann read)");
 	write_text(bob, "/work/greeter/README", "Bob again.\n");
-	cb_write_options options = {.expected_version = info.version};
+	cb_write_options options = CB_WITH(cb_write_options, .expected_version = info.version);
 	told(cb_write_file(ann, "/work/greeter/README", "x", 1, &options, &err) == CB_VERSION,
 	     "a stale version is refused, nothing is written");
 }
@@ -391,7 +393,7 @@ static void upkeep(cb_store *store, cb_box *box)
 {
 	title("6. Upkeep");
 	uint64_t pruned = 0, complaints = 0;
-	cb_prune_options keep = {.keep_steps = 3};
+	cb_prune_options keep = CB_WITH(cb_prune_options, .keep_steps = 3);
 	call("cb_prune(demo, keep 3 steps)");
 	MUST(cb_prune(box, &keep, &pruned, &err));
 	show_log(box, NULL, 0);
@@ -402,7 +404,7 @@ static void upkeep(cb_store *store, cb_box *box)
 	call("cb_box_delete(\"try-a\")  cb_box_delete(\"try-b\")  cb_store_gc()");
 	MUST(cb_box_delete(store, "try-a", &err));
 	MUST(cb_box_delete(store, "try-b", &err));
-	cb_gc_result gc = {0};
+	cb_gc_result gc = CB_INIT(cb_gc_result);
 	MUST(cb_store_gc(store, &gc, &err));
 	told(gc.boxes_freed == 2, "their space is free again");
 	call("cb_store_check()");

@@ -32,13 +32,9 @@ static cb_code show_change(void *context, const cb_change *change, cb_error *err
 
 static cb_code run(cb_sandbox *sandbox, const char *const *argv, size_t argc, int *out_status, cb_error *err)
 {
-	cb_exec_options options = {.argv = argv,
-	                           .argc = argc,
-	                           .stdin_fd = STDIN_FILENO,
-	                           .timeout_ns = INT64_C(60000000000),
-	                           .stream = show_output,
-	                           .note = show_note,
-	                           .undo_on_fail = true};
+	cb_exec_options options =
+		CB_WITH(cb_exec_options, .argv = argv, .argc = argc, .stdin_fd = STDIN_FILENO, .timeout_ns = INT64_C(60000000000),
+	                .stream = show_output, .note = show_note, .undo_on_fail = true);
 	cb_exec *exec = NULL;
 	const cb_exec_result *result = NULL;
 	cb_code code = cb_exec_start(sandbox, &options, &exec, err);
@@ -69,7 +65,7 @@ int main(int argc, char **argv)
 	if (code == CB_OK) code = cb_box_open(store, argv[2], &box, &err);
 	if (code == CB_NOTFOUND && store) code = cb_box_create(store, argv[2], &box, &err);
 	/* No network, at most 200 processes; the host's /usr is there to be read. */
-	cb_sandbox_options bounds = {.net = CB_NET_NONE, .pids = 200};
+	cb_sandbox_options bounds = CB_WITH(cb_sandbox_options, .net = CB_NET_NONE, .pids = 200);
 	if (code == CB_OK) code = cb_sandbox_open(box, &bounds, &sandbox, &err);
 	if (code == CB_OK) code = run(sandbox, (const char *const *)(argv + 3), (size_t)argc - 3, &status, &err);
 	cb_sandbox_close(sandbox);

@@ -43,13 +43,13 @@ static cb_code show_line(void *context, const cb_blame_line *line, cb_error *err
 
 static cb_code show(const char *store_path, const char *name, const char *path, cb_error *err)
 {
-	cb_store_options options = {.no_create = true, .read_only = true};
+	cb_store_options options = CB_WITH(cb_store_options, .no_create = true, .read_only = true);
 	cb_store *store = NULL;
 	cb_box *box = NULL;
 	bool pruned = false;
 	cb_code code = cb_store_open(store_path, &options, &store, err);
 	if (code == CB_OK) code = cb_box_open(store, name, &box, err);
-	cb_log_options log = {.path = path};
+	cb_log_options log = CB_WITH(cb_log_options, .path = path);
 	if (code == CB_OK) code = cb_log(box, &log, show_step, box, &pruned, err);
 	if (code == CB_OK && pruned) printf("(older steps were pruned)\n");
 	if (code == CB_OK && path) code = cb_blame(box, path, show_line, NULL, err);

@@ -25,7 +25,7 @@ static cb_code fail(cb_code code, const cb_error *err)
 /* How many tasks are left, and the version of the list that says so. */
 static cb_code look(cb_box *box, long *left, uint64_t *version, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	char *text = NULL;
 	cb_code code = cb_stat(box, list, 0, &info, err);
 	if (code == CB_OK) code = cb_read_file(box, list, &text, NULL, err);
@@ -42,7 +42,7 @@ static cb_code take_task(cb_box *box, long *task, cb_error *err)
 	for (;;) {
 		long left = 0;
 		char text[32];
-		cb_write_options options = {0};
+		cb_write_options options = CB_INIT(cb_write_options);
 		cb_code code = look(box, &left, &options.expected_version, err);
 		if (code != CB_OK) return code;
 		*task = left;
@@ -63,7 +63,7 @@ static cb_code work(cb_box *box, int agent, cb_error *err)
 		(void)snprintf(path, sizeof(path), "/work/reports/%ld.txt", task);
 		int n = snprintf(text, sizeof(text), "done by agent %d\n", agent);
 		/* Absent is expected: nobody else may have done this task. */
-		cb_write_options options = {.parents = true, .expected_version = CB_VERSION_ABSENT};
+		cb_write_options options = CB_WITH(cb_write_options, .parents = true, .expected_version = CB_VERSION_ABSENT);
 		code = cb_write_file(box, path, text, (size_t)n, &options, err);
 		if (code != CB_OK) return code;
 	}

@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 typedef struct cb_audit {
+	size_t struct_size;
 	int64_t time_ns;
 	const char *box; /* its name now, or its last one; "" for what concerns the store */
 	const char *who;
@@ -22,6 +23,7 @@ typedef struct cb_audit {
 } cb_audit;
 typedef cb_code (*cb_audit_visit)(void *context, const cb_audit *entry, cb_error *err);
 typedef struct cb_audit_options {
+	size_t struct_size;
 	const char *box; /* NULL: all */
 	const char *who; /* NULL: everybody */
 	int64_t since_ns;

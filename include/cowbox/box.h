@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 typedef struct cb_box_info {
+	size_t struct_size;
 	uint64_t id;
 	char name[CB_NAME_MAX + 1];
 	int64_t created_ns;

@@ -10,6 +10,8 @@
  * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only on
  * success. What a call gives away is said at the call: "cb_free() it". Strings are bytes; names need not be UTF-8.
  *
+ * Structs begin with struct_size: make them with CB_INIT or CB_WITH (types.h says why and how).
+ *
  * Threads. A store and its boxes may be used from any thread. Calls on one cb_box handle are serialised; open one handle per thread
  * to work in parallel. After fork() the child may go on using disk stores; open transactions and memory stores stay the parent's.
  *

@@ -63,6 +63,9 @@ typedef enum cb_code {
 typedef struct cb_error {
 	cb_code code;
 	int os_error; /* errno of the system call that failed; 0: none did */
+	/* Room for what may be said later: a failing call sets it to 0. This struct is as it is for good: it has no size to be checked, so
+	 * that a caller need not prepare it. */
+	unsigned reserved[6];
 	/* One line, NUL-terminated, cut at the maximum with "…". */
 	char message[CB_ERROR_MESSAGE_MAX];
 } cb_error;

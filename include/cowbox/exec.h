@@ -34,6 +34,7 @@ typedef enum cb_tier {
 	CB_TIER_WEAK,    /* Landlock and seccomp only; never chosen by itself. SECURITY.md lists what it does not stop */
 } cb_tier;
 
+/* An element of an array: as it is for good. */
 typedef struct cb_bind {
 	const char *host_path;
 	const char *box_path; /* NULL: the same path. Absolute; not within /proc, /dev */
@@ -41,6 +42,7 @@ typedef struct cb_bind {
 } cb_bind;
 
 typedef struct cb_sandbox_options {
+	size_t struct_size;
 	cb_tier tier;
 	cb_net net;
 	const cb_bind *binds;
@@ -70,6 +72,7 @@ typedef enum cb_stream { CB_STDOUT = 1, CB_STDERR = 2 } cb_stream;
 #define CB_OUTPUT_NONE UINT64_MAX
 
 typedef struct cb_exec_options {
+	size_t struct_size;
 	const char *const *argv; /* at least the program: looked up in the sandbox's PATH when it has no '/' */
 	size_t argc;
 	const char *const *
@@ -109,6 +112,7 @@ typedef enum cb_exec_end {
 } cb_exec_end;
 
 typedef struct cb_exec_result {
+	size_t struct_size;
 	cb_exec_end end;
 	int exit_code;      /* as a shell says it: 128 + signal when a signal ended it */
 	int signal;         /* 0: none */
@@ -164,6 +168,7 @@ CB_API cb_code cb_work_clean(cb_store *store, bool all, uint64_t *out_removed, c
 
 /* What this machine can do, tried for real. */
 typedef struct cb_tier_report {
+	size_t struct_size;
 	bool works;
 	char why[256]; /* when it does not: what failed */
 	char fix[256]; /* and what to do */

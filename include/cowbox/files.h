@@ -11,6 +11,7 @@ extern "C" {
 typedef enum cb_type { CB_FILE = 1, CB_DIR = 2, CB_SYMLINK = 3 } cb_type;
 
 typedef struct cb_stat_info {
+	size_t struct_size;
 	uint64_t ino;
 	cb_type type;
 	uint32_t mode; /* permission bits, 07777 */
@@ -31,6 +32,7 @@ enum {
 #define CB_VERSION_ABSENT UINT64_MAX /* the file must not exist */
 
 typedef struct cb_write_options {
+	size_t struct_size;
 	uint32_t mode;             /* for a new file; 0: 0644 */
 	uint64_t expected_version; /* CB_VERSION: nothing was changed */
 	bool append;
@@ -46,6 +48,7 @@ CB_API cb_code cb_read_at(cb_box *box, const char *path, uint64_t offset, void *
 CB_API cb_code cb_write_file(cb_box *box, const char *path, const void *bytes, size_t size, const cb_write_options *options,
                              cb_error *err);
 
+/* An element of an array: as it is for good. */
 typedef struct cb_replacement {
 	const char *old_text;
 	size_t old_size; /* at least 1 */
@@ -53,6 +56,7 @@ typedef struct cb_replacement {
 	size_t new_size;
 } cb_replacement;
 typedef struct cb_edit_options {
+	size_t struct_size;
 	bool all;                  /* every place, at least one */
 	uint64_t expect;           /* exactly so many places; 0: exactly one */
 	uint64_t expected_version; /* as in cb_write_options */

@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 typedef struct cb_step {
+	size_t struct_size;
 	uint64_t seq, state;
 	const char *kind, *who;
 	const char *params, *result; /* "" when none; bytes up to the sizes, NUL-terminated */
@@ -25,6 +26,7 @@ typedef struct cb_step {
 typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *err);
 
 typedef struct cb_log_options {
+	size_t struct_size;
 	const char *path;   /* NULL: the whole box; a folder: everything below; a file: followed through renames */
 	uint64_t before;    /* 0: from the handle's state backwards */
 	uint64_t max_steps; /* 0: all */
@@ -46,12 +48,13 @@ typedef enum cb_change_kind {
 } cb_change_kind;
 
 typedef struct cb_change {
+	size_t struct_size;
 	cb_change_kind kind;
 	const char *path;     /* where it is now (deleted: was) */
 	const char *old_path; /* renamed: where it was; else NULL */
 	bool has_old, has_new;
-	bool modified;                   /* renamed: content differs too */
-	cb_stat_info old_info, new_info; /* valid where has_old / has_new */
+	bool modified;                           /* renamed: content differs too */
+	const cb_stat_info *old_info, *new_info; /* never NULL; all 0 where not has_old / has_new, and of a key-value */
 } cb_change;
 typedef cb_code (*cb_change_visit)(void *context, const cb_change *change, cb_error *err);
 
@@ -61,6 +64,7 @@ CB_API cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_vis
 CB_API cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err);
 /* The same with lines counted: one call per changed file or link that has content on a side, as `git diff --stat` would list it. */
 typedef struct cb_change_stat {
+	size_t struct_size;
 	const cb_change *change;
 	bool binary;                   /* then the lines are 0 */
 	uint64_t added, removed;       /* lines */
@@ -69,6 +73,7 @@ typedef struct cb_change_stat {
 typedef cb_code (*cb_change_stat_visit)(void *context, const cb_change_stat *stat, cb_error *err);
 CB_API cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err);
 typedef struct cb_diff_text_options {
+	size_t struct_size;
 	const char *path; /* NULL: everything */
 	bool has_context; /* false: 3 lines */
 	unsigned context_lines;
@@ -94,6 +99,7 @@ CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);
 CB_API cb_code cb_checkpoint_save(cb_box *box, const char *name, uint64_t seq, bool no_sync, cb_error *err);
 CB_API cb_code cb_checkpoint_delete(cb_box *box, const char *name, cb_error *err);
 typedef struct cb_checkpoint {
+	size_t struct_size;
 	char name[CB_NAME_MAX + 1];
 	uint64_t seq;
 	int64_t created_ns;
@@ -104,6 +110,7 @@ typedef cb_code (*cb_checkpoint_visit)(void *context, const cb_checkpoint *check
 CB_API cb_code cb_checkpoint_list(cb_box *box, cb_checkpoint_visit visit, void *context, cb_error *err);
 
 typedef struct cb_merge_options {
+	size_t struct_size;
 	cb_prefer prefer; /* for every conflict that `resolve` leaves open */
 	/* Called once per path in conflict; may be NULL. No lock of the store is held: others go on writing meanwhile. */
 	cb_prefer (*resolve)(void *context, const cb_conflict *conflict);
@@ -119,6 +126,7 @@ CB_API cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *opti
 /* Which step wrote each line: visited from line 1 on. seq 0: before what was pruned. For a fork, steps of its origin are given with
  * their box's name. */
 typedef struct cb_blame_line {
+	size_t struct_size;
 	uint64_t line; /* from 1 */
 	const char *text;
 	size_t size;
@@ -129,6 +137,7 @@ typedef cb_code (*cb_blame_visit)(void *context, const cb_blame_line *line, cb_e
 CB_API cb_code cb_blame(cb_box *box, const char *path, cb_blame_visit visit, void *context, cb_error *err);
 
 typedef struct cb_prune_options {
+	size_t struct_size;
 	uint64_t keep_steps; /* keep at least this many of the newest; 0: the box's retention */
 	int64_t keep_ns;     /* keep what is younger; 0: the box's retention */
 } cb_prune_options;

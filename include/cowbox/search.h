@@ -10,6 +10,7 @@ extern "C" {
 #endif
 
 typedef struct cb_grep_options {
+	size_t struct_size;
 	const char *pattern; /* PCRE2, UTF-8 aware where the text is UTF-8; matched line by line */
 	bool fixed;          /* the pattern is plain text */
 	bool ignore_case, invert, word;
@@ -26,11 +27,13 @@ typedef struct cb_grep_options {
 	bool names_only;        /* visit each matching file once, with line 0 */
 } cb_grep_options;
 
+/* An element of an array: as it is for good. */
 typedef struct cb_grep_match {
 	size_t start, end; /* bytes of the line */
 } cb_grep_match;
 
 typedef struct cb_grep_line {
+	size_t struct_size;
 	const char *path;
 	uint64_t line;    /* from 1; 0: names_only, or a binary file that matches */
 	const char *text; /* without its newline */
@@ -43,6 +46,7 @@ typedef struct cb_grep_line {
 typedef cb_code (*cb_grep_visit)(void *context, const cb_grep_line *line, cb_error *err);
 
 typedef struct cb_grep_count {
+	size_t struct_size;
 	uint64_t files, matched_files, matched_lines;
 } cb_grep_count;
 
@@ -52,6 +56,7 @@ CB_API cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *opt
                        cb_grep_count *out, cb_error *err);
 
 typedef struct cb_find_options {
+	size_t struct_size;
 	const char *name;      /* glob on the last component */
 	const char *path_glob; /* glob on the whole path, as cb_glob */
 	bool ignore_case;      /* of name */

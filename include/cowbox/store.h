@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 typedef struct cb_store_options {
+	size_t struct_size;
 	bool no_create; /* fail with CB_NOTFOUND instead of making the store */
 	bool read_only;
 	bool or_read_only;  /* where nothing can be written (a read-only filesystem, or the rights of this user): as read_only */
@@ -31,6 +32,7 @@ CB_API cb_code cb_store_setting_set(cb_store *store, const char *key, const char
 CB_API cb_code cb_store_setting_get(cb_store *store, const char *key, char **out, cb_error *err); /* cb_free() it; CB_NOTFOUND */
 
 typedef struct cb_store_stats {
+	size_t struct_size;
 	uint64_t boxes, steps, nodes, node_bytes, contents, content_bytes, segments, segment_bytes, database_bytes, wal_bytes;
 	uint64_t cache_bytes, cache_hits, cache_misses;
 } cb_store_stats;
@@ -38,7 +40,7 @@ CB_API cb_code cb_store_stats_get(cb_store *store, cb_store_stats *out, cb_error
 
 /* A state that prune and gc keep because somebody reads it or works on it, in whatever process, or because it was pinned. */
 typedef struct cb_use {
-	size_t size;               /* of this struct, as the library knows it */
+	size_t struct_size;
 	char box[CB_NAME_MAX + 1]; /* a deleted box keeps its name here */
 	uint64_t seq;
 	bool all_steps;   /* no step of the box is pruned meanwhile (it is being packed); seq is 0 then */
@@ -59,6 +61,7 @@ CB_API cb_code cb_pin_set(cb_box *box, const char *owner, const char *why, int64
 CB_API cb_code cb_pin_drop(cb_store *store, const char *owner, cb_error *err);
 
 typedef struct cb_gc_result {
+	size_t struct_size;
 	uint64_t nodes_kept, nodes_freed, contents_kept, contents_freed, bytes_freed, boxes_freed;
 } cb_gc_result;
 /* Removes what no box, step or checkpoint refers to, beside live readers and writers. CB_BUSY when another gc runs. out may be NULL. */

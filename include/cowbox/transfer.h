@@ -18,6 +18,7 @@ extern "C" {
 
 /* How far a long transfer is. */
 typedef struct cb_progress {
+	size_t struct_size;
 	const char *path; /* what it is at */
 	uint64_t files, bytes;
 	uint64_t total_files, total_bytes; /* 0: not known */
@@ -25,6 +26,7 @@ typedef struct cb_progress {
 
 /* What every transfer may tell its caller; all may be NULL. */
 typedef struct cb_transfer_watch {
+	size_t struct_size;
 	/* Something was left out or changed on the way: its path and why, in a few words ("left out: a FIFO"). */
 	void (*note)(void *context, const char *path, const char *what);
 	/* Called now and then, also from the middle of a large file. false ends the transfer with CB_INTERRUPTED. */
@@ -33,6 +35,7 @@ typedef struct cb_transfer_watch {
 } cb_transfer_watch;
 
 typedef struct cb_transfer_count {
+	size_t struct_size;
 	uint64_t files, folders, symlinks; /* brought over */
 	uint64_t bytes;                    /* of contents */
 	uint64_t unchanged;                /* were the same already */
@@ -44,6 +47,7 @@ typedef struct cb_transfer_count {
 /* ---- folders ---- */
 
 typedef struct cb_import_options {
+	size_t struct_size;
 	const char *to;             /* NULL: "/work". Parents are made */
 	const char *const *exclude; /* patterns as in .gitignore, relative to the folder */
 	size_t exclude_count;
@@ -51,7 +55,7 @@ typedef struct cb_import_options {
 	bool remove_missing; /* what is below `to` but not on the host goes */
 	bool full;           /* read every file, also those that size, times and inode show to be as at the last import */
 	bool link;           /* the folder becomes the box's own: cb_apply writes back there, and cb_folder_box finds the box */
-	cb_transfer_watch watch;
+	const cb_transfer_watch *watch; /* may be NULL */
 } cb_import_options;
 
 /* A host folder (or one file, then `to` is its path) into a box, as one step of kind "import": modes, times, symbolic and hard links,
@@ -65,12 +69,13 @@ CB_API cb_code cb_import(cb_box *box, const char *host_path, const cb_import_opt
 CB_API cb_code cb_box_publish(cb_box *box, cb_error *err);
 
 typedef struct cb_export_options {
+	size_t struct_size;
 	const char *const *exclude; /* patterns as in .gitignore */
 	size_t exclude_count;
 	bool overwrite; /* write into a folder that has something in it, over files that exist; nothing is removed */
 	bool all;       /* of the whole box: also /home/agent and /tmp */
 	bool setid;     /* keep setuid and setgid bits */
-	cb_transfer_watch watch;
+	const cb_transfer_watch *watch; /* may be NULL */
 } cb_export_options;
 /* A folder or file of a box (any state) to the host. The target must not exist or be an empty folder (else CB_EXISTS). Files appear
  * whole: a folder that is not there is filled under a temporary name beside its place and renamed at the end; in one that is, each file is
@@ -93,6 +98,7 @@ typedef enum cb_apply_status {
 } cb_apply_status;
 
 typedef struct cb_apply_item {
+	size_t struct_size;
 	cb_change_kind kind; /* added, deleted, modified, attrs */
 	cb_apply_status status;
 	cb_type type;
@@ -109,17 +115,19 @@ typedef struct cb_apply_item {
 typedef cb_code (*cb_apply_visit)(void *context, const cb_apply_item *item, cb_error *err);
 
 typedef struct cb_apply_options {
+	size_t struct_size;
 	const char *folder; /* NULL: the box's own. Another folder becomes its own; what is in it must be what the box knows of */
 	const char *const *paths; /* in the box or relative to its folder; none: all */
 	size_t path_count;
 	const char *const *allow; /* held paths to write nevertheless: exact, or a folder */
 	size_t allow_count;
-	bool force;   /* also over what changed on the host */
-	bool dry_run; /* visit, write nothing */
-	cb_transfer_watch watch;
+	bool force;                     /* also over what changed on the host */
+	bool dry_run;                   /* visit, write nothing */
+	const cb_transfer_watch *watch; /* may be NULL */
 } cb_apply_options;
 
 typedef struct cb_apply_result {
+	size_t struct_size;
 	uint64_t written, removed, same, held, changed;
 	uint64_t seq; /* the record of it in the box's history */
 } cb_apply_result;
@@ -133,12 +141,13 @@ CB_API cb_code cb_apply(cb_box *box, const cb_apply_options *options, cb_apply_v
 /* ---- streams ---- */
 
 typedef struct cb_tar_options {
+	size_t struct_size;
 	const char *to; /* import: NULL is "/work" */
 	const char *const *exclude;
 	size_t exclude_count;
-	bool all;   /* export of the whole box: also /home/agent and /tmp */
-	bool setid; /* export: keep setuid and setgid bits */
-	cb_transfer_watch watch;
+	bool all;                       /* export of the whole box: also /home/agent and /tmp */
+	bool setid;                     /* export: keep setuid and setgid bits */
+	const cb_transfer_watch *watch; /* may be NULL */
 } cb_tar_options;
 /* Reads a tar stream (ustar, pax, GNU; plain, gzip is not undone; zstd is) from a descriptor, as one step. Members that would leave `to`
  * are CB_DENIED and nothing is changed. A stream that ends early or is malformed is CB_CORRUPT and nothing is changed. */
@@ -148,10 +157,12 @@ CB_API cb_code cb_tar_export(cb_box *box, const char *path, int fd, const cb_tar
                              cb_error *err);
 
 typedef struct cb_pack_options {
-	bool no_history; /* only the state of the handle */
-	cb_transfer_watch watch;
+	size_t struct_size;
+	bool no_history;                /* only the state of the handle */
+	const cb_transfer_watch *watch; /* may be NULL */
 } cb_pack_options;
 typedef struct cb_pack_info {
+	size_t struct_size;
 	char name[CB_NAME_MAX + 1];
 	uint64_t steps, checkpoints, files, bytes, packed_bytes;
 	bool history;

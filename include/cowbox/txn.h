@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 typedef struct cb_step_info {
+	size_t struct_size;
 	const char *kind;   /* NULL: "txn" */
 	const char *params; /* NULL: none. Kept with the step; at most 1 MiB */
 	const char *result; /* at commit */
@@ -17,8 +18,9 @@ typedef struct cb_step_info {
 } cb_step_info;
 
 typedef struct cb_txn_options {
-	cb_step_info step;
-	cb_box *over; /* an open older state of the same box to collect over; NULL: the newest */
+	size_t struct_size;
+	const cb_step_info *step; /* NULL: none of it is said */
+	cb_box *over;             /* an open older state of the same box to collect over; NULL: the newest */
 } cb_txn_options;
 
 typedef enum cb_prefer {
@@ -30,10 +32,12 @@ typedef enum cb_prefer {
 	CB_PREFER_TXN = CB_PREFER_THEIRS,
 } cb_prefer;
 typedef struct cb_conflict {
+	size_t struct_size;
 	const char *path;   /* in ours, or in theirs when ours has none; "key 'NAME'" for a key-value */
 	const char *reason; /* "changed on both sides", "deleted here, changed there", ... */
 } cb_conflict;
 typedef cb_code (*cb_conflict_visit)(void *context, const cb_conflict *conflict, cb_error *err);
+/* An element of an array: as it is for good. */
 typedef struct cb_resolution {
 	const char *path; /* as cb_conflict gave it */
 	cb_prefer prefer;
@@ -47,9 +51,10 @@ typedef enum cb_lost {
 } cb_lost;
 
 typedef struct cb_commit_options {
-	cb_step_info step; /* what is not NULL or 0 replaces what was given at begin */
-	bool no_merge;     /* a box that moved meanwhile is a conflict even where the changes are disjoint */
-	bool sync;         /* flush to disk before returning */
+	size_t struct_size;
+	const cb_step_info *step; /* may be NULL; what is not NULL or 0 in it replaces what was given at begin */
+	bool no_merge;            /* a box that moved meanwhile is a conflict even where the changes are disjoint */
+	bool sync;                /* flush to disk before returning */
 	cb_lost lost;
 	cb_prefer prefer; /* for every conflict that `resolutions` leaves open */
 	const cb_resolution *resolutions;
@@ -57,6 +62,7 @@ typedef struct cb_commit_options {
 } cb_commit_options;
 
 typedef struct cb_commit_result {
+	size_t struct_size;
 	uint64_t seq; /* the step; 0 when nothing changed and nothing was to be recorded */
 	uint64_t state;
 	bool merged;                /* others had committed meanwhile; the changes were joined */

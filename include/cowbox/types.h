@@ -8,6 +8,31 @@
 
 #include <cowbox/error.h>
 
+/*
+ * Structs grow, and a program may meet a library older or newer than the one it was compiled for. So each struct begins with its size
+ * as its maker knew it:
+ *
+ *   cb_box_info info = CB_INIT(cb_box_info);               in C and C++: all else is 0
+ *   cb_write_file(box, path, bytes, size, &CB_WITH(cb_write_options, .append = true), &err);          in C
+ *
+ * What a caller hands over, to be read or filled, it makes so. CB_INVALID: struct_size was not set, or something is set that this library
+ * does not know. Nothing is read or written past struct_size. What the library lends carries its own size: a member is there when it ends
+ * within that. Structs point to others and never hold them. Frozen, so without a size, are cb_error, which a failing call must be able
+ * to fill whatever the caller did, and the elements of arrays: cb_replacement, cb_resolution, cb_bind, cb_grep_match.
+ */
+#ifdef __cplusplus
+template <class T> static inline T cb_init_()
+{
+	T made = T();
+	made.struct_size = sizeof(T);
+	return made;
+}
+#define CB_INIT(T) (cb_init_<T>())
+#else
+#define CB_INIT(T) ((T){.struct_size = sizeof(T)})
+#define CB_WITH(T, ...) ((T){.struct_size = sizeof(T), __VA_ARGS__})
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -90,6 +90,7 @@ static void error_store(cb_error *err, cb_code code, int os_error, const char *m
 {
 	err->code = code;
 	err->os_error = os_error;
+	memset(err->reserved, 0, sizeof(err->reserved));
 	(void)snprintf(err->message, sizeof(err->message), "%s", message);
 	message_make_one_line(err->message);
 }

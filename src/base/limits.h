@@ -70,6 +70,7 @@ enum {
 	LIMIT_ETC_BYTES = 64 << 20,         /* of an /etc that is copied; a full one has 5 MB */
 	LIMIT_ETC_ENTRIES = 20000,          /* the same */
 	LIMIT_GREP_GLOBS = 1000,            /* include, and exclude */
+	LIMIT_STRUCT_BYTES = 16 << 10,      /* of a caller's options or result: a size that was not set is larger, or 0 */
 };
 /* clang-format on */
 

@@ -4,6 +4,7 @@
  * Each box's steps and the rows of the audit are sources, each in its own order; a heap gives the newest of their first entries. What is in
  * memory is a page of each: it grows with the number of boxes, not with their histories. Nothing is locked while a visitor runs.
  */
+#include "base/sized.h"
 #include "box/audit.h"
 
 #include <stdlib.h>
@@ -103,7 +104,8 @@ static cb_code see_step(void *context, const store_step *step, cb_error *err)
 	size_t size = step->params.size < sizeof(subject) ? step->params.size : sizeof(subject) - 1;
 	if (size) memcpy(subject, step->params.bytes, size);
 	subject[size] = 0;
-	cb_audit a = {.time_ns = step->ended_ns,
+	cb_audit a = {.struct_size = sizeof(a),
+	              .time_ns = step->ended_ns,
 	              .box = s->name,
 	              .who = step->who,
 	              .action = step->kind,
@@ -186,7 +188,8 @@ static cb_code see_row(void *context, const store_audit *row, cb_error *err)
 	s->next = row->id;
 	CB_TRY(name_of(l, row, &name, err));
 	if (row->time_ns < l->options->since_ns || !is_wanted(l, name, row->who, row->code)) return page_state(l);
-	cb_audit a = {.time_ns = row->time_ns,
+	cb_audit a = {.struct_size = sizeof(a),
+	              .time_ns = row->time_ns,
 	              .box = name,
 	              .who = row->who,
 	              .action = row->action,
@@ -331,8 +334,9 @@ static cb_code listing_run(listing *l, cb_audit_visit visit, void *context, cb_e
 
 cb_code cb_audit_list(cb_store *cs, const cb_audit_options *options, cb_audit_visit visit, void *context, cb_error *err)
 {
-	static const cb_audit_options defaults = {0};
-	listing l = {.cs = cs, .options = options ? options : &defaults};
+	cb_audit_options o;
+	CB_TRY(SIZED_TAKE(cb_audit_options, max_entries, &o, options, err));
+	listing l = {.cs = cs, .options = &o};
 	cb_code code = listing_run(&l, visit, context, err);
 	listing_done(&l);
 	return code == CB_INTERRUPTED ? CB_OK : code;

@@ -205,7 +205,8 @@ static cb_code visit_lines(blaming *g, const lines *l, cb_blame_visit visit, voi
 	store_box row = {0};
 	for (size_t i = 0; i < count; i++) {
 		size_t end = i + 1 < count ? starts[i + 1] : l->size;
-		cb_blame_line line = {.line = i + 1, .text = l->text + starts[i], .size = end - starts[i], .box = ""};
+		cb_blame_line line =
+			CB_WITH(cb_blame_line, .line = i + 1, .text = l->text + starts[i], .size = end - starts[i], .box = "");
 		uint64_t origin = i < l->count ? l->origins[i] : 0;
 		if (origin) {
 			const point *p = &all[origin - 1];

@@ -1,6 +1,7 @@
 /*
  * boxes.c: the boxes of a store: create, open by address, fork, rename, delete, list, quotas, retention.
  */
+#include "base/sized.h"
 #include "box/audit.h"
 #include "box/past.h"
 
@@ -355,7 +356,7 @@ cb_code cb_box_retention_set(cb_box *b, uint64_t keep_steps, int64_t keep_ns, cb
 
 static cb_code info_from_row(cb_store *cs, const store_box *row, const state *head, cb_box_info *out, cb_error *err)
 {
-	*out = (cb_box_info){.id = row->id, .created_ns = row->created_ns, .origin_seq = row->origin_seq};
+	*out = CB_WITH(cb_box_info, .id = row->id, .created_ns = row->created_ns, .origin_seq = row->origin_seq);
 	memcpy(out->name, row->name, sizeof(out->name));
 	out->quota_bytes = row->quota_bytes;
 	out->quota_files = row->quota_files;
@@ -383,10 +384,13 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const state *he
 
 cb_code cb_box_info_get(cb_box *b, cb_box_info *out, cb_error *err)
 {
-	CB_TRY(box_enter(b, err));
 	store_box row;
+	cb_box_info info;
+	CB_TRY(SIZED_CHECK(cb_box_info, lost, out, err));
+	CB_TRY(box_enter(b, err));
 	cb_code code = store_box_get(b->cs->s, b->row.id, &row, err);
-	if (code == CB_OK) code = info_from_row(b->cs, &row, b->head, out, err);
+	if (code == CB_OK) code = info_from_row(b->cs, &row, b->head, &info, err);
+	if (code == CB_OK) SIZED_GIVE(out, &info);
 	return box_leave(b, code);
 }
 

@@ -126,7 +126,10 @@ cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, 
 	CB_TRY(store_checkpoint_list(b->cs->s, b->row.id, collect_row, &rows, err));
 	const store_checkpoint *all = (const store_checkpoint *)(const void *)rows.bytes;
 	for (size_t i = 0; i < rows.size / sizeof(*all); i++) {
-		cb_checkpoint out = {.seq = all[i].seq, .created_ns = all[i].created_ns, .automatic = all[i].automatic};
+		cb_checkpoint out = {.struct_size = sizeof(out),
+		                     .seq = all[i].seq,
+		                     .created_ns = all[i].created_ns,
+		                     .automatic = all[i].automatic};
 		memcpy(out.name, all[i].name, sizeof(out.name));
 		cb_code code = visit(context, &out, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;

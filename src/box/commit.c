@@ -102,7 +102,7 @@ static cb_code merge_txn(cb_box *b, txn *t, const cb_commit_options *how, bool i
 	AUTO_TXN txn *merged = NULL;
 	CB_TRY(merged_create(b, t, in_write, &merged, err));
 	answering a = {t, how, false};
-	cb_merge_options options = {.resolve = answer, .context = &a};
+	cb_merge_options options = CB_WITH(cb_merge_options, .resolve = answer, .context = &a);
 	merge_conflicts conflicts = {
 		.strict = true, .options = &options, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX), .whole = BUF_INIT(SIZE_MAX)};
 	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);

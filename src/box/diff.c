@@ -11,7 +11,8 @@
 
 typedef struct change_row {
 	cb_change c;
-	char *path, *old_path; /* owned */
+	cb_stat_info old_info, new_info; /* rows are sorted: c points to them only while it is lent */
+	char *path, *old_path;           /* owned */
 } change_row;
 
 /* The path asked for last, with the folders on it: changes come in heaps, and a chain of folders, each a change, is climbed once. */
@@ -283,8 +284,8 @@ typedef struct telling {
 static cb_code tell(diffing *d, const telling *t, cb_error *err)
 {
 	change_row row = {.c = {.kind = t->kind, .has_old = t->a != NULL, .has_new = t->b != NULL, .modified = t->modified}};
-	if (t->a) row.c.old_info = record_stat(&t->a->node.rec);
-	if (t->b) row.c.new_info = record_stat(&t->b->node.rec);
+	if (t->a) row.old_info = record_stat(&t->a->node.rec);
+	if (t->b) row.new_info = record_stat(&t->b->node.rec);
 	CB_TRY(spot_path(d, t->b ? t->b : t->a, t->at, &row.path, err));
 	cb_code code = t->was ? spot_path(d, t->a, t->was, &row.old_path, err) : CB_OK;
 	if (code == CB_OK) return row_add(d, &row, err);
@@ -364,14 +365,14 @@ static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *e
 		change_row *added = &rows[i], *deleted = &rows[i + 1];
 		if (added->c.kind != CB_ADDED || deleted->c.kind != CB_DELETED || strcmp(added->path, deleted->path) != 0) continue;
 		inode a, b;
-		CB_TRY(inode_find(d->a, deleted->c.old_info.ino, &a, err));
-		CB_TRY(inode_find(d->b, added->c.new_info.ino, &b, err));
+		CB_TRY(inode_find(d->a, deleted->old_info.ino, &a, err));
+		CB_TRY(inode_find(d->b, added->new_info.ino, &b, err));
 		bool data = a.rec.type != b.rec.type;
 		if (!data) CB_TRY(data_differ(d, &a.rec, &b.rec, &data, err));
 		added->c.kind = data ? CB_MODIFIED : CB_ATTRS;
 		added->c.modified = data;
 		added->c.has_old = true;
-		added->c.old_info = deleted->c.old_info;
+		added->old_info = deleted->old_info;
 		free(deleted->path);
 		deleted->path = NULL;
 		i++;
@@ -393,6 +394,9 @@ static cb_code visit_rows(const change_row *rows, size_t n, const char *within, 
 		bool kv = rows[i].c.kind == CB_KEYVALUE;
 		if (within && (kv || (!path_within(rows[i].path, within) && !path_within(rows[i].old_path, within)))) continue;
 		cb_change c = rows[i].c;
+		c.struct_size = sizeof(c);
+		c.old_info = &rows[i].old_info;
+		c.new_info = &rows[i].new_info;
 		c.path = rows[i].path;
 		c.old_path = rows[i].old_path;
 		cb_code code = visit(context, &c, err);

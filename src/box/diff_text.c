@@ -2,6 +2,7 @@
  * diff_text.c: a difference as unified text in git's format, or with its lines counted. Names with control bytes, quotes or non-ASCII are
  * quoted as git does.
  */
+#include "base/sized.h"
 #include "box/diff.h"
 #include "box/text.h"
 
@@ -62,7 +63,7 @@ static cb_code print_header(buf *out, const cb_change *c, const char *old_path, 
 	CB_TRY(buf_append_byte(out, ' ', err));
 	CB_TRY(print_name(out, "b", c->path, err));
 	CB_TRY(buf_append_byte(out, '\n', err));
-	unsigned old_mode = c->has_old ? git_mode(&c->old_info) : 0, new_mode = c->has_new ? git_mode(&c->new_info) : 0;
+	unsigned old_mode = c->has_old ? git_mode(c->old_info) : 0, new_mode = c->has_new ? git_mode(c->new_info) : 0;
 	if (!c->has_old) return buf_printf(out, err, "new file mode %06o\n", new_mode);
 	if (!c->has_new) return buf_printf(out, err, "deleted file mode %06o\n", old_mode);
 	if (old_mode != new_mode) CB_TRY(buf_printf(out, err, "old mode %06o\nnew mode %06o\n", old_mode, new_mode));
@@ -98,8 +99,8 @@ static cb_code print_content(printing *p, const cb_change *c, const char *old_pa
 	AUTO_FREE char *old_text = NULL, *new_text = NULL;
 	size_t old_size = 0, new_size = 0;
 	bool binary = false;
-	CB_TRY(load_side(p, p->a, c->has_old, c->old_info.ino, &old_text, &old_size, &binary, err));
-	CB_TRY(load_side(p, p->b, c->has_new, c->new_info.ino, &new_text, &new_size, &binary, err));
+	CB_TRY(load_side(p, p->a, c->has_old, c->old_info->ino, &old_text, &old_size, &binary, err));
+	CB_TRY(load_side(p, p->b, c->has_new, c->new_info->ino, &new_text, &new_size, &binary, err));
 	buf *out = p->out;
 	if (binary) {
 		CB_TRY(print_side(out, "Binary files ", c->has_old, "a", old_path, err));
@@ -116,13 +117,13 @@ static cb_code print_content(printing *p, const cb_change *c, const char *old_pa
 static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 {
 	printing *p = context;
-	bool dir = (c->has_new && c->new_info.type == CB_DIR) || (!c->has_new && c->has_old && c->old_info.type == CB_DIR);
+	bool dir = (c->has_new && c->new_info->type == CB_DIR) || (!c->has_new && c->has_old && c->old_info->type == CB_DIR);
 	if (c->kind == CB_KEYVALUE || (dir && c->kind != CB_RENAMED))
 		return CB_OK; /* git has no word for them; cb_diff lists them */
 	const char *old_path = c->old_path ? c->old_path : c->path;
-	bool mode_only = c->kind == CB_ATTRS && git_mode(&c->old_info) == git_mode(&c->new_info);
+	bool mode_only = c->kind == CB_ATTRS && git_mode(c->old_info) == git_mode(c->new_info);
 	if (mode_only) return CB_OK;
-	if (c->has_old && c->has_new && c->old_info.type != c->new_info.type) { /* as git: one goes, the other comes */
+	if (c->has_old && c->has_new && c->old_info->type != c->new_info->type) { /* as git: one goes, the other comes */
 		cb_change gone = *c, came = *c;
 		gone.kind = CB_DELETED;
 		gone.has_new = false;
@@ -160,17 +161,17 @@ static cb_code count_lines(const char *old_text, size_t old_size, const char *ne
 static cb_code count_change(void *context, const cb_change *c, cb_error *err)
 {
 	counting *k = context;
-	bool file = (c->has_new && c->new_info.type != CB_DIR) || (c->has_old && c->old_info.type != CB_DIR);
+	bool file = (c->has_new && c->new_info->type != CB_DIR) || (c->has_old && c->old_info->type != CB_DIR);
 	if (c->kind == CB_KEYVALUE || !file) return CB_OK;
-	cb_change_stat stat = {.change = c};
+	cb_change_stat stat = CB_WITH(cb_change_stat, .change = c);
 	AUTO_FREE char *old_text = NULL, *new_text = NULL;
 	size_t old_size = 0, new_size = 0;
-	bool old_file = c->has_old && c->old_info.type != CB_DIR, new_file = c->has_new && c->new_info.type != CB_DIR;
-	if (old_file) stat.old_bytes = c->old_info.size;
-	if (new_file) stat.new_bytes = c->new_info.size;
+	bool old_file = c->has_old && c->old_info->type != CB_DIR, new_file = c->has_new && c->new_info->type != CB_DIR;
+	if (old_file) stat.old_bytes = c->old_info->size;
+	if (new_file) stat.new_bytes = c->new_info->size;
 	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
-	if (content) CB_TRY(load_side(&k->p, k->p.a, old_file, c->old_info.ino, &old_text, &old_size, &stat.binary, err));
-	if (content) CB_TRY(load_side(&k->p, k->p.b, new_file, c->new_info.ino, &new_text, &new_size, &stat.binary, err));
+	if (content) CB_TRY(load_side(&k->p, k->p.a, old_file, c->old_info->ino, &old_text, &old_size, &stat.binary, err));
+	if (content) CB_TRY(load_side(&k->p, k->p.b, new_file, c->new_info->ino, &new_text, &new_size, &stat.binary, err));
 	if (content && !stat.binary) CB_TRY(count_lines(old_text, old_size, new_text, new_size, &stat, err));
 	return k->visit(k->context, &stat, err);
 }
@@ -200,14 +201,14 @@ static cb_code print_chosen(void *context, const cb_change *c, cb_error *err)
 
 cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *options, char **out, size_t *out_size, cb_error *err)
 {
-	static const cb_diff_text_options defaults = {0};
-	if (!options) options = &defaults;
+	cb_diff_text_options o;
+	CB_TRY(SIZED_TAKE(cb_diff_text_options, context, &o, options, err));
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
 	CB_TRY(snapshot_pair(from, to, &a, &b, err));
 	AUTO_BUF buf text = BUF_INIT(TEXT_OUT_MAX);
-	unsigned lines = options->has_context ? options->context_lines : 3;
-	choosing k = {options, {from->cs, &a, &b, lines, &text}};
-	CB_TRY(diff_snapshots(from->cs, &a, &b, options->path, print_chosen, &k, err));
+	unsigned lines = o.has_context ? o.context_lines : 3;
+	choosing k = {&o, {from->cs, &a, &b, lines, &text}};
+	CB_TRY(diff_snapshots(from->cs, &a, &b, o.path, print_chosen, &k, err));
 	return buf_take(&text, out, out_size, err);
 }

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "box/internal.h"
 
 enum {
@@ -290,12 +291,13 @@ static cb_code edit_file(op *o, const char *path, const cb_replacement *replacem
 cb_code cb_edit(cb_box *b, const char *path, const cb_replacement *replacements, size_t count, const cb_edit_options *options,
                 uint64_t *out_replaced, cb_error *err)
 {
-	static const cb_edit_options defaults = {0};
+	cb_edit_options how;
 	uint64_t replaced = 0;
 	op o;
+	CB_TRY(SIZED_TAKE(cb_edit_options, expected_version, &how, options, err));
 	CB_TRY(check_arguments(replacements, count, err));
 	CB_TRY(op_begin(&o, b, "edit", path, err));
-	CB_TRY(op_end(&o, edit_file(&o, path, replacements, count, options ? options : &defaults, &replaced, err), NULL, err));
+	CB_TRY(op_end(&o, edit_file(&o, path, replacements, count, &how, &replaced, err), NULL, err));
 	if (out_replaced) *out_replaced = replaced;
 	return CB_OK;
 }

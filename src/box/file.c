@@ -15,6 +15,7 @@
  * While it is gone, cb_fsync and cb_close of a handle that wrote to it succeed, as in POSIX, when somebody unlinked it: that is what he
  * asked for. But when a step that goes through history took it (undo, redo, restore, merge) they are CB_STALE: nobody meant these bytes.
  */
+#include "base/sized.h"
 #include "box/internal.h"
 
 #include "base/hash.h"
@@ -276,12 +277,15 @@ cb_code cb_read(cb_file *f, void *to, size_t size, size_t *out_size, cb_error *e
 
 cb_code cb_fstat(cb_file *f, cb_stat_info *out, cb_error *err)
 {
+	CB_TRY(SIZED_CHECK(cb_stat_info, atime_ns, out, err));
 	CB_TRY(box_enter(f->b, err));
 	tree_view v;
 	inode node;
 	cb_code code = file_locate(f, &v, &node, err);
-	if (code == CB_OK) *out = record_stat(&node.rec);
-	if (code == CB_OK && f->detached) out->links = 0;
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	if (code == CB_OK) info = record_stat(&node.rec);
+	if (f->detached) info.links = 0;
+	if (code == CB_OK) SIZED_GIVE(out, &info);
 	return box_leave(f->b, code);
 }
 

@@ -12,6 +12,7 @@
  * them (store_content_touch).
  */
 #include "base/id_set.h"
+#include "base/sized.h"
 #include "box/audit.h"
 #include "box/graft.h"
 #include "box/history.h"
@@ -450,13 +451,14 @@ static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_e
 cb_code cb_store_gc(cb_store *cs, cb_gc_result *out, cb_error *err)
 {
 	uint64_t horizon = 0;
-	cb_gc_result result = {0};
+	cb_gc_result result = CB_INIT(cb_gc_result);
+	CB_TRY(SIZED_CHECK(cb_gc_result, boxes_freed, out, err));
 	CB_TRY(store_gc_begin(cs->s, &horizon, err));
 	/* Before anything goes; but where there is no room for the record, gc is what makes some. */
 	audit_did_alone(cs, &(audit_note){box_store_who(cs), "gc", ""});
 	cb_code code = gc_run(cs, horizon, &result, err);
 	store_gc_end(cs->s);
 	if (code == CB_OK) box_side_files_drop(cs);
-	if (code == CB_OK && out) *out = result;
+	if (code == CB_OK) SIZED_GIVE(out, &result);
 	return code;
 }

@@ -400,10 +400,12 @@ cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params,
 cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, cb_error *err)
 {
 	op o;
-	cb_commit_result result = {0};
+	cb_step_info step;
+	cb_commit_result result = CB_INIT(cb_commit_result);
+	CB_TRY(step_info_take(&step, info, err));
 	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "record", "", err));
 	cb_code code = box_refuse_txn(b, "a record", err);
-	if (code == CB_OK) code = txn_fields(o.t, info, err);
+	if (code == CB_OK) code = txn_fields(o.t, &step, err);
 	if (code == CB_OK) o.t->record = true;
 	code = op_end(&o, code, &result, err);
 	if (code == CB_OK && out_seq) *out_seq = result.seq;

@@ -202,6 +202,8 @@ static inline void txn_quotas_set(txn *t, const store_box *row)
 }
 cb_code txn_field_set(char **field, const char *text, cb_error *err);
 /* Kind, parameters, result and flags from the caller; NULL: nothing. */
+/* A step's description of the caller's into ours; NULL says nothing. */
+cb_code step_info_take(cb_step_info *to, const cb_step_info *from, cb_error *err);
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err);
 tree_view txn_view(const txn *t);
 cb_code txn_get(const txn *t, const key *k, tree_value *out, cb_error *err);

@@ -264,7 +264,7 @@ static cb_code tell_uses(cb_store *cs, const buf *uses, cb_use_visit visit, void
 	const store_used *all = (const store_used *)(const void *)uses->bytes;
 	for (size_t i = 0; i < uses->size / sizeof(*all); i++) {
 		bool whole = all[i].seq == KEPT_ALL_STEPS;
-		cb_use u = {.size = sizeof(u),
+		cb_use u = {.struct_size = sizeof(u),
 		            .seq = whole ? 0 : all[i].seq,
 		            .all_steps = whole,
 		            .why = all[i].why < ARRAY_LEN(reasons) ? reasons[all[i].why] : "unknown",
@@ -284,7 +284,7 @@ cb_code cb_store_uses(cb_store *cs, cb_use_visit visit, void *context, cb_error 
 	if (code == CB_OK) code = tell_uses(cs, &uses, visit, context, err);
 	listed_pin *all = (listed_pin *)(void *)l.pins.bytes;
 	for (size_t i = 0; i < l.pins.size / sizeof(*all); i++) {
-		cb_use u = {.size = sizeof(u),
+		cb_use u = {.struct_size = sizeof(u),
 		            .seq = all[i].row.seq,
 		            .why = all[i].why,
 		            .pinned = true,

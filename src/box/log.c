@@ -2,6 +2,7 @@
  * log.c: the log of a box, a folder or a file. A file is followed by its place and its inode: through renames, and through editors that
  * save by writing a new file over the old name.
  */
+#include "base/sized.h"
 #include "box/graft.h"
 
 enum { PAGE = 64 };
@@ -9,6 +10,7 @@ enum { PAGE = 64 };
 static void step_public(cb_store *cs, const step_row *r, cb_step *out)
 {
 	*out = (cb_step){
+		.struct_size = sizeof(*out),
 		.seq = r->row.seq,
 		.state = r->row.state,
 		.kind = r->kind,
@@ -291,11 +293,11 @@ static cb_code log_run(logging *l, const cb_log_options *options, cb_error *err)
 
 cb_code cb_log(cb_box *b, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned, cb_error *err)
 {
-	static const cb_log_options defaults = {0};
-	if (!options) options = &defaults;
-	logging l = {.b = b, .left = options->max_steps ? options->max_steps : UINT64_MAX, .visit = visit, .context = context};
+	cb_log_options o;
+	CB_TRY(SIZED_TAKE(cb_log_options, max_steps, &o, options, err));
+	logging l = {.b = b, .left = o.max_steps ? o.max_steps : UINT64_MAX, .visit = visit, .context = context};
 	CB_TRY(box_enter(b, err));
-	cb_code code = log_run(&l, options, err);
+	cb_code code = log_run(&l, &o, err);
 	if (code == CB_OK && out_pruned) *out_pruned = l.pruned;
 	return box_leave(b, code);
 }

@@ -6,6 +6,7 @@
  * again; answers are kept, so that nobody is asked twice about a path. After some lost races the lock is held while the merge is made;
  * a conflict that is new then is asked about in one more round without the lock.
  */
+#include "base/sized.h"
 #include "box/merge_base.h"
 
 #include <stdio.h>
@@ -134,6 +135,8 @@ static cb_code merge_rounds(merging *g, cb_error *err)
 cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
                  cb_error *err)
 {
+	cb_merge_options o;
+	CB_TRY(SIZED_TAKE(cb_merge_options, dry_run, &o, options, err));
 	if (into->cs != from->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
 	CB_TRY(box_refuse_txn(into, "merge", err));
 	CB_TRY(box_refuse_txn(from, "merge", err));
@@ -146,8 +149,8 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	if (code == CB_OK) code = kept_set(&theirs, from->cs, from->head, KEPT_VISIT, err);
 	(void)snprintf(name, sizeof(name), "%s", from->row.name);
 	CB_TRY(box_leave(from, code));
-	merging g = {.into = into, .from_name = name, .theirs = theirs.s, .options = options};
-	g.conflicts = (merge_conflicts){.options = options, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
+	merging g = {.into = into, .from_name = name, .theirs = theirs.s, .options = &o};
+	g.conflicts = (merge_conflicts){.options = &o, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	code = merge_rounds(&g, err);
 	if (out_conflicts) *out_conflicts = g.conflicts.open;
 	if (code == CB_OK && out_seq && g.seq) *out_seq = g.seq;

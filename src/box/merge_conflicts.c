@@ -77,7 +77,7 @@ cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, c
 	const cb_merge_options *o = c->options;
 	bool resolver = o && o->resolve;
 	if (resolver && !e->asked && !c->ask_nobody) {
-		cb_conflict conflict = {path, reason};
+		cb_conflict conflict = CB_WITH(cb_conflict, .path = path, .reason = reason);
 		e->answer = o->resolve(o->context, &conflict);
 		e->asked = true;
 	}

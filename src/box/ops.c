@@ -3,15 +3,21 @@
  */
 #include "box/internal.h"
 
+#include "base/sized.h"
+
 /* ---- reading ---- */
 
 cb_code cb_stat(cb_box *b, const char *path, unsigned flags, cb_stat_info *out, cb_error *err)
 {
+	CB_TRY(SIZED_CHECK(cb_stat_info, atime_ns, out, err));
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
 	cb_code code = path_find(b, &v, path, path_how(flags), GATE_READ, &r, err);
-	if (code == CB_OK) *out = record_stat(&r.node.rec);
+	if (code == CB_OK) {
+		cb_stat_info info = record_stat(&r.node.rec);
+		SIZED_GIVE(out, &info);
+	}
 	return box_leave(b, code);
 }
 
@@ -102,13 +108,13 @@ static cb_code write_file(op *o, const char *path, const void *bytes, size_t siz
 
 cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t size, const cb_write_options *options, cb_error *err)
 {
-	static const cb_write_options defaults = {0};
-	if (!options) options = &defaults;
+	cb_write_options how;
 	op o;
 	cb_commit_result result = {0};
-	CB_TRY(op_begin(&o, b, options->append ? "append" : "write", path, err));
-	CB_TRY(op_end(&o, write_file(&o, path, bytes, size, options, err), &result, err));
-	if (options->out_version) *options->out_version = result.state;
+	CB_TRY(SIZED_TAKE(cb_write_options, out_version, &how, options, err));
+	CB_TRY(op_begin(&o, b, how.append ? "append" : "write", path, err));
+	CB_TRY(op_end(&o, write_file(&o, path, bytes, size, &how, err), &result, err));
+	if (how.out_version) *how.out_version = result.state;
 	return CB_OK;
 }
 

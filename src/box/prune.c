@@ -6,6 +6,7 @@
  * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
  * went. Whatever moment the process dies at, every step that is left can be opened.
  */
+#include "base/sized.h"
 #include "box/audit.h"
 #include "box/history.h"
 #include "box/past.h"
@@ -61,8 +62,8 @@ static cb_code find_young(void *context, const store_step *step, cb_error *err)
 /* Steps below *out may go. */
 static cb_code prune_limit(cb_box *b, const cb_prune_options *options, uint64_t *out, cb_error *err)
 {
-	uint64_t steps = options && options->keep_steps ? options->keep_steps : b->row.keep_steps;
-	int64_t age = options && options->keep_ns ? options->keep_ns : b->row.keep_ns;
+	uint64_t steps = options->keep_steps ? options->keep_steps : b->row.keep_steps;
+	int64_t age = options->keep_ns ? options->keep_ns : b->row.keep_ns;
 	uint64_t head = b->head->seq;
 	*out = 0;
 	if (!steps && !age) return CB_OK; /* everything is kept */
@@ -229,6 +230,8 @@ static cb_code prune_base(cb_store *cs, uint64_t box, cb_error *err)
 cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err)
 {
 	uint64_t pruned = 0;
+	cb_prune_options o;
+	CB_TRY(SIZED_TAKE(cb_prune_options, keep_ns, &o, options, err));
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "prune", err);
 	if (code == CB_OK && b->pinned)
@@ -237,7 +240,7 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 	/* Rows must not vanish while a gc marks from them. */
 	if (code == CB_OK) code = store_gc_lock(b->cs->s, err);
 	if (code == CB_OK) {
-		code = prune_locked(b, options, &pruned, err);
+		code = prune_locked(b, &o, &pruned, err);
 		if (code == CB_OK) code = prune_base(b->cs, b->row.id, err);
 		store_gc_unlock(b->cs->s);
 	}

@@ -412,6 +412,7 @@ cb_code record_contents(span key_bytes, span value, content_visit visit, void *c
 cb_stat_info record_stat(const record *r)
 {
 	return (cb_stat_info){
+		.struct_size = sizeof(cb_stat_info),
 		.ino = r->ino,
 		.type = r->type,
 		.mode = r->mode,

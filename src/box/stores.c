@@ -2,6 +2,7 @@
  * stores.c: opening and closing a store, who uses it, and its upkeep as far as it is not gc.c's and fsck.c's.
  */
 #include "base/io.h"
+#include "base/sized.h"
 #include "box/audit.h"
 
 #include <stdio.h>
@@ -53,19 +54,19 @@ const char *cb_sqlite_version(void)
 
 cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err)
 {
-	static const cb_store_options defaults = {0};
-	if (!options) options = &defaults;
-	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path(!options->no_create);
+	cb_store_options o;
+	CB_TRY(SIZED_TAKE(cb_store_options, cache_bytes, &o, options, err));
+	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path(!o.no_create);
 	if (!chosen) return cb_err_set(err, CB_INVALID, "no store named: set COWBOX_STORE or HOME");
 	cb_store *cs = mem_alloc(sizeof(*cs));
 	if (!cs) return cb_err_nomem(err);
 	bool memory = strcmp(chosen, ":memory:") == 0;
 	store_options so = {.path = memory ? NULL : chosen,
-	                    .create = !options->no_create,
-	                    .read_only = options->read_only,
-	                    .or_read_only = options->or_read_only,
-	                    .durability = options->full ? STORE_FULL : STORE_FAST,
-	                    .cache_bytes = options->cache_bytes};
+	                    .create = !o.no_create,
+	                    .read_only = o.read_only,
+	                    .or_read_only = o.or_read_only,
+	                    .durability = o.full ? STORE_FULL : STORE_FAST,
+	                    .cache_bytes = o.cache_bytes};
 	cb_code code = box_store_open(cs, &so, err);
 	if (code != CB_OK) free(cs);
 	else *out = cs;
@@ -159,8 +160,9 @@ cb_code cb_store_backup(cb_store *cs, const char *to_path, cb_error *err)
 cb_code cb_store_stats_get(cb_store *cs, cb_store_stats *out, cb_error *err)
 {
 	store_stats s;
+	CB_TRY(SIZED_CHECK(cb_store_stats, cache_misses, out, err));
 	CB_TRY(store_stats_get(cs->s, &s, err));
-	*out = (cb_store_stats){
+	cb_store_stats made = {
 		.boxes = s.boxes,
 		.steps = s.steps,
 		.nodes = s.nodes,
@@ -175,5 +177,6 @@ cb_code cb_store_stats_get(cb_store *cs, cb_store_stats *out, cb_error *err)
 		.cache_hits = s.cache_hits,
 		.cache_misses = s.cache_misses,
 	};
+	SIZED_GIVE(out, &made);
 	return CB_OK;
 }

@@ -8,6 +8,7 @@
  * A transaction ends by a commit that succeeds, by being kept as a fork, or by being dropped. Whatever fails leaves it open. Writes
  * through open files collect in a transaction of the handle they were opened through, its running step, which has the same ends.
  */
+#include "base/sized.h"
 #include "box/internal.h"
 
 static cb_code begin_checked(const cb_box *over, const cb_box *b, cb_error *err)
@@ -53,17 +54,19 @@ static cb_code begin_over(cb_box *b, state *base, const cb_step_info *info, cb_b
 
 cb_code cb_txn_begin(cb_box *b, const cb_txn_options *options, cb_box **out, cb_error *err)
 {
-	static const cb_txn_options defaults = {0};
+	cb_txn_options o;
+	cb_step_info step;
 	if (!b || !out) return cb_err_set(err, CB_INVALID, "a transaction needs a box and a place for its handle");
-	if (!options) options = &defaults;
+	CB_TRY(SIZED_TAKE(cb_txn_options, over, &o, options, err));
+	CB_TRY(step_info_take(&step, o.step, err));
 	AUTO_KEPT kept_state base = {0};
-	CB_TRY(begin_checked(options->over, b, err));
-	if (options->over) {
-		CB_TRY(box_enter(options->over, err));
-		CB_TRY(box_leave(options->over, kept_set(&base, b->cs, options->over->head, KEPT_TXN, err)));
+	CB_TRY(begin_checked(o.over, b, err));
+	if (o.over) {
+		CB_TRY(box_enter(o.over, err));
+		CB_TRY(box_leave(o.over, kept_set(&base, b->cs, o.over->head, KEPT_TXN, err)));
 	}
 	CB_TRY(box_enter(b, err));
-	return box_leave(b, begin_over(b, base.s, &options->step, out, err));
+	return box_leave(b, begin_over(b, base.s, &step, out, err));
 }
 
 cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err)
@@ -102,7 +105,7 @@ static cb_code commit_lost(cb_box *b, const cb_commit_options *how, cb_commit_re
 	cb_error why = err ? *err : (cb_error){0}, second = {0};
 	*over = how->lost == CB_LOST_DROP;
 	if (how->lost != CB_LOST_FORK) return CB_CONFLICT;
-	cb_commit_result kept = {0};
+	cb_commit_result kept = CB_INIT(cb_commit_result);
 	if (txn_fork(b, b->txn, NULL, &kept, &second) != CB_OK)
 		return cb_err_set(err, CB_CONFLICT, "%s; it could not be kept as a fork and is still open (%s)", why.message,
 		                  second.message);
@@ -115,7 +118,7 @@ static cb_code commit_locked(cb_box *b, const cb_commit_options *how, cb_commit_
 {
 	txn *t = b->txn;
 	cb_error why = {0};
-	cb_code code = txn_fields(t, &how->step, &why);
+	cb_code code = txn_fields(t, how->step, &why);
 	if (code == CB_OK) code = txn_commit(b, t, how, out, &why);
 	code = box_refused(b, t->kind, t->params, code, &why);
 	*over = code == CB_OK || code == CB_FORKED;
@@ -125,27 +128,32 @@ static cb_code commit_locked(cb_box *b, const cb_commit_options *how, cb_commit_
 
 cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_result *out, cb_error *err)
 {
-	static const cb_commit_options defaults = {0};
-	cb_commit_result result = {0};
+	cb_commit_options o;
+	cb_step_info step;
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	bool over = false;
-	if (!options) options = &defaults;
-	if (options->resolution_count && !options->resolutions) return cb_err_set(err, CB_INVALID, "no resolutions were given");
+	CB_TRY(SIZED_TAKE(cb_commit_options, resolution_count, &o, options, err));
+	CB_TRY(step_info_take(&step, o.step, err));
+	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
+	o.step = &step;
+	if (o.resolution_count && !o.resolutions) return cb_err_set(err, CB_INVALID, "no resolutions were given");
 	CB_TRY(end_begin(b, err));
-	cb_code code = commit_locked(b, options, &result, &over, err);
+	cb_code code = commit_locked(b, &o, &result, &over, err);
 	if (over) txn_destroy(TAKE_PTR(b->txn));
 	if (over && !b->is_txn) box_committed(b);
-	if (out && (code == CB_OK || code == CB_CONFLICT)) *out = result;
+	if (code == CB_OK || code == CB_CONFLICT) SIZED_GIVE(out, &result);
 	return box_leave(b, code);
 }
 
 cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error *err)
 {
-	cb_commit_result result = {0};
+	cb_commit_result result = CB_INIT(cb_commit_result);
+	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	if (name) CB_TRY(box_name_check(name, false, err));
 	CB_TRY(end_begin(b, err));
 	cb_code code = box_refused(b, "fork", name ? name : "", txn_fork(b, b->txn, name, &result, err), err);
 	if (code == CB_OK) txn_destroy(TAKE_PTR(b->txn));
-	if (code == CB_OK && out) *out = result;
+	if (code == CB_OK) SIZED_GIVE(out, &result);
 	return box_leave(b, code);
 }
 
@@ -164,7 +172,7 @@ cb_code cb_txn_conflicts(cb_box *b, cb_conflict_visit visit, void *context, cb_e
 	cb_code code = CB_OK;
 	b->visiting++;
 	for (size_t i = 0; code == CB_OK && i < b->txn->lost.size / sizeof(*all); i++) {
-		cb_conflict conflict = {all[i].path, all[i].reason};
+		cb_conflict conflict = CB_WITH(cb_conflict, .path = all[i].path, .reason = all[i].reason);
 		code = visit(context, &conflict, err);
 	}
 	b->visiting--;

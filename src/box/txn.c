@@ -6,6 +6,7 @@
  * Sealing turns a delta into a step: contents get their numbers, changed records the new state's id as version, keys that ended as
  * they began are dropped. The delta itself is left alone, so a failed or aborted commit can be tried again.
  */
+#include "base/sized.h"
 #include "box/past.h"
 
 #include <assert.h>
@@ -45,6 +46,11 @@ cb_code txn_field_set(char **field, const char *text, cb_error *err)
 	free(*field);
 	*field = copy;
 	return CB_OK;
+}
+
+cb_code step_info_take(cb_step_info *to, const cb_step_info *from, cb_error *err)
+{
+	return SIZED_TAKE(cb_step_info, record, to, from, err);
 }
 
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)

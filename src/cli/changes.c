@@ -150,7 +150,7 @@ static cb_code gather_count(void *context, const cb_change_stat *stat, cb_error 
 
 static bool is_folder(const cb_change *change)
 {
-	return change->has_new ? change->new_info.type == CB_DIR : change->has_old && change->old_info.type == CB_DIR;
+	return change->has_new ? change->new_info->type == CB_DIR : change->has_old && change->old_info->type == CB_DIR;
 }
 
 static cli_style kind_style(cb_change_kind kind)
@@ -244,8 +244,8 @@ static void print_stat_row(cli *c, const row *r, size_t width, uint64_t most, si
 	for (size_t n = name_width(r); n < width; n++) cli_write(c, " ", 1);
 	cli_print(c, " | ");
 	if (r->binary) {
-		cli_print(c, "Bin %s -> %s", cli_size_words(c, change->has_old ? change->old_info.size : 0, old_size),
-		          cli_size_words(c, change->has_new ? change->new_info.size : 0, new_size));
+		cli_print(c, "Bin %s -> %s", cli_size_words(c, change->has_old ? change->old_info->size : 0, old_size),
+		          cli_size_words(c, change->has_new ? change->new_info->size : 0, new_size));
 	} else if (r->counted && (r->added || r->removed)) {
 		cli_print(c, "%llu ", (unsigned long long)(r->added + r->removed));
 		print_marks(c, r, most, room);
@@ -313,7 +313,7 @@ static bool is_empty_folder(const row *rows, size_t count, size_t i)
 /* Written again with the same bytes, or touched: no news in a patch. Tags and attributes leave these times alone. */
 static bool is_times_only(const cb_change *change)
 {
-	const cb_stat_info *a = &change->old_info, *b = &change->new_info;
+	const cb_stat_info *a = change->old_info, *b = change->new_info;
 	return change->kind == CB_ATTRS && a->mode == b->mode && (a->mtime_ns != b->mtime_ns || a->atime_ns != b->atime_ns);
 }
 
@@ -323,7 +323,7 @@ static bool is_told(const row *rows, size_t count, size_t i)
 	const cb_change *change = &rows[i].change;
 	if (change->kind == CB_KEYVALUE) return false;
 	if (is_folder(change)) return change->kind == CB_RENAMED || (change->kind != CB_ATTRS && !is_empty_folder(rows, count, i));
-	return change->kind != CB_ATTRS || executable(&change->old_info) != executable(&change->new_info);
+	return change->kind != CB_ATTRS || executable(change->old_info) != executable(change->new_info);
 }
 
 /* What git's format has no words for, as comments behind the patch: tools that read patches pass over them. */
@@ -340,15 +340,15 @@ static void print_untold(cli *c, const gathering *g)
 		                                      : "file");
 		print_quoted(c, change->path);
 		cli_print(c, ": %s", change_word(change));
-		if (change->kind == CB_ATTRS && change->old_info.mode != change->new_info.mode)
-			cli_print(c, ", mode %04o to %04o", (unsigned)change->old_info.mode, (unsigned)change->new_info.mode);
+		if (change->kind == CB_ATTRS && change->old_info->mode != change->new_info->mode)
+			cli_print(c, ", mode %04o to %04o", (unsigned)change->old_info->mode, (unsigned)change->new_info->mode);
 		cli_print(c, "%s\n", cli_off(c));
 	}
 }
 
 static cb_code patch_text(cb_box *from, cb_box *to, const changes_options *o, char **out, size_t *out_size, cb_error *err)
 {
-	cb_diff_text_options text = {.has_context = o->has_context, .context_lines = o->context_lines};
+	cb_diff_text_options text = CB_WITH(cb_diff_text_options, .has_context = o->has_context, .context_lines = o->context_lines);
 	text.skip = is_skipped;
 	text.context = (void *)(uintptr_t)o;
 	return cb_diff_text(from, to, &text, out, out_size, err);
@@ -401,14 +401,14 @@ static void row_json(json_writer *w, const row *r)
 	if (change->kind == CB_KEYVALUE) {
 		json_member_str(w, "key_change", change_word(change));
 	} else {
-		json_member_str(w, "type", type_name(change->has_new ? change->new_info.type : change->old_info.type));
+		json_member_str(w, "type", type_name(change->has_new ? change->new_info->type : change->old_info->type));
 		if (change->kind == CB_RENAMED) json_member_bool(w, "modified", change->modified);
-		if (change->has_old) (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)change->old_info.mode & 07777);
+		if (change->has_old) (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)change->old_info->mode & 07777);
 		if (change->has_old) json_member_str(w, "old_mode", mode);
-		if (change->has_old) json_member_uint(w, "old_size", change->old_info.size);
-		if (change->has_new) (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)change->new_info.mode & 07777);
+		if (change->has_old) json_member_uint(w, "old_size", change->old_info->size);
+		if (change->has_new) (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)change->new_info->mode & 07777);
 		if (change->has_new) json_member_str(w, "mode", mode);
-		if (change->has_new) json_member_uint(w, "size", change->new_info.size);
+		if (change->has_new) json_member_uint(w, "size", change->new_info->size);
 	}
 	if (r->counted) {
 		json_member_bool(w, "binary", r->binary);

@@ -61,9 +61,9 @@ cb_code cli_store(cli *c, cb_store **out, cb_error *err)
 		const char *path = NULL, *who = "", *durability = "";
 		CB_TRY(store_named(c, &path, err));
 		CB_TRY(cli_config_get(c, NULL, "durability", &durability, err));
-		cb_store_options options = {.no_create = !(c->command && c->command->flags & CLI_CREATES),
-		                            .full = strcmp(durability, "full") == 0,
-		                            .or_read_only = true}; /* what reads can; what writes says why it cannot */
+		cb_store_options options = CB_WITH(cb_store_options, .no_create = !(c->command && c->command->flags & CLI_CREATES),
+		                                   .full = strcmp(durability, "full") == 0,
+		                                   .or_read_only = true); /* what reads can; what writes says why it cannot */
 		cb_code code = cb_store_open(path, &options, &c->store, err);
 		if (code == CB_NOTFOUND) cli_hint(c, "'cowbox new NAME' makes the first box and the store");
 		if (code != CB_OK) return code;

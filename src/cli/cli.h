@@ -268,7 +268,7 @@ void cli_json_notes(cli *c, json_writer *w);
 /* Asks on a terminal; elsewhere CB_INVALID with "add --yes" unless --yes. The text says what would be lost. */
 cb_code cli_confirm(cli *c, cb_error *err, const char *format, ...) ATTR_PRINTF(3, 4);
 /* Progress bar (on a terminal, after a second), notes, and Ctrl-C as CB_INTERRUPTED. `what`: "importing". */
-cb_transfer_watch cli_watch(cli *c, const char *what);
+const cb_transfer_watch *cli_watch(cli *c, const char *what);
 void cli_watch_done(cli *c); /* wipes the bar */
 
 /* ---- errors ---- */

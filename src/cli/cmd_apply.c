@@ -273,10 +273,10 @@ static cb_code run_apply(cli *c, const cli_call *call, cb_error *err)
 {
 	ATTR_CLEANUP(telling_done) telling t = {.c = c, .items = BUF_INIT(SIZE_MAX)};
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	const char *folder = NULL;
-	cb_apply_options o = {
-		.folder = cli_text(call, "to"), .force = cli_flag(call, "force"), .dry_run = cli_flag(call, "dry-run")};
+	cb_apply_options o = CB_WITH(cb_apply_options, .folder = cli_text(call, "to"), .force = cli_flag(call, "force"),
+	                             .dry_run = cli_flag(call, "dry-run"));
 	const char *first = "";
 	AUTO_FREE const char **paths = NULL;
 	CB_TRY(open_first(c, cli_operand_text(call, "BOX"), &box, &first, err));
@@ -287,7 +287,7 @@ static cb_code run_apply(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(folder_of(c, call, box, &folder, err));
 	o.allow_count = cli_list(call, "allow", &o.allow);
 	o.watch = cli_watch(c, "applying");
-	cb_apply_result result = {0};
+	cb_apply_result result = CB_INIT(cb_apply_result);
 	cb_code code = cb_apply(box, &o, collect, &t, &result, err);
 	cli_watch_done(c);
 	if (code == CB_CONFLICT && !o.force) return tell_refused(&t, folder, err);

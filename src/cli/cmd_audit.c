@@ -79,11 +79,9 @@ static cb_code run_audit(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_store *store = NULL;
 	listing l = {c, 0};
-	cb_audit_options options = {.box = cli_operand_text(call, "BOX"),
-	                            .who = cli_text(call, "by"),
-	                            .since_ns = cli_moment(call, "since", 0),
-	                            .refused = cli_flag(call, "refused"),
-	                            .max_entries = cli_number(call, "max", 0)};
+	cb_audit_options options = CB_WITH(cb_audit_options, .box = cli_operand_text(call, "BOX"), .who = cli_text(call, "by"),
+	                                   .since_ns = cli_moment(call, "since", 0), .refused = cli_flag(call, "refused"),
+	                                   .max_entries = cli_number(call, "max", 0));
 	CB_TRY(cli_store(c, &store, err));
 	if (cli_is_json(c)) {
 		json_object_begin(cli_json(c));

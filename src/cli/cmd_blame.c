@@ -189,7 +189,7 @@ static void tell_lines(cli *c, const blaming *b, const char *box)
 static cb_code run_blame(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	const char *path = NULL;
 	AUTO_BLAMING blaming b = {.lines = BUF_INIT(SIZE_MAX), .authors = BUF_INIT(SIZE_MAX), .text = BUF_INIT(SIZE_MAX)};
 	CB_TRY(parse_range(c, cli_text(call, "lines"), &b.first, &b.last, err));

@@ -79,7 +79,7 @@ static bool put_piece(cat *k, const char *bytes, size_t size)
 
 static cb_code cat_large(cat *k, cb_box *box, const char *path, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	char state[CB_NAME_MAX + 32];
 	AUTO_FREE char *piece = mem_alloc_bytes(CAT_PIECE_BYTES);
 	if (!piece) return cb_err_nomem(err);
@@ -96,7 +96,7 @@ static cb_code cat_large(cat *k, cb_box *box, const char *path, cb_error *err)
 
 static cb_code cat_plain(cat *k, cb_box *box, const char *path, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	AUTO_FREE char *bytes = NULL;
 	size_t size = 0;
 	k->line = 1;
@@ -125,7 +125,7 @@ static span lines_of(const cat *k, const char *bytes, size_t size)
 
 static cb_code cat_json(cat *k, cb_box *box, const char *path, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	AUTO_FREE char *bytes = NULL;
 	size_t size = 0;
 	json_writer *w = cli_json(k->c);

@@ -37,7 +37,7 @@ static cb_code run_save(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *name = cli_operand_text(call, "NAME");
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	search s = {.name = name};
 	CB_TRY(cli_open(c, cli_operand_text(call, "STATE"), CLI_STATE, &box, NULL, err));
 	cb_code code = cb_checkpoint_save(box, name, 0, cli_flag(call, "no-sync"), err);
@@ -86,7 +86,7 @@ static cb_code row(void *context, const cb_checkpoint *p, cb_error *err)
 static cb_code run_list(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cli_open(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
 	if (!cli_is_json(c)) return cb_checkpoint_list(box, row, c, err);
 	CB_TRY(cb_box_info_get(box, &info, err));
@@ -118,7 +118,7 @@ static const cli_command checkpoint_list = {
 static cb_code run_delete(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	search s = {.name = cli_operand_text(call, "NAME")};
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
 	CB_TRY(cb_box_info_get(box, &info, err));

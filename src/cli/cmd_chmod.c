@@ -14,7 +14,7 @@ typedef struct modes {
 
 static cb_code chmod_one(const modes *m, cb_box *box, const char *path, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	uint32_t mode = 0;
 	CB_TRY(cb_stat(box, path, 0, &info, err));
 	CB_TRY(cli_parse_mode(cli_operand_text(m->call, "MODE"), info.mode, info.type == CB_DIR, &mode, err));

@@ -37,7 +37,7 @@ static cb_code folder_needs_r(cli *c, const char *text, cb_error *err)
 /* What others do to a box while it is read must not be seen in halves: its state is held. Old states hold still by themselves. */
 static cb_code source_hold(copy *k, source *s, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	char state[CB_NAME_MAX + 32];
 	cli_address address;
 	CB_TRY(cli_address_parse(s->text, CLI_PATH, &address, err));
@@ -51,7 +51,7 @@ static cb_code source_open(copy *k, const char *text, source *s, cb_error *err)
 {
 	*s = (source){.text = text, .path = text};
 	if (cli_address_is_box(text)) {
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		CB_TRY(cli_open_shared(k->c, text, CLI_PATH, &s->box, &s->path, err));
 		CB_TRY(source_hold(k, s, err));
 		CB_TRY(cb_stat(s->box, s->path, CB_NOFOLLOW, &info, err));
@@ -88,7 +88,7 @@ static cb_code host_file_copy(copy *k, cb_box *box, const source *s, cb_error *e
 /* The library copies within a box without touching contents; joining folders, and other boxes and states, go file by file. */
 static cb_code box_copy(const copy *k, cb_box *box, const source *s, cb_error *err)
 {
-	cb_stat_info there, self;
+	cb_stat_info there = CB_INIT(cb_stat_info), self = CB_INIT(cb_stat_info);
 	if (s->box != k->box) return cli_copy_tree(s->box, s->path, box, s->to, err);
 	if (!s->folder) return cb_copy(box, s->path, s->to, CB_NOFOLLOW, err);
 	cb_code code = cb_stat(box, s->to, 0, &there, err);
@@ -102,7 +102,7 @@ static cb_code box_copy(const copy *k, cb_box *box, const source *s, cb_error *e
 /* What is there may be a link that an agent made: it is replaced, never written through. */
 static cb_code place_prepare(const copy *k, cb_box *box, const char *to, cb_error *err)
 {
-	cb_stat_info there;
+	cb_stat_info there = CB_INIT(cb_stat_info);
 	cb_code code = cb_stat(box, to, CB_NOFOLLOW, &there, err);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return code;
@@ -125,11 +125,11 @@ static cb_code copy_work(void *context, cb_box *box, cb_error *err)
 static cb_code import_one(copy *k, uint64_t *out_seq, cb_error *err)
 {
 	const source *s = &k->sources[0];
-	cb_stat_info there;
-	cb_transfer_count count = {0};
+	cb_stat_info there = CB_INIT(cb_stat_info);
+	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	if (cli_flag(k->call, "no-clobber") && cb_stat(k->box, s->to, CB_NOFOLLOW, &there, NULL) == CB_OK)
 		return cb_err_set(err, CB_EXISTS, "'%s' is there already", s->to);
-	cb_import_options options = {.to = s->to, .watch = cli_watch(k->c, "copying")};
+	cb_import_options options = CB_WITH(cb_import_options, .to = s->to, .watch = cli_watch(k->c, "copying"));
 	cb_code code = cb_import(k->box, s->path, &options, &count, err);
 	cli_watch_done(k->c);
 	*out_seq = count.seq;
@@ -151,7 +151,7 @@ static cb_code several_need_folder(const char *target, cb_error *err)
 
 static cb_code plan_into_box(copy *k, cb_error *err)
 {
-	cb_stat_info there;
+	cb_stat_info there = CB_INIT(cb_stat_info);
 	if (k->count > 1) {
 		CB_TRY(cb_stat(k->box, k->target, 0, &there, err));
 		if (there.type != CB_DIR) return several_need_folder(k->target, err);
@@ -172,7 +172,7 @@ static cb_code into_box(copy *k, uint64_t *out_seq, cb_error *err)
 {
 	AUTO_FREE const char **paths = mem_alloc((k->count + 1) * sizeof(*paths));
 	const source *first = &k->sources[0];
-	cb_stat_info there;
+	cb_stat_info there = CB_INIT(cb_stat_info);
 	if (!paths) return cb_err_nomem(err);
 	CB_TRY(plan_into_box(k, err));
 	if (k->count == 1 && !first->box) return import_one(k, out_seq, err);
@@ -203,7 +203,7 @@ static cb_code to_host(copy *k, cb_error *err)
 	CB_TRY(targets_distinct(k, err));
 	for (size_t i = 0; i < k->count; i++) {
 		const source *s = &k->sources[i];
-		cb_export_options options = {.overwrite = !keep, .watch = cli_watch(k->c, "copying")};
+		cb_export_options options = CB_WITH(cb_export_options, .overwrite = !keep, .watch = cli_watch(k->c, "copying"));
 		cb_code code = cb_export(s->box, s->path, s->to, &options, NULL, err);
 		cli_watch_done(k->c);
 		if (code != CB_OK) return code;

@@ -28,7 +28,7 @@ static cb_code count_fork(void *context, const cb_box_info *info, cb_error *err)
 static cb_code loss_add(cli *c, cb_store *store, const char *name, loss *l, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	cb_code code = cb_box_open(store, name, &box, err);
 	if (code == CB_NOTFOUND) cli_hint(c, "'cowbox list' shows the boxes");
 	if (code == CB_OK) code = cb_box_info_get(box, &info, err);

@@ -103,7 +103,7 @@ static cb_code open_pair(cli *c, const diff_words *d, diff_pair *p, cb_error *er
 /* A path that is nowhere is a mistyped one, not an empty difference. */
 static cb_code check_paths(const diff_words *d, const diff_pair *p, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	for (size_t i = 0; i < d->path_count; i++) {
 		if (cb_stat(p->from, d->paths[i], CB_NOFOLLOW, &info, NULL) == CB_OK) continue;
 		cb_code code = cb_stat(p->to, d->paths[i], CB_NOFOLLOW, &info, err);

@@ -176,10 +176,10 @@ static bool failed(char text[DOCTOR_TEXT_MAX], const cb_error *err)
 
 static bool try_open(void *context, char text[DOCTOR_TEXT_MAX])
 {
-	cb_store_options options = {.no_create = true};
+	cb_store_options options = CB_WITH(cb_store_options, .no_create = true);
 	cb_store *store = NULL;
 	cb_error err;
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	if (cb_store_open(context, &options, &store, &err) != CB_OK) return failed(text, &err);
 	if (cb_store_stats_get(store, &stats, &err) != CB_OK) return failed(text, &err);
 	(void)snprintf(text, DOCTOR_TEXT_MAX, "%llu box%s, %llu step%s", (unsigned long long)stats.boxes,
@@ -205,7 +205,7 @@ static bool try_writers(void *context, char text[DOCTOR_TEXT_MAX])
 {
 	cb_store *store = NULL;
 	cb_box *box = NULL;
-	cb_box_info info = {0};
+	cb_box_info info = CB_INIT(cb_box_info);
 	cb_error err;
 	int status = 0;
 	if (cb_store_open(context, NULL, &store, &err) != CB_OK) return failed(text, &err);

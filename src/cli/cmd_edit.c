@@ -173,8 +173,8 @@ static cb_code apply(const edit_list *k, cb_box *box, const char *path, uint64_t
 		*out_seq = cb_box_step(box);
 		return CB_OK;
 	}
-	cb_txn_options options = {.step = {.kind = "edit", .params = path}};
-	cb_commit_result result = {0};
+	cb_txn_options options = CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "edit", .params = path));
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *txn = NULL;
 	CB_TRY(cb_txn_begin(box, &options, &txn, err));
 	cb_code code = apply_each(k, txn, path, out, err);
@@ -186,7 +186,7 @@ static cb_code apply(const edit_list *k, cb_box *box, const char *path, uint64_t
 
 static cb_code report(cli *c, cb_box *box, uint64_t seq, const char *path, uint64_t replaced, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	if (!cli_is_json(c)) {
 		if (cli_is_terminal(c)) cli_print(c, "%llu replaced\n", (unsigned long long)replaced);
 		return CB_OK;
@@ -204,7 +204,7 @@ static cb_code report(cli *c, cb_box *box, uint64_t seq, const char *path, uint6
 
 static cb_code run_edit(cli *c, const cli_call *call, cb_error *err)
 {
-	edit_list k = {.c = c};
+	edit_list k = {.c = c, .options = CB_INIT(cb_edit_options)};
 	cb_box *box = NULL;
 	const char *path = NULL;
 	uint64_t replaced = 0, seq = 0;

@@ -167,7 +167,7 @@ static cb_code read_exec(cli *c, const cli_call *call, program *p, request *q, c
 static cb_code save_checkpoint(cli *c, const cli_call *call, cb_box *box, request *q, cb_error *err)
 {
 	const char *always = NULL, *name = cli_text(call, "checkpoint");
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cli_config_get(c, box, "checkpoint.exec", &always, err));
 	if (name) q->exec.checkpoint = name;
 	if (name || (!cli_flag(call, "checkpoint") && strcmp(always, "yes") != 0)) return CB_OK;
@@ -213,7 +213,7 @@ static cb_code run_started(program *p, const request *q, const char *box, cb_err
 
 static cb_code run_program(program *p, cb_box *box, const request *q, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	cb_sandbox *sandbox = NULL;
 	CB_TRY(cb_box_info_get(box, &info, err));
 	CB_TRY(cb_sandbox_open(box, &q->sandbox, &sandbox, err));
@@ -229,7 +229,7 @@ static cb_code run_program(program *p, cb_box *box, const request *q, cb_error *
 static cb_code run_exec(cli *c, const cli_call *call, cb_error *err)
 {
 	program p = {.c = c, .signals = -1};
-	request q = {0};
+	request q = {.sandbox = CB_INIT(cb_sandbox_options), .exec = CB_INIT(cb_exec_options)};
 	cb_box *box = NULL;
 	CB_TRY(read_sandbox(c, call, &q, err));
 	CB_TRY(read_exec(c, call, &p, &q, err));

@@ -29,8 +29,8 @@ static cb_code export_stream(cli *c, const cli_call *call, cb_box *box, const ch
 	if (cli_is_json(c)) return cli_usage(c, err, "--json and a stream on standard output: one of them");
 	if (isatty(STDOUT_FILENO)) return cli_usage(c, err, "a tar stream is not for a terminal: send it to a file or a program");
 	if (cli_flag(call, "overwrite")) return cli_usage(c, err, "--overwrite is for folders, not for a stream");
-	cb_tar_options options = {
-		.all = cli_flag(call, "all"), .setid = cli_flag(call, "setid"), .watch = cli_watch(c, "exporting")};
+	cb_tar_options options = CB_WITH(cb_tar_options, .all = cli_flag(call, "all"), .setid = cli_flag(call, "setid"),
+	                                 .watch = cli_watch(c, "exporting"));
 	options.exclude_count = cli_list(call, "exclude", &options.exclude);
 	cb_code code = cb_tar_export(box, path, STDOUT_FILENO, &options, NULL, err);
 	cli_watch_done(c);
@@ -41,7 +41,7 @@ static cb_code export_stream(cli *c, const cli_call *call, cb_box *box, const ch
 static cb_code file_target(cli *c, cb_box *box, const char *path, const char **target, cb_error *err)
 {
 	struct stat host;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CB_TRY(cb_stat(box, path, CB_NOFOLLOW, &info, err));
 	if (info.type == CB_DIR || stat(*target, &host) != 0 || !S_ISDIR(host.st_mode)) return CB_OK;
 	AUTO_BUF buf text = BUF_INIT(SIZE_MAX);
@@ -57,17 +57,14 @@ static cb_code run_export(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *target = cli_operand_text(call, "TARGET"), *path = NULL;
 	cb_box *box = NULL;
-	cb_transfer_count count = {0};
+	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	CB_TRY(cli_open(c, cli_operand_text(call, "SOURCE"), CLI_PLACE, &box, &path, err));
 	if (!*path) path = "/work";
 	if (strcmp(target, "-") == 0) return export_stream(c, call, box, path, err);
 	CB_TRY(file_target(c, box, path, &target, err));
-	cb_export_options options = {
-		.overwrite = cli_flag(call, "overwrite"),
-		.all = cli_flag(call, "all"),
-		.setid = cli_flag(call, "setid"),
-		.watch = cli_watch(c, "exporting"),
-	};
+	cb_export_options options =
+		CB_WITH(cb_export_options, .overwrite = cli_flag(call, "overwrite"), .all = cli_flag(call, "all"),
+	                .setid = cli_flag(call, "setid"), .watch = cli_watch(c, "exporting"));
 	options.exclude_count = cli_list(call, "exclude", &options.exclude);
 	cb_code code = cb_export(box, path, target, &options, &count, err);
 	cli_watch_done(c);

@@ -107,7 +107,7 @@ static cb_code find_place(finding *k, const char *place, size_t places, const cb
 
 static cb_code run_find(cli *c, const cli_call *call, cb_error *err)
 {
-	cb_find_options o = {0};
+	cb_find_options o = CB_INIT(cb_find_options);
 	const char *const *places = NULL;
 	CB_TRY(read_options(c, call, &o, err));
 	finding k = {.c = c, .zero = cli_flag(call, "print0"), .max = o.max_results};

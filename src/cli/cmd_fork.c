@@ -7,7 +7,7 @@ static cb_code run_fork(cli *c, const cli_call *call, cb_error *err)
 	AUTO_FREE char *from = NULL;
 	cb_store *store = NULL;
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	cli_address address = {.path = ""};
 	if (text) CB_TRY(cli_address_parse(text, CLI_STATE, &address, err));
 	CB_TRY(cli_store(c, &store, err));

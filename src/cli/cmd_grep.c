@@ -179,8 +179,8 @@ static cb_code search_place(search *k, const char *place, size_t places, cb_erro
 {
 	cb_box *box = NULL;
 	const char *path = NULL;
-	cb_stat_info info;
-	cb_grep_count found = {0};
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	cb_grep_count found = CB_INIT(cb_grep_count);
 	cb_grep_options options = *k->options;
 	CB_TRY(cli_open_shared(k->c, place, CLI_PLACE, &box, &path, err));
 	if (!path || !*path) path = "/";
@@ -229,17 +229,11 @@ static cb_code search_all(search *k, const cli_call *call, cb_error *err)
 
 static cb_code run_grep(cli *c, const cli_call *call, cb_error *err)
 {
-	cb_grep_options o = {
-		.pattern = cli_operand_text(call, "PATTERN"),
-		.fixed = cli_flag(call, "fixed-strings"),
-		.ignore_case = cli_flag(call, "ignore-case"),
-		.invert = cli_flag(call, "invert-match"),
-		.word = cli_flag(call, "word-regexp"),
-		.hidden_too = cli_flag(call, "all"),
-		.max_lines = cli_number(call, "max", 0),
-		.max_per_file = cli_number(call, "max-per-file", 0),
-		.names_only = cli_flag(call, "files-with-matches"),
-	};
+	cb_grep_options o = CB_WITH(
+		cb_grep_options, .pattern = cli_operand_text(call, "PATTERN"), .fixed = cli_flag(call, "fixed-strings"),
+		.ignore_case = cli_flag(call, "ignore-case"), .invert = cli_flag(call, "invert-match"),
+		.word = cli_flag(call, "word-regexp"), .hidden_too = cli_flag(call, "all"), .max_lines = cli_number(call, "max", 0),
+		.max_per_file = cli_number(call, "max-per-file", 0), .names_only = cli_flag(call, "files-with-matches"));
 	search k = {.c = c, .options = &o, .numbers = cli_flag(call, "line-number"), .names = o.names_only};
 	k.counts = cli_flag(call, "count") && !k.names;
 	k.only = cli_flag(call, "only-matching");

@@ -38,7 +38,7 @@ static cb_code import_stream(cli *c, const cli_call *call, cb_box *box, const ch
 	static const char *const of_folders[] = {"gitignore", "remove-missing", "full", "link"};
 	for (size_t i = 0; i < ARRAY_LEN(of_folders); i++)
 		if (cli_flag(call, of_folders[i])) return cli_usage(c, err, "--%s is for folders, not for a stream", of_folders[i]);
-	cb_tar_options options = {.to = to, .watch = cli_watch(c, "importing")};
+	cb_tar_options options = CB_WITH(cb_tar_options, .to = to, .watch = cli_watch(c, "importing"));
 	CB_TRY(cli_exclude(c, call, box, &options.exclude, &options.exclude_count, err));
 	cb_code code = cb_tar_import(box, STDIN_FILENO, &options, out, err);
 	cli_watch_done(c);
@@ -49,7 +49,7 @@ static cb_code import_stream(cli *c, const cli_call *call, cb_box *box, const ch
 static cb_code file_target(cli *c, cb_box *box, const char *source, const char **to, cb_error *err)
 {
 	struct stat host;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	if (stat(source, &host) != 0 || S_ISDIR(host.st_mode)) return CB_OK;
 	bool slash = (*to)[strlen(*to) - 1] == '/';
 	bool folder = cb_stat(box, *to, 0, &info, NULL) == CB_OK && info.type == CB_DIR;
@@ -67,13 +67,9 @@ static cb_code file_target(cli *c, cb_box *box, const char *source, const char *
 static cb_code import_folder(cli *c, const cli_call *call, cb_box *box, const char *source, const char *to, cb_transfer_count *out,
                              cb_error *err)
 {
-	cb_import_options options = {
-		.to = to,
-		.remove_missing = cli_flag(call, "remove-missing"),
-		.full = cli_flag(call, "full"),
-		.link = cli_flag(call, "link"),
-		.watch = cli_watch(c, "importing"),
-	};
+	cb_import_options options =
+		CB_WITH(cb_import_options, .to = to, .remove_missing = cli_flag(call, "remove-missing"),
+	                .full = cli_flag(call, "full"), .link = cli_flag(call, "link"), .watch = cli_watch(c, "importing"));
 	CB_TRY(cli_exclude(c, call, box, &options.exclude, &options.exclude_count, err));
 	CB_TRY(cli_exclude_gitignore(c, call, box, &options.gitignore, err));
 	cb_code code = cb_import(box, source, &options, out, err);
@@ -85,7 +81,7 @@ static cb_code run_import(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *source = cli_operand_text(call, "SOURCE"), *to = NULL;
 	cb_box *box = NULL;
-	cb_transfer_count count = {0};
+	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "TARGET"), CLI_PLACE, &box, &to, err));
 	if (!*to) to = "/work";
 	bool stream = strcmp(source, "-") == 0;

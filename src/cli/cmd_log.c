@@ -135,7 +135,7 @@ static cb_code options_of(cli *c, const cli_call *call, logging *l, cb_error *er
 static cb_code run_log(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	const char *path = NULL;
 	AUTO_FREE char *clean = NULL;
 	bool pruned = false;
@@ -152,13 +152,13 @@ static cb_code run_log(cli *c, const cli_call *call, cb_error *err)
 		if (clean) json_member_str(cli_json(c), "path", clean);
 		json_member_array(cli_json(c), "steps");
 	}
-	cb_log_options options = {.path = clean};
+	cb_log_options options = CB_WITH(cb_log_options, .path = clean);
 	cb_code code = step_names_load(box, &l.names, err);
 	if (code == CB_OK) code = cb_log(box, &options, visit, &l, &pruned, err);
 	step_names_done(&l.names);
 	if (code != CB_OK) return code;
 	if (!l.any && clean && l.left > 0 && !pruned && !cli_given(call, "since") && !l.who && !l.kind) {
-		cb_stat_info stat;
+		cb_stat_info stat = CB_INIT(cb_stat_info);
 		CB_TRY(cb_stat(box, clean, CB_NOFOLLOW, &stat, err));
 	}
 	if (pruned && clean) cli_note(c, "older steps were pruned: what they did to '%s' is not known", clean);

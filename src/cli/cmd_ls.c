@@ -196,8 +196,9 @@ static cb_code place_open(cli *c, const char *text, bool is_long, bool self, pla
 	if (code != CB_OK) return code;
 	if (!*p->path) p->path = "/work";
 	/* As ls does: a link that is named is followed to a folder, unless it is to be described itself. */
+	p->info = CB_INIT(cb_stat_info);
 	CB_TRY(cb_stat(p->box, p->path, CB_NOFOLLOW, &p->info, err));
-	cb_stat_info behind;
+	cb_stat_info behind = CB_INIT(cb_stat_info);
 	if (p->info.type == CB_SYMLINK && !is_long && !self && cb_stat(p->box, p->path, 0, &behind, NULL) == CB_OK &&
 	    behind.type == CB_DIR)
 		p->info = behind;

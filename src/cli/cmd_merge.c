@@ -185,7 +185,7 @@ static cb_code run_merge(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *text = cli_operand_text(call, "FROM");
 	cb_box *from = NULL, *into = NULL;
-	cb_box_info from_info, into_info;
+	cb_box_info from_info = CB_INIT(cb_box_info), into_info = CB_INIT(cb_box_info);
 	uint64_t seq = 0, conflicts = 0;
 	AUTO_MERGING merging m = {.found = BUF_INIT(SIZE_MAX)};
 	CB_TRY(step_open(c, text, CLI_STATE, &from, NULL, &from_info, err));
@@ -198,7 +198,7 @@ static cb_code run_merge(cli *c, const cli_call *call, cb_error *err)
 	sides s = {text, from_info.name, into_info.name};
 	CB_TRY(parse_wishes(c, call, &s, &m, err));
 	bool dry = cli_flag(call, "dry-run");
-	cb_merge_options options = {.resolve = resolve, .context = &m, .dry_run = dry};
+	cb_merge_options options = CB_WITH(cb_merge_options, .resolve = resolve, .context = &m, .dry_run = dry);
 	cb_code code = cb_merge(into, from, &options, &seq, &conflicts, err);
 	if (m.failed) return cb_err_nomem(err);
 	if (code == CB_CONFLICT && conflicts > 0) return tell_conflicts(c, &m, &s, err);

@@ -16,7 +16,7 @@ static cb_code move_work(void *context, cb_box *box, cb_error *err)
 	moving *m = context;
 	const char *target = m->paths[m->sources];
 	unsigned flags = cli_flag(m->call, "no-clobber") ? CB_NOREPLACE : 0;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	if (m->sources > 1) {
 		CB_TRY(cb_stat(box, target, 0, &info, err));
 		if (info.type != CB_DIR)

@@ -5,10 +5,7 @@
 
 static cb_code import_from(cli *c, const cli_call *call, cb_box *box, cb_transfer_count *out, cb_error *err)
 {
-	cb_import_options options = {
-		.link = true,
-		.watch = cli_watch(c, "importing"),
-	};
+	cb_import_options options = CB_WITH(cb_import_options, .link = true, .watch = cli_watch(c, "importing"));
 	CB_TRY(cli_exclude(c, call, NULL, &options.exclude, &options.exclude_count, err));
 	CB_TRY(cli_exclude_gitignore(c, call, NULL, &options.gitignore, err));
 	cb_code code = cb_import(box, cli_text(call, "from"), &options, out, err);
@@ -58,8 +55,8 @@ static cb_code run_new(cli *c, const cli_call *call, cb_error *err)
 	const char *const *given = NULL;
 	cb_store *store = NULL;
 	cb_box *box = NULL;
-	cb_box_info info;
-	cb_transfer_count count = {0};
+	cb_box_info info = CB_INIT(cb_box_info);
+	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	if (!from && (cli_flag(call, "gitignore") || cli_list(call, "exclude", &given) > 0))
 		return cli_usage(c, err, "--gitignore and --exclude need --from");
 	CB_TRY(cli_store(c, &store, err));

@@ -37,7 +37,8 @@ static void report(cli *c, const cb_pack_info *info, const char *file)
 
 static cb_code pack_to(cli *c, const cli_call *call, cb_box *box, int fd, cb_pack_info *info, cb_error *err)
 {
-	cb_pack_options options = {.no_history = cli_flag(call, "no-history"), .watch = cli_watch(c, "packing")};
+	cb_pack_options options =
+		CB_WITH(cb_pack_options, .no_history = cli_flag(call, "no-history"), .watch = cli_watch(c, "packing"));
 	cb_code code = cb_pack(box, fd, &options, info, err);
 	cli_watch_done(c);
 	return code;
@@ -90,7 +91,7 @@ static cb_code run_pack(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *path = cli_text(call, "output");
 	cb_box *box = NULL;
-	cb_pack_info info = {0};
+	cb_pack_info info = CB_INIT(cb_pack_info);
 	bool to_stdout = !path || strcmp(path, "-") == 0;
 	if (to_stdout && cli_is_json(c)) return cli_usage(c, err, "with --json the pack needs a file: add -o FILE");
 	if (to_stdout && isatty(STDOUT_FILENO)) return cli_usage(c, err, "a pack is not for a terminal: add -o FILE, or '> FILE'");
@@ -135,15 +136,15 @@ static cb_code run_unpack(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *path = cli_operand_text(call, "FILE"), *name = cli_operand_text(call, "NAME");
 	cb_store *store = NULL;
-	cb_pack_info info = {0};
+	cb_pack_info info = CB_INIT(cb_pack_info);
 	bool from_stdin = strcmp(path, "-") == 0;
 	if (from_stdin && isatty(STDIN_FILENO)) return cli_usage(c, err, "a pack is not typed: name a file, or '< FILE'");
 	AUTO_FD int fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "no file '%s'", path);
 	if (fd < 0) return cb_err_errno(err, errno, "read '%s'", path);
 	CB_TRY(cli_store(c, &store, err));
-	cb_transfer_watch watch = cli_watch(c, "unpacking");
-	cb_code code = cb_unpack(store, fd, name, &watch, &info, err);
+	const cb_transfer_watch *watch = cli_watch(c, "unpacking");
+	cb_code code = cb_unpack(store, fd, name, watch, &info, err);
 	cli_watch_done(c);
 	if (code == CB_EXISTS) cli_hint(c, "'cowbox unpack %s NAME' takes another name", path);
 	if (code != CB_OK) return code;

@@ -56,11 +56,12 @@ static cb_code confirm_prune(cli *c, cb_box *box, const cb_box_info *i, uint64_t
 static cb_code run_prune(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info i;
+	cb_box_info i = CB_INIT(cb_box_info);
 	uint64_t pruned = 0;
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
 	CB_TRY(cb_box_info_get(box, &i, err));
-	cb_prune_options options = {.keep_steps = cli_number(call, "keep", 0), .keep_ns = (int64_t)cli_number(call, "keep-age", 0)};
+	cb_prune_options options = CB_WITH(cb_prune_options, .keep_steps = cli_number(call, "keep", 0),
+	                                   .keep_ns = (int64_t)cli_number(call, "keep-age", 0));
 	uint64_t steps = options.keep_steps ? options.keep_steps : i.keep_steps;
 	int64_t age_ns = options.keep_ns ? options.keep_ns : i.keep_ns;
 	if (!steps && !age_ns) {
@@ -106,7 +107,7 @@ const cli_command cmd_prune = {
 static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_store *store = NULL;
-	cb_gc_result r;
+	cb_gc_result r = CB_INIT(cb_gc_result);
 	char size[CLI_FORMAT_MAX];
 	uint64_t folders = 0;
 	CB_TRY(cli_store(c, &store, err));

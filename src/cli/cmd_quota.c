@@ -38,7 +38,7 @@ static void quota_show(cli *c, const cb_box_info *i)
 static cb_code run_quota(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info i;
+	cb_box_info i = CB_INIT(cb_box_info);
 	bool given = cli_given(call, "bytes") || cli_given(call, "files") || cli_given(call, "file-bytes");
 	if (given && cli_flag(call, "none")) return cli_usage(c, err, "--none and a bound: one of them");
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
@@ -104,7 +104,7 @@ static void retention_show(cli *c, const cb_box_info *i)
 static cb_code run_retention(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info i;
+	cb_box_info i = CB_INIT(cb_box_info);
 	bool given = cli_given(call, "steps") || cli_given(call, "age");
 	if (given && cli_flag(call, "all")) return cli_usage(c, err, "--all and a bound: one of them");
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));

@@ -15,7 +15,7 @@ static cb_code count_change(void *context, const cb_change *change, cb_error *er
 
 static cb_code tell_restored(cli *c, cb_box *box, const cb_box_info *from, const char *path, uint64_t seq, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	uint64_t changes = 0;
 	CB_TRY(cb_box_info_get(box, &info, err));
 	if (seq) CB_TRY(cb_diff_step(box, seq, NULL, count_change, &changes, err));
@@ -48,7 +48,7 @@ static cb_code run_restore(cli *c, const cli_call *call, cb_error *err)
 	const char *text = cli_operand_text(call, "STATE"), *into = cli_text(call, "into"), *path = NULL;
 	cli_address address = {.path = ""};
 	cb_box *source = NULL, *box = NULL;
-	cb_box_info from;
+	cb_box_info from = CB_INIT(cb_box_info);
 	uint64_t seq = 0;
 	CB_TRY(cli_address_parse(text, CLI_PLACE, &address, err));
 	CB_TRY(step_open(c, text, CLI_PLACE, &source, &path, &from, err));
@@ -181,7 +181,7 @@ static cb_code run_undo(cli *c, const cli_call *call, cb_error *err)
 	const char *text = cli_operand_text(call, "STEP");
 	cli_address address = {.path = ""};
 	cb_box *at = NULL, *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	uint64_t times = cli_number(call, "times", 1);
 	if (text) CB_TRY(cli_address_parse(text, CLI_STATE, &address, err));
 	if (address.state[0] && cli_given(call, "times")) return cli_usage(c, err, "a step and -n: one of them");
@@ -198,7 +198,7 @@ static cb_code run_undo(cli *c, const cli_call *call, cb_error *err)
 static cb_code run_redo(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
 	CB_TRY(cb_box_info_get(box, &info, err));
 	begin_json(c, info.name, "redone");

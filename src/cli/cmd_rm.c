@@ -32,7 +32,7 @@ static cb_code run_paths(cli *c, const cli_call *call, entries *e, bool single, 
 
 static cb_code remove_one(const entries *e, cb_box *box, const char *path, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	cb_code code = cb_stat(box, path, CB_NOFOLLOW, &info, err);
 	if (code == CB_NOTFOUND && cli_flag(e->call, "force")) return CB_OK;
 	if (code != CB_OK) return code;
@@ -82,13 +82,13 @@ static cb_code run_mkdir(cli *c, const cli_call *call, cb_error *err)
 
 static cb_code touch_one(const entries *e, cb_box *box, const char *path, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	int64_t when = cli_moment(e->call, "time", cli_now(e->c));
 	cb_code code = cb_stat(box, path, 0, &info, err);
 	if (code == CB_OK) return cb_utimens(box, path, when, when, 0, err);
 	if (code != CB_NOTFOUND) return code;
 	if (cli_flag(e->call, "no-create")) return CB_OK;
-	cb_write_options options = {.append = true, .parents = cli_flag(e->call, "parents")};
+	cb_write_options options = CB_WITH(cb_write_options, .append = true, .parents = cli_flag(e->call, "parents"));
 	code = cb_write_file(box, path, "", 0, &options, err);
 	if (code == CB_NOTFOUND && !options.parents) cli_hint(e->c, "--parents makes missing folders");
 	if (code != CB_OK || !cli_given(e->call, "time")) return code;

@@ -162,7 +162,7 @@ static cb_code show_file(cli *c, cb_box *box, const cb_box_info *box_info, const
 {
 	AUTO_FREE char *text = NULL;
 	size_t size = 0;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	json_writer *w = cli_is_json(c) ? cli_json(c) : NULL;
 	CB_TRY(cb_stat(box, path, 0, &info, err));
 	if (info.type == CB_FILE) CB_TRY(cb_read_file(box, path, &text, &size, err));
@@ -186,7 +186,7 @@ static cb_code show_file(cli *c, cb_box *box, const cb_box_info *box_info, const
 static cb_code run_show(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	const char *path = NULL;
 	const char *const *words = NULL;
 	CB_TRY(step_open(c, cli_operand_text(call, "STEP"), CLI_PLACE, &box, &path, &info, err));

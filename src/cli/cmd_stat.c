@@ -101,6 +101,7 @@ static cb_code stat_one(cli *c, const char *text, bool follow, cb_error *err)
 {
 	subject s = {.c = c};
 	CB_TRY(cli_open_shared(c, text, CLI_PATH, &s.box, &s.path, err));
+	s.info = CB_INIT(cb_stat_info);
 	CB_TRY(cb_stat(s.box, s.path, follow ? 0 : CB_NOFOLLOW, &s.info, err));
 	if (s.info.type == CB_SYMLINK) CB_TRY(cb_readlink(s.box, s.path, &s.target, err));
 	cb_code code = cli_is_json(c) ? stat_json(&s, err) : stat_plain(&s, err);
@@ -217,7 +218,7 @@ static void overview_plain(cli *c, const overview *o)
 static cb_code run_info(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
-	overview o = {0};
+	overview o = {.info = CB_INIT(cb_box_info)};
 	CB_TRY(cli_open(c, cli_operand_text(call, "STATE"), CLI_STATE, &box, NULL, err));
 	cb_code code = overview_get(c, box, &o, err);
 	if (code == CB_OK && cli_is_json(c)) overview_json(c, &o);

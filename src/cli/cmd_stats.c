@@ -67,7 +67,7 @@ static cb_code run_stats(cli *c, const cli_call *call, cb_error *err)
 {
 	(void)call;
 	cb_store *store = NULL;
-	cb_store_stats s;
+	cb_store_stats s = CB_INIT(cb_store_stats);
 	CB_TRY(cli_store(c, &store, err));
 	CB_TRY(cb_store_stats_get(store, &s, err));
 	figure all[] = {

@@ -103,7 +103,7 @@ static cb_code list(cli *c, const cli_call *call, const char *member, list_call 
 {
 	cb_box *box = NULL;
 	const char *path = NULL;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CB_TRY(cli_open(c, cli_operand_text(call, "PATH"), CLI_PATH, &box, &path, err));
 	CB_TRY(cb_stat(box, path, 0, &info, err));
 	if (cli_is_json(c)) {

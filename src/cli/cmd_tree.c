@@ -91,7 +91,7 @@ static cb_code draw_entries(tree *t, const folder *f, uint64_t depth, cb_error *
 	size_t count = f->infos.size / sizeof(cb_stat_info), size = 0;
 	const char *name = (const char *)f->names.bytes;
 	for (size_t i = 0; i < count; i++, name += strlen(name) + 1) {
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		memcpy(&info, f->infos.bytes + i * sizeof(info), sizeof(info));
 		CB_TRY(path_push(t, name, &size, err));
 		CB_TRY(draw_entry(t, name, &info, i + 1 == count, depth, err));
@@ -114,7 +114,7 @@ static cb_code draw_folder(tree *t, uint64_t depth, cb_error *err)
 
 static cb_code draw(tree *t, const char *path, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CB_TRY(cb_stat(t->box, path, 0, &info, err));
 	if (info.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "'%s' is no folder", path);
 	CB_TRY(buf_append(&t->path, path, strlen(path) + 1, err));

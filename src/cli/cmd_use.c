@@ -51,7 +51,7 @@ static cb_code run_use(cli *c, const cli_call *call, cb_error *err)
 	const char *text = cli_operand_text(call, "BOX");
 	cb_store *store = NULL;
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	if (text && cli_flag(call, "none")) return cli_usage(c, err, "a box and --none: one of them");
 	if (!text && !cli_flag(call, "none")) return show(c, err);
 	CB_TRY(cli_store(c, &store, err));

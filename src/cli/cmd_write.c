@@ -34,7 +34,7 @@ static cb_code write_work(void *context, cb_box *box, cb_error *err)
 
 static cb_code report(cli *c, cb_box *box, const char *path, uint64_t seq, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	if (!cli_is_json(c)) return CB_OK;
 	CB_TRY(cli_stat_after(c, box, seq, path, &info, err));
 	json_writer *w = cli_json(c);
@@ -58,7 +58,7 @@ static cb_code write_content(cli *c, cb_box *box, writing *k, cb_error *err)
 
 static cb_code write_file(cli *c, const cli_call *call, bool append, cb_error *err)
 {
-	writing k = {.options = {.append = append, .parents = cli_flag(call, "parents")}};
+	writing k = {.options = CB_WITH(cb_write_options, .append = append, .parents = cli_flag(call, "parents"))};
 	cb_box *box = NULL;
 	const char *mode = cli_text(call, "mode");
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "PATH"), CLI_PATH, &box, &k.path, err));

@@ -102,7 +102,7 @@ static cb_code complete_state(completing *k, const char *word, const char *at, c
 	k->prefix_size = strlen(at + 1);
 	CB_TRY(cli_open(k->c, name[0] ? name : NULL, CLI_BOX, &box, NULL, err));
 	CB_TRY(cb_checkpoint_list(box, offer_checkpoint, k, err));
-	return cb_log(box, &(cb_log_options){.max_steps = 20}, offer_step, k, NULL, err);
+	return cb_log(box, &CB_WITH(cb_log_options, .max_steps = 20), offer_step, k, NULL, err);
 }
 
 /* "demo:/work/a|": entries of the folder. */

@@ -153,7 +153,7 @@ static cb_code content_copy(copying *k, const item *it, const char *to, cb_error
 	char *bytes = NULL;
 	size_t size = 0;
 	if (it->info.size > COPY_PIECE_BYTES) return large_copy(k, it, to, err);
-	cb_write_options options = {.mode = it->info.mode};
+	cb_write_options options = CB_WITH(cb_write_options, .mode = it->info.mode);
 	CB_TRY(cb_read_file(k->from, item_path(k, it), &bytes, &size, err));
 	cb_code code = cb_write_file(k->to, to, bytes, size, &options, err);
 	cb_free(bytes);
@@ -165,7 +165,7 @@ static cb_code content_copy(copying *k, const item *it, const char *to, cb_error
 /* Makes room at `to`: a link there is replaced, never written through; a folder and a file do not replace each other. */
 static cb_code clear_place(copying *k, cb_type type, const char *to, bool *out_exists, cb_error *err)
 {
-	cb_stat_info there;
+	cb_stat_info there = CB_INIT(cb_stat_info);
 	*out_exists = false;
 	cb_code code = cb_stat(k->to, to, CB_NOFOLLOW, &there, err);
 	if (code == CB_NOTFOUND) return CB_OK;

@@ -65,6 +65,7 @@ struct cli {
 	bool out_is_terminal, err_is_terminal, use_color;
 	int pager_pid; /* 0: none */
 	bool watching, bar_shown;
+	cb_transfer_watch watch; /* of the transfer that runs */
 	const char *watch_what;
 	int64_t watch_started_ns, watch_drawn_ns;
 	buf config; /* the user's file; read once */

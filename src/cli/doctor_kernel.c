@@ -139,7 +139,7 @@ typedef struct trial {
 static bool try_tier(void *context, char text[DOCTOR_TEXT_MAX])
 {
 	const trial *t = context;
-	cb_tier_report report = {0};
+	cb_tier_report report = CB_INIT(cb_tier_report);
 	cb_error err;
 	if (cb_sandbox_try(t->folder, t->tier, &report, &err) != CB_OK) {
 		(void)snprintf(text, DOCTOR_TEXT_MAX, "%.500s\n", err.message);

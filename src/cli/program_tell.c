@@ -22,7 +22,7 @@ static cb_code change_json(void *context, const cb_change *change, cb_error *err
 	json_member_str(w, "path", change->path);
 	if (change->old_path) json_member_str(w, "old_path", change->old_path);
 	json_member_str(w, "change", change_kind_name(change->kind));
-	if (change->has_new) json_member_uint(w, "size", change->new_info.size);
+	if (change->has_new) json_member_uint(w, "size", change->new_info->size);
 	json_object_end(w);
 	return CB_OK;
 }

@@ -59,7 +59,7 @@ static cb_code run_single(cb_box *box, cli_work work, void *context, uint64_t *o
 
 cb_code cli_stat_after(cli *c, cb_box *box, uint64_t seq, const char *path, cb_stat_info *out, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	cb_store *store = NULL;
 	cb_box *then = NULL;
 	char address[CB_NAME_MAX + 32];
@@ -78,15 +78,15 @@ cb_code cli_stat_after(cli *c, cb_box *box, uint64_t seq, const char *path, cb_s
 cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, void *context, uint64_t *out_seq, cb_error *err)
 {
 	AUTO_FREE char *params = NULL;
-	cb_commit_result result = {0};
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	*out_seq = 0;
 	if (step->single) return run_single(box, work, context, out_seq, err);
 	CB_TRY(params_of(step, &params, err));
-	cb_txn_options options = {.step = {.kind = step->kind, .params = params}};
+	cb_txn_options options = CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = step->kind, .params = params));
 	cb_box *txn = NULL;
 	CB_TRY(cb_txn_begin(box, &options, &txn, err));
 	cb_code code = work(context, txn, err);
-	if (code == CB_OK) code = cb_txn_commit(txn, &(cb_commit_options){.lost = CB_LOST_FORK}, &result, err);
+	if (code == CB_OK) code = cb_txn_commit(txn, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, err);
 	if (code == CB_CONFLICT && result.fork[0])
 		cli_hint(c, "nothing was changed; the result is kept in the box '%s'", result.fork);
 	cb_box_close(txn);
@@ -140,7 +140,7 @@ cb_code cli_path_join(cli *c, const char *folder, const char *name, const char *
 
 cb_code cli_target_path(cli *c, cb_box *box, const char *target, const char *source, const char **out, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	const char *name = NULL;
 	cb_code code = cb_stat(box, target, 0, &info, err);
 	size_t size = strlen(target);

@@ -128,7 +128,7 @@ void step_note_print(cli *c, const step_note *note)
 
 cb_code step_address(cb_box *box, uint64_t seq, char **out, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	AUTO_BUF buf text = BUF_INIT(256);
 	CB_TRY(cb_box_info_get(box, &info, err));
 	CB_TRY(buf_printf(&text, err, "%s@%llu", info.name, (unsigned long long)seq));
@@ -141,6 +141,7 @@ cb_code step_open(cli *c, const char *text, cli_noun noun, cb_box **out, const c
 	AUTO_FREE char *address = NULL;
 	cb_box *box = NULL;
 	CB_TRY(cli_open(c, text, noun, &box, out_path, err));
+	*out_info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(box, out_info, err));
 	CB_TRY(step_address(box, out_info->seq, &address, err));
 	return cli_open(c, address, CLI_STATE, out, NULL, err);

@@ -139,7 +139,7 @@ static void on_note(void *context, const char *path, const char *what)
 	cli_note(context, "%s: %s", path, what);
 }
 
-cb_transfer_watch cli_watch(cli *c, const char *what)
+const cb_transfer_watch *cli_watch(cli *c, const char *what)
 {
 	struct sigaction action = {.sa_handler = on_interrupt};
 	(void)sigaction(SIGINT, &action, NULL);
@@ -147,7 +147,8 @@ cb_transfer_watch cli_watch(cli *c, const char *what)
 	c->watch_what = what;
 	c->watch_started_ns = monotonic_now();
 	c->watch_drawn_ns = 0;
-	return (cb_transfer_watch){on_note, on_progress, c};
+	c->watch = CB_WITH(cb_transfer_watch, .note = on_note, .progress = on_progress, .context = c);
+	return &c->watch;
 }
 
 void cli_watch_done(cli *c)

@@ -7,13 +7,15 @@ enum { CHANGES_BYTES = 1 << 30 };
 
 typedef struct kept_change {
 	cb_change change; /* its paths follow, each with a NUL */
+	cb_stat_info old_info, new_info;
 	size_t path_size, old_size;
 } kept_change;
 
 cb_code changes_keep(void *context, const cb_change *change, cb_error *err)
 {
 	buf *to = context;
-	kept_change k = {*change, strlen(change->path) + 1, change->old_path ? strlen(change->old_path) + 1 : 0};
+	kept_change k = {*change, *change->old_info, *change->new_info, strlen(change->path) + 1,
+	                 change->old_path ? strlen(change->old_path) + 1 : 0};
 	if (!to->max_size) *to = BUF_INIT(CHANGES_BYTES);
 	size_t before = to->size;
 	cb_code code = buf_append(to, &k, sizeof(k), err);
@@ -29,6 +31,8 @@ cb_code changes_visit(const buf *kept, cb_change_visit visit, void *context, cb_
 		kept_change k;
 		memcpy(&k, kept->bytes + at, sizeof(k));
 		at += sizeof(k);
+		k.change.old_info = &k.old_info;
+		k.change.new_info = &k.new_info;
 		k.change.path = (const char *)kept->bytes + at;
 		at += k.path_size;
 		k.change.old_path = k.old_size ? (const char *)kept->bytes + at : NULL;

@@ -1,5 +1,6 @@
 /* exec.c: one command: sent to the holder, watched, ended, captured. */
 #include "exec/exec.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,7 +148,7 @@ static cb_code take_start(cb_exec *e, bool entering, cb_error *err)
 
 static cb_code run_on(cb_exec *e, const cb_exec_options *options, const buf *body, const int child[3], cb_error *err)
 {
-	cb_step_info info = {.kind = e->kind, .params = e->params, .record = true};
+	cb_step_info info = CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .record = true);
 	CB_TRY(work_begin(e->w, &info, err));
 	e->begun = true;
 	bool entering = !work_is_entered(e->w);
@@ -198,7 +199,7 @@ static cb_code run_somewhere(cb_exec *e, const cb_exec_options *options, const b
 
 static cb_code default_cwd(const cb_sandbox *s, const char **out, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	const char *wish = s->path ? s->path : "/work";
 	cb_error why;
 	cb_code code = cb_stat(s->box, wish, 0, &info, cb_err_aside(&why));
@@ -208,8 +209,7 @@ static cb_code default_cwd(const cb_sandbox *s, const char **out, cb_error *err)
 
 static cb_code check_options(const cb_exec_options *o, cb_error *err)
 {
-	if (!o || o->argc == 0 || !o->argv || !o->argv[0] || !o->argv[0][0])
-		return cb_err_set(err, CB_INVALID, "no program to run");
+	if (o->argc == 0 || !o->argv || !o->argv[0] || !o->argv[0][0]) return cb_err_set(err, CB_INVALID, "no program to run");
 	for (size_t i = 0; i < o->argc; i++)
 		if (!o->argv[i]) return cb_err_set(err, CB_INVALID, "argument %zu is missing", i);
 	if (o->cwd && o->cwd[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->cwd);
@@ -260,14 +260,17 @@ static cb_code start(cb_exec *e, const cb_exec_options *options, cb_error *err)
 
 cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_exec **out, cb_error *err)
 {
-	CB_TRY(check_options(options, err));
+	cb_exec_options o;
+	CB_TRY(SIZED_TAKE(cb_exec_options, params, &o, options, err));
+	CB_TRY(check_options(&o, err));
 	cb_exec *e = mem_alloc(sizeof(*e));
 	if (!e) return cb_err_nomem(err);
 	memset(e, 0, sizeof(*e));
 	e->sandbox = sandbox;
 	e->epoll = e->timer = e->streams[0].fd = e->streams[1].fd = e->input.source = e->input.to = -1;
 	(void)pthread_mutex_init(&e->lock, NULL);
-	cb_code code = start(e, options, err);
+	e->result.struct_size = sizeof(e->result);
+	cb_code code = start(e, &o, err);
 	if (code == CB_OK) *out = e;
 	else cb_exec_close(e);
 	return code;
@@ -366,7 +369,7 @@ static cb_code finish(cb_exec *e, cb_error *err)
 	bool rejected = e->stopped && e->reject_output;
 	CB_TRY(result_fill(e, err));
 	work_how how = rejected ? WORK_DROP : e->sandbox->discard ? WORK_LOOK : WORK_COMMIT;
-	cb_step_info info = {.kind = e->kind, .params = e->params, .result = e->result_json, .record = true};
+	cb_step_info info = CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .result = e->result_json, .record = true);
 	cb_code code = work_end(e->w, how, &info, pass_note, e, how == WORK_LOOK ? changes_keep : NULL, &e->changes, &got, err);
 	e->begun = false;
 	sandbox_give(e->sandbox, TAKE_PTR(e->w), code == CB_IO);
@@ -397,7 +400,7 @@ cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
 static cb_code changes_of_fork(const cb_exec *e, cb_change_visit visit, void *context, cb_error *err)
 {
 	cb_box *box = NULL;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_open(e->sandbox->store, e->result.fork, &box, err));
 	cb_code code = cb_box_info_get(box, &info, err);
 	if (code == CB_OK) code = cb_diff_step(box, info.seq, NULL, visit, context, err);

@@ -1,4 +1,5 @@
 /* sandbox.c: what programs of a box may do, as a plan made once, and the works that are ready to run one. */
+#include "base/sized.h"
 #include "exec/exec.h"
 
 #include <errno.h>
@@ -133,6 +134,7 @@ static cb_code open_box(cb_sandbox *s, cb_box *box, cb_error *err)
 {
 	if (box_about(box).is_old)
 		return cb_err_set(err, CB_READONLY, "an old state cannot be changed: programs run in its box or in a fork");
+	s->info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(box, &s->info, err));
 	CB_TRY(cb_box_open(s->store, s->info.name, &s->box, err));
 	if (box_about(box).who) {
@@ -149,7 +151,7 @@ static cb_code sandbox_fill(cb_sandbox *s, cb_box *box, const cb_sandbox_options
 	s->tier = o->tier;
 	s->discard = o->discard;
 	if (o->path && strcmp(o->path, "/") != 0) {
-		cb_stat_info there;
+		cb_stat_info there = CB_INIT(cb_stat_info);
 		s->path = path_clean(o->path);
 		if (!s->path) return cb_err_nomem(err);
 		CB_TRY(cb_stat(box, s->path, 0, &there, err));
@@ -160,8 +162,8 @@ static cb_code sandbox_fill(cb_sandbox *s, cb_box *box, const cb_sandbox_options
 
 static cb_code sandbox_create(cb_box *box, const cb_sandbox_options *options, cb_sandbox **out, cb_error *err)
 {
-	static const cb_sandbox_options none;
-	const cb_sandbox_options *o = options ? options : &none;
+	cb_sandbox_options ours, *o = &ours;
+	CB_TRY(SIZED_TAKE(cb_sandbox_options, files, &ours, options, err));
 	CB_TRY(check_options(o, err));
 	cb_sandbox *s = mem_alloc(sizeof(*s));
 	if (!s) return cb_err_nomem(err);

@@ -2,6 +2,7 @@
  * try.c: what this machine can do, by doing it: a store in a folder of its own beside the given one, a box, a program in it that writes
  * a file, and a look whether the file came back. What is in the way is told by switches of the kernel that are known to be.
  */
+#include "base/sized.h"
 #include "exec/exec.h"
 
 #include <errno.h>
@@ -108,9 +109,12 @@ static cb_code judge(cb_exec *exec, cb_error *err)
 static cb_code run_one(cb_box *box, cb_tier tier, cb_error *err)
 {
 	static const char *const argv[] = {"/bin/sh", "-c", "echo trial >trial"};
-	cb_sandbox_options options = {.tier = tier};
-	cb_exec_options command = {
-		.argv = argv, .argc = ARRAY_LEN(argv), .stdin_fd = CB_STDIN_NONE, .timeout_ns = INT64_C(8000000000)};
+	cb_sandbox_options options = CB_WITH(cb_sandbox_options, .tier = tier);
+	cb_exec_options command = {.struct_size = sizeof(command),
+	                           .argv = argv,
+	                           .argc = ARRAY_LEN(argv),
+	                           .stdin_fd = CB_STDIN_NONE,
+	                           .timeout_ns = INT64_C(8000000000)};
 	cb_sandbox *sandbox = NULL;
 	cb_exec *exec = NULL;
 	CB_TRY(cb_sandbox_open(box, &options, &sandbox, err));
@@ -174,14 +178,16 @@ cb_code cb_sandbox_try(const char *folder, cb_tier tier, cb_tier_report *out, cb
 	ATTR_CLEANUP(temporary_place_remove) temporary_place trial = TEMPORARY_PLACE_NONE;
 	AUTO_FREE char *store = NULL;
 	cb_error why = {0};
+	cb_tier_report report = CB_INIT(cb_tier_report);
+	CB_TRY(SIZED_CHECK(cb_tier_report, fix, out, err));
 	CB_TRY(folder_make(folder, &trial, err));
 	if (asprintf(&store, "%s/store", trial.path) < 0) return cb_err_nomem(err);
-	*out = (cb_tier_report){0};
 	cb_code code = run_in(store, tier, &why);
-	out->works = code == CB_OK;
-	if (!out->works) {
-		(void)snprintf(out->why, sizeof(out->why), "%.255s", why.message);
-		(void)snprintf(out->fix, sizeof(out->fix), "%s", fix_of(tier, trial.path, why.message));
+	report.works = code == CB_OK;
+	if (!report.works) {
+		(void)snprintf(report.why, sizeof(report.why), "%.255s", why.message);
+		(void)snprintf(report.fix, sizeof(report.fix), "%s", fix_of(tier, trial.path, why.message));
 	}
+	SIZED_GIVE(out, &report);
 	return CB_OK;
 }

@@ -1,4 +1,5 @@
 /* find.c: cb_find: what is below a path and passes every test that was given, the cheap ones first. */
+#include "base/sized.h"
 #include "search/scope.h"
 
 typedef struct find {
@@ -103,8 +104,9 @@ static cb_code find_all(find *f, cb_walk_visit visit, void *context, cb_error *e
 
 cb_code cb_find(cb_box *box, const char *path, const cb_find_options *options, cb_walk_visit visit, void *context, cb_error *err)
 {
-	static const cb_find_options defaults = {0};
-	find f = {.o = options ? options : &defaults};
+	cb_find_options o;
+	CB_TRY(SIZED_TAKE(cb_find_options, max_results, &o, options, err));
+	find f = {.o = &o};
 	cb_code code = find_init(&f, err);
 	if (code == CB_OK) code = reading_begin(&f.view, box, path, false, err);
 	if (code == CB_OK) code = find_all(&f, visit, context, err);

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "base/sized.h"
 #include "search/regex.h"
 #include "search/scope.h"
 
@@ -70,7 +71,7 @@ static size_t end_of_line(span text, size_t at)
 
 static cb_code visit_line(grep *g, file_state *f, span text, size_t start, size_t end, bool context, cb_error *err)
 {
-	cb_grep_line l = {.path = f->path, .context = context, .binary = f->binary};
+	cb_grep_line l = CB_WITH(cb_grep_line, .path = f->path, .context = context, .binary = f->binary);
 	bool bare = g->o->names_only || f->binary;
 	if (!bare) {
 		l.line = line_number(f, text, start);
@@ -322,13 +323,16 @@ static cb_code search_all(grep *g, cb_error *err)
 cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, cb_grep_visit visit, void *context,
                 cb_grep_count *out, cb_error *err)
 {
-	if (options->before > LIMIT_GREP_CONTEXT_LINES || options->after > LIMIT_GREP_CONTEXT_LINES)
+	cb_grep_options o;
+	CB_TRY(SIZED_TAKE(cb_grep_options, names_only, &o, options, err));
+	CB_TRY(SIZED_CHECK(cb_grep_count, matched_lines, out, err));
+	if (o.before > LIMIT_GREP_CONTEXT_LINES || o.after > LIMIT_GREP_CONTEXT_LINES)
 		return cb_err_set(err, CB_LIMIT, "at most %d lines of context", LIMIT_GREP_CONTEXT_LINES);
-	grep g = {.o = options, .visit = visit, .context = context};
+	grep g = {.o = &o, .count = CB_INIT(cb_grep_count), .visit = visit, .context = context};
 	g.window = BUF_INIT(LIMIT_GREP_WINDOW_BYTES);
 	g.matches = BUF_INIT(LIMIT_GREP_MATCHES * sizeof(cb_grep_match));
-	CB_TRY(regex_compile(options, &g.re, err));
-	cb_code code = scope_init(&g.scope, options, err);
+	CB_TRY(regex_compile(&o, &g.re, err));
+	cb_code code = scope_init(&g.scope, &o, err);
 	if (code == CB_OK) code = reading_begin(&g.view, box, path, true, err);
 	if (code == CB_OK) code = search_all(&g, err);
 	reading_end(&g.view);
@@ -337,6 +341,6 @@ cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, c
 	buf_done(&g.window);
 	buf_done(&g.matches);
 	if (code == CB_INTERRUPTED) code = CB_OK;
-	if (code == CB_OK && out) *out = g.count;
+	if (code == CB_OK) SIZED_GIVE(out, &g.count);
 	return code;
 }

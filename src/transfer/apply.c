@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <sys/file.h>
 
+#include "base/sized.h"
 #include "transfer/apply.h"
+#include "transfer/watch.h"
 
 /* Set while an apply writes: whoever finds it looks for what a killed one left. */
 #define SETTING_APPLYING "cowbox.folder.applying"
@@ -91,7 +93,7 @@ static cb_code open_base(applying *a, bool own, cb_error *err)
 
 static cb_code check_box_folder(applying *a, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CB_TRY(cb_stat(a->now, a->box_path, CB_NOFOLLOW, &info, err));
 	if (info.type == CB_DIR) return CB_OK;
 	return cb_err_set(err, CB_NOTDIR, "'%s' in the box is not a folder", a->box_path);
@@ -158,7 +160,12 @@ static cb_code tell(const applying *a, const apply_row *row, cb_apply_visit visi
 	CB_TRY(apply_box_path(a, row->path, path, err));
 	bool was_executable = row->base.there && row->base.type == CB_FILE && row->base.mode & 0111;
 	bool is_file = row->box.there && row->box.type == CB_FILE;
-	cb_apply_item item = {.kind = row->kind, .status = row->status, .type = side->type, .path = row->path, .box_path = path};
+	cb_apply_item item = {.struct_size = sizeof(item),
+	                      .kind = row->kind,
+	                      .status = row->status,
+	                      .type = side->type,
+	                      .path = row->path,
+	                      .box_path = path};
 	item.reason = row->why ? row->why : "";
 	item.mode = side->mode;
 	item.size = side->node.size;
@@ -268,7 +275,7 @@ static cb_code record_it(applying *a, cb_box *b, cb_error *err)
 	}
 	if (named < done) CB_TRY(buf_printf(&text, err, " and %zu more", done - named));
 	CB_TRY(buf_append_byte(&text, 0, err));
-	cb_step_info info = {.kind = "apply", .params = (const char *)text.bytes, .record = true};
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "apply", .params = (const char *)text.bytes, .record = true);
 	if (!box_about(b).is_old) return cb_step_record(b, &info, &a->result.seq, err);
 	cb_box *head = NULL;
 	CB_TRY(cb_box_open(box_about(b).store, box_about(a->now).name, &head, err));
@@ -316,13 +323,18 @@ static cb_code run(applying *a, cb_box *b, cb_apply_visit visit, void *context, 
 cb_code cb_apply(cb_box *b, const cb_apply_options *options, cb_apply_visit visit, void *context, cb_apply_result *out,
                  cb_error *err)
 {
-	static const cb_apply_options defaults = {0};
-	applying a = {.options = options ? options : &defaults,
+	cb_apply_options o;
+	cb_transfer_watch watch;
+	CB_TRY(SIZED_TAKE(cb_apply_options, watch, &o, options, err));
+	CB_TRY(watch_take(&o.watch, &watch, err));
+	CB_TRY(SIZED_CHECK(cb_apply_result, seq, out, err));
+	applying a = {.options = &o,
+	              .result = CB_INIT(cb_apply_result),
 	              .root = {.fd = -1},
 	              .rows = BUF_INIT(SIZE_MAX),
 	              .aliases = BUF_INIT(SIZE_MAX)};
 	cb_code code = run(&a, b, visit, context, err);
-	if (code == CB_OK && out) *out = a.result;
+	if (code == CB_OK) SIZED_GIVE(out, &a.result);
 	tear_down(&a);
 	return code;
 }

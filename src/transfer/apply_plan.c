@@ -55,7 +55,7 @@ static cb_code add_change(void *context, const cb_change *c, cb_error *err)
 	CB_TRY(add_path(a, c->path, err));
 	if (!c->old_path) return CB_OK;
 	CB_TRY(add_path(a, c->old_path, err));
-	if (c->new_info.type != CB_DIR) return CB_OK;
+	if (c->new_info->type != CB_DIR) return CB_OK;
 	CB_TRY(cb_walk(a->now, c->path, add_walked, a, err));
 	return cb_walk(a->base, c->old_path, add_walked, a, err);
 }
@@ -250,7 +250,7 @@ static bool is_bare_setting(const applying *a, const apply_row *row)
 	/* Inside .git it is what belongs there. */
 	if (strstr(path, "/.git/")) return false;
 	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		(void)snprintf(mark, sizeof(mark), "%s%s", path, marks[i]);
 		if (cb_stat(a->now, mark, CB_NOFOLLOW, &info, NULL) != CB_OK) return false;
 	}

@@ -135,14 +135,14 @@ static cb_code place(const apply_row *row, spot *s, cb_error *err)
 
 static cb_code copy_range(applying *a, const box_node *r, int fd, uint64_t at, uint64_t end, cb_error *err)
 {
-	const cb_transfer_watch *w = &a->options->watch;
+	const cb_transfer_watch *w = a->options->watch;
 	while (at < end) {
 		size_t n = end - at < APPLY_CHUNK_BYTES ? (size_t)(end - at) : APPLY_CHUNK_BYTES;
 		CB_TRY(look_read(a->now_look, r, at, a->chunk, n, err));
 		CB_TRY(io_pwrite_all(fd, a->chunk, n, at, err));
 		at += n;
 		a->bytes_done += n;
-		cb_progress p = {"", a->result.written, a->bytes_done, 0, 0};
+		cb_progress p = CB_WITH(cb_progress, .path = "", .files = a->result.written, .bytes = a->bytes_done);
 		if (w->progress && !w->progress(w->context, &p))
 			return cb_err_set(err, CB_INTERRUPTED, "apply was ended: the same call goes on");
 	}

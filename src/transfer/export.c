@@ -16,6 +16,7 @@
 
 #include "base/inode_map.h"
 #include "base/io.h"
+#include "base/sized.h"
 #include "box/box.h"
 #include "host/host.h"
 #include "transfer/ignore.h"
@@ -54,8 +55,8 @@ typedef struct exporting {
 
 static cb_code progress(exporting *x, const char *path, uint64_t bytes, cb_error *err)
 {
-	cb_progress p = {.path = path, .files = x->count.files, .bytes = x->count.bytes};
-	return watch_go_on(&x->options->watch, &x->since_progress, bytes, &p)
+	cb_progress p = {.struct_size = sizeof(p), .path = path, .files = x->count.files, .bytes = x->count.bytes};
+	return watch_go_on(x->options->watch, &x->since_progress, bytes, &p)
 	               ? CB_OK
 	               : cb_err_set(err, CB_INTERRUPTED, "the export was interrupted: it is not complete");
 }
@@ -73,12 +74,12 @@ static cb_code put_attribute(void *context, const char *name, span value, cb_err
 	const attribute_target *a = context;
 	(void)err;
 	if (strncmp(name, "user.", 5) != 0) {
-		watch_note(&a->x->options->watch, a->path, "attribute '%s' left out: not user.*", name);
+		watch_note(a->x->options->watch, a->path, "attribute '%s' left out: not user.*", name);
 		return CB_OK;
 	}
 	cb_error refused;
 	if (host_xattr_set(a->fd, name, value, &refused) != CB_OK)
-		watch_note(&a->x->options->watch, a->path, "attribute left out: %s", refused.message);
+		watch_note(a->x->options->watch, a->path, "attribute left out: %s", refused.message);
 	return CB_OK;
 }
 
@@ -89,7 +90,7 @@ static cb_code put_attributes(const exporting *x, const char *path, const box_no
 	uint32_t mode = r->mode;
 	CB_TRY(look_attributes(x->now, r, put_attribute, &a, err));
 	if (!x->options->setid && (mode & 06000)) {
-		watch_note(&x->options->watch, path, "dropped:%s%s", mode & 04000 ? " setuid" : "", mode & 02000 ? " setgid" : "");
+		watch_note(x->options->watch, path, "dropped:%s%s", mode & 04000 ? " setuid" : "", mode & 02000 ? " setgid" : "");
 		mode &= 01777;
 	}
 	CB_TRY(host_mode_set(fd, mode, err));
@@ -161,7 +162,7 @@ static cb_code put_link(exporting *x, const char *path, const char *name, const 
 	cb_code code = host_parent_open(x->root.fd, (const char *)x->paths.bytes + w->path_at, HOST_XDEV, &from_dir, &from, err);
 	if (code == CB_OK) code = host_link_make(from_dir, from, &w->stat, dir, name, x->options->overwrite, err);
 	if (code == CB_MLINK || code == CB_UNSUPPORTED || code == CB_DENIED) {
-		watch_note(&x->options->watch, path, "a copy and not a hard link: the host refuses one");
+		watch_note(x->options->watch, path, "a copy and not a hard link: the host refuses one");
 		return CB_OK;
 	}
 	*done = code == CB_OK;
@@ -394,14 +395,19 @@ static void exporting_done(exporting *x)
 cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_export_options *options, cb_transfer_count *out,
                   cb_error *err)
 {
-	static const cb_export_options defaults = {0};
+	cb_export_options o;
+	cb_transfer_watch watch;
+	CB_TRY(SIZED_TAKE(cb_export_options, watch, &o, options, err));
+	CB_TRY(watch_take(&o.watch, &watch, err));
+	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE char *clean = path_clean(path);
 	AUTO_LOOK look *now = NULL;
 	box_node top;
 	if (!clean) return cb_err_nomem(err);
 	CB_TRY(look_open(b, &now, err));
 	exporting x = {.now = now,
-	               .options = options ? options : &defaults,
+	               .options = &o,
+	               .count = CB_INIT(cb_transfer_count),
 	               .root = {.fd = -1},
 	               .parent = {.fd = -1},
 	               .folders = BUF_INIT(sizeof(box_node) * LIMIT_HOST_DEPTH),
@@ -409,7 +415,7 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 	               .paths = BUF_INIT(SIZE_MAX)};
 	cb_code code = look_find(now, path, false, &top, err);
 	if (code == CB_OK) code = export_at(&x, clean, &top, host_path, err);
-	if (code == CB_OK && out) *out = x.count;
+	if (code == CB_OK) SIZED_GIVE(out, &x.count);
 	exporting_done(&x);
 	return code == CB_OK || code == CB_INTERRUPTED ? code : cb_err_wrap(err, code, "exporting to '%s'", host_path);
 }

@@ -10,6 +10,8 @@
  * refuses, and the next import mends it.
  */
 #include "transfer/import.h"
+#include "base/sized.h"
+#include "transfer/watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,8 +31,9 @@ const char *import_name(const char *path)
 
 cb_code import_progress(importing *im, const char *path, uint64_t bytes, cb_error *err)
 {
-	cb_progress p = {.path = path, .files = im->count.files + im->count.unchanged, .bytes = im->count.bytes};
-	return watch_go_on(&im->options->watch, &im->since_progress, bytes, &p)
+	cb_progress p = {
+		.struct_size = sizeof(p), .path = path, .files = im->count.files + im->count.unchanged, .bytes = im->count.bytes};
+	return watch_go_on(im->options->watch, &im->since_progress, bytes, &p)
 	               ? CB_OK
 	               : cb_err_set(err, CB_INTERRUPTED, "the import was interrupted: nothing was changed");
 }
@@ -39,7 +42,7 @@ uint32_t import_mode(const importing *im, const char *path, const host_stat *sta
 {
 	uint32_t keep = stat->type == HOST_DIR ? 01777 : 0777, dropped = stat->mode & ~keep & 07777;
 	if (dropped)
-		watch_note(&im->options->watch, path, "dropped:%s%s%s", dropped & 04000 ? " setuid" : "",
+		watch_note(im->options->watch, path, "dropped:%s%s%s", dropped & 04000 ? " setuid" : "",
 		           dropped & 02000 ? " setgid" : "", dropped & 01000 ? " sticky" : "");
 	return stat->mode & keep;
 }
@@ -152,7 +155,9 @@ static cb_code commit(importing *im, const box_place *before, cb_commit_result *
 	               "%" PRIu64 " files, %" PRIu64 " folders, %" PRIu64 " links, %" PRIu64 " bytes; %" PRIu64
 	               " unchanged, %" PRIu64 " removed, %" PRIu64 " left out",
 	               c->files, c->folders, c->symlinks, c->bytes, c->unchanged, c->removed, c->left_out);
-	CB_TRY(cb_txn_commit(im->b, &(cb_commit_options){.step = {.result = result}, .lost = CB_LOST_FORK}, out, err));
+	CB_TRY(cb_txn_commit(im->b,
+	                     &CB_WITH(cb_commit_options, .step = &CB_WITH(cb_step_info, .result = result), .lost = CB_LOST_FORK),
+	                     out, err));
 	im->count.seq = out->seq;
 	/* After a merge a file's version does not say that it is what was imported. */
 	if (!out->merged) cache_writer_commit(TAKE_PTR(im->remember), out->state ? out->state : before->state);
@@ -161,11 +166,11 @@ static cb_code commit(importing *im, const box_place *before, cb_commit_result *
 
 static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
 {
-	cb_txn_options options = {.step = {.kind = "import", .params = im->host_path}};
+	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = im->host_path);
 	cb_box *box = im->b;
-	cb_commit_result result;
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	box_place before = {0};
-	CB_TRY(cb_txn_begin(box, &options, &im->b, err));
+	CB_TRY(cb_txn_begin(box, &CB_WITH(cb_txn_options, .step = &step), &im->b, err));
 	cb_code code = box_place_of(im->b, &before, err);
 	if (code == CB_OK) code = import_in_txn(im, true, err);
 	if (code == CB_OK) code = commit(im, &before, &result, err);
@@ -188,7 +193,8 @@ static cb_code import_round(cb_box *b, const char *host_path, const char *to, co
 	im.to = to;
 	im.linked = linked;
 	if (code == CB_OK) code = box_about(b).is_txn ? import_in_txn(&im, false, err) : import_as_step(&im, merged, err);
-	if (code == CB_OK && out) *out = im.count;
+	im.count.struct_size = sizeof(im.count);
+	if (code == CB_OK) SIZED_GIVE(out, &im.count);
 	importing_done(&im);
 	return code;
 }
@@ -224,16 +230,19 @@ static cb_code default_target(const char *host_path, char **out, cb_error *err)
 
 cb_code cb_import(cb_box *b, const char *host_path, const cb_import_options *options, cb_transfer_count *out, cb_error *err)
 {
-	static const cb_import_options defaults = {0};
-	if (!options) options = &defaults;
+	cb_import_options o;
+	cb_transfer_watch watch;
+	CB_TRY(SIZED_TAKE(cb_import_options, watch, &o, options, err));
+	CB_TRY(watch_take(&o.watch, &watch, err));
+	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE char *real = NULL;
 	AUTO_FREE char *to = NULL;
 	CB_TRY(host_path_real(host_path, &real, err));
-	if (options->to) to = path_clean(options->to);
+	if (o.to) to = path_clean(o.to);
 	else CB_TRY(default_target(real, &to, err));
 	if (!to) return cb_err_nomem(err);
 	box_hold(b);
-	cb_code code = import_locked(b, real, to, options, out, err);
+	cb_code code = import_locked(b, real, to, &o, out, err);
 	box_release(b);
 	return code == CB_OK || code == CB_INTERRUPTED ? code : cb_err_wrap(err, code, "importing '%s'", host_path);
 }

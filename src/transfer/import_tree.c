@@ -294,7 +294,7 @@ static cb_code folder_finish(importing *im, const host_entry *e, cb_error *err)
 static cb_code left_out(importing *im, const host_entry *e, const char *what, cb_error *err)
 {
 	im->count.left_out++;
-	watch_note(&im->options->watch, e->path, "left out: %s", what);
+	watch_note(im->options->watch, e->path, "left out: %s", what);
 	(void)err;
 	return CB_OK;
 }

@@ -3,10 +3,12 @@
  * go on.
  */
 #include "transfer/pack.h"
+#include "base/sized.h"
+#include "transfer/watch.h"
 
 typedef struct carrying {
 	int fd;
-	const cb_transfer_watch *watch; /* NULL: nobody */
+	const cb_transfer_watch *watch;
 	cb_progress progress;
 	cb_pack_info info;
 	pack_writer out;
@@ -15,7 +17,7 @@ typedef struct carrying {
 
 static bool goes_on(const carrying *c)
 {
-	return !c->watch || !c->watch->progress || c->watch->progress(c->watch->context, &c->progress);
+	return !c->watch->progress || c->watch->progress(c->watch->context, &c->progress);
 }
 
 /* ---- out ---- */
@@ -39,13 +41,19 @@ static cb_code out_tell(void *context, cb_error *err)
 
 cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err)
 {
-	carrying c = {.fd = fd, .watch = options ? &options->watch : NULL, .out = {.fd = -1}};
+	cb_pack_options o;
+	cb_transfer_watch watch;
+	CB_TRY(SIZED_TAKE(cb_pack_options, watch, &o, options, err));
+	CB_TRY(watch_take(&o.watch, &watch, err));
+	CB_TRY(SIZED_CHECK(cb_pack_info, history, out, err));
+	carrying c = {
+		.fd = fd, .watch = o.watch, .progress = CB_INIT(cb_progress), .info = CB_INIT(cb_pack_info), .out = {.fd = -1}};
 	const pack_sink sink = {out_begin, out_put, out_tell, &c, &c.progress, &c.info};
-	cb_code code = pack_out(b, !options || !options->no_history, &sink, err);
+	cb_code code = pack_out(b, !o.no_history, &sink, err);
 	if (code == CB_OK) code = pack_flush(&c.out, err);
 	c.info.packed_bytes = c.out.bytes;
 	pack_writer_done(&c.out);
-	if (code == CB_OK && out) *out = c.info;
+	if (code == CB_OK) SIZED_GIVE(out, &c.info);
 	return code;
 }
 
@@ -79,11 +87,14 @@ static cb_code in_tell(void *context, cb_error *err)
 
 cb_code cb_unpack(cb_store *cs, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out, cb_error *err)
 {
-	carrying c = {.fd = fd, .watch = watch, .in = {.fd = -1}};
+	cb_transfer_watch ours;
+	CB_TRY(watch_take(&watch, &ours, err));
+	CB_TRY(SIZED_CHECK(cb_pack_info, history, out, err));
+	carrying c = {.fd = fd, .watch = watch, .progress = CB_INIT(cb_progress), .info = CB_INIT(cb_pack_info), .in = {.fd = -1}};
 	const pack_source source = {in_begin, in_next, in_end, in_tell, &c, &c.progress, &c.info};
 	cb_code code = pack_in(cs, name, &source, err);
 	c.info.packed_bytes = c.in.bytes;
 	pack_reader_done(&c.in);
-	if (code == CB_OK && out) *out = c.info;
+	if (code == CB_OK) SIZED_GIVE(out, &c.info);
 	return code;
 }

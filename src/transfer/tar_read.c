@@ -10,8 +10,10 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/sized.h"
 #include "box/box.h"
 #include "transfer/tar.h"
+#include "transfer/watch.h"
 
 enum { CHUNK_BYTES = 1 << 20, SMALL_FILE_BYTES = 64 << 10, DRAIN_BYTES = 1 << 20 };
 
@@ -37,13 +39,14 @@ typedef struct importing {
 
 static void note(importing *i, const char *path, const char *what)
 {
-	if (i->options->watch.note) i->options->watch.note(i->options->watch.context, path, what);
+	if (i->options->watch->note) i->options->watch->note(i->options->watch->context, path, what);
 }
 
 static cb_code progress(const importing *i, const char *path, cb_error *err)
 {
-	const cb_transfer_watch *w = &i->options->watch;
-	cb_progress p = {path, i->count.files + i->count.folders + i->count.symlinks, i->count.bytes, 0, 0};
+	const cb_transfer_watch *w = i->options->watch;
+	cb_progress p = CB_WITH(cb_progress, .path = path, .files = i->count.files + i->count.folders + i->count.symlinks,
+	                        .bytes = i->count.bytes);
 	if (!w->progress || w->progress(w->context, &p)) return CB_OK;
 	return cb_err_set(err, CB_INTERRUPTED, "the import was ended");
 }
@@ -94,7 +97,7 @@ static cb_code lookup(importing *i, const char *path, cb_stat_info *info, bool *
 /* One folder on the way to a member: there, made, or refused. */
 static cb_code pass_folder(importing *i, const char *path, const char *name, bool make, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	bool found;
 	CB_TRY(lookup(i, path, &info, &found, err));
 	if (!found && make) return cb_mkdir(i->b, path, 0755, 0, err);
@@ -205,7 +208,7 @@ static uint32_t safe_mode(importing *i, const tar_member *m)
 
 static cb_code place_folder(importing *i, const tar_member *m, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	bool found;
 	uint32_t mode = safe_mode(i, m);
 	CB_TRY(lookup(i, i->path, &info, &found, err));
@@ -263,7 +266,7 @@ static cb_code write_small(importing *i, const tar_member *m, cb_error *err)
 
 static cb_code place_file(importing *i, const tar_member *m, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	bool found;
 	CB_TRY(lookup(i, i->path, &info, &found, err));
 	/* A file with one name keeps its identity, and so its history, tags and metadata. Another name of it must not change. */
@@ -281,7 +284,7 @@ static cb_code place_file(importing *i, const tar_member *m, cb_error *err)
 
 static cb_code place_symlink(importing *i, const tar_member *m, cb_error *err)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	bool found;
 	CB_TRY(lookup(i, i->path, &info, &found, err));
 	if (found) CB_TRY(make_room(i, m->name, &info, err));
@@ -300,7 +303,7 @@ static bool is_excluded(const importing *i, const char *path, bool is_dir)
 static cb_code place_hard_link(importing *i, const tar_member *m, cb_error *err)
 {
 	char target[LIMIT_PATH_BYTES];
-	cb_stat_info from, info;
+	cb_stat_info from = CB_INIT(cb_stat_info), info = CB_INIT(cb_stat_info);
 	bool found;
 	CB_TRY(member_path(i, m->link, target, err));
 	if (is_excluded(i, target, false)) {
@@ -352,7 +355,7 @@ static cb_code set_folder_times(importing *i, cb_error *err)
 		memcpy(&t, i->folders.bytes + at, sizeof(t));
 		const char *path = (const char *)i->folders.bytes + at + sizeof(t);
 		at += sizeof(t) + t.path_size;
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		bool found;
 		/* A later member may have taken its place. */
 		CB_TRY(lookup(i, path, &info, &found, err));
@@ -404,14 +407,14 @@ static cb_code import_stream(importing *i, int fd, cb_error *err)
 	CB_TRY(set_target(i, err));
 	if (o->exclude_count) CB_TRY(ignore_create(o->exclude, o->exclude_count, &i->exclude, err));
 	CB_TRY(tar_stream_init(&i->reader.stream, fd, err));
-	cb_txn_options options = {.step = {.kind = "import", .params = i->to_size ? i->to : "/"}};
+	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = i->to_size ? i->to : "/");
 	cb_box *box = i->b;
-	cb_commit_result result = {0};
-	if (!box_about(box).is_txn) CB_TRY(cb_txn_begin(box, &options, &i->b, err));
+	cb_commit_result result = CB_INIT(cb_commit_result);
+	if (!box_about(box).is_txn) CB_TRY(cb_txn_begin(box, &CB_WITH(cb_txn_options, .step = &step), &i->b, err));
 	cb_code code = i->to_size ? cb_mkdir(i->b, i->to, 0755, CB_PARENTS, err) : CB_OK;
 	if (code == CB_OK) code = import_members(i, err);
 	if (box_about(box).is_txn) return code;
-	if (code == CB_OK) code = cb_txn_commit(i->b, &(cb_commit_options){.lost = CB_LOST_FORK}, &result, err);
+	if (code == CB_OK) code = cb_txn_commit(i->b, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, err);
 	cb_box_close(i->b);
 	i->b = box;
 	if (code == CB_OK) box_made(box, result.seq);
@@ -421,10 +424,14 @@ static cb_code import_stream(importing *i, int fd, cb_error *err)
 
 cb_code cb_tar_import(cb_box *b, int fd, const cb_tar_options *options, cb_transfer_count *out, cb_error *err)
 {
-	static const cb_tar_options defaults = {0};
+	cb_tar_options o;
+	cb_transfer_watch watch;
+	CB_TRY(SIZED_TAKE(cb_tar_options, watch, &o, options, err));
+	CB_TRY(watch_take(&o.watch, &watch, err));
+	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE importing *i = mem_alloc(sizeof(*i));
 	if (!i) return cb_err_nomem(err);
-	*i = (importing){.b = b, .options = options ? options : &defaults, .folders = BUF_INIT(LIMIT_TAR_FOLDERS_BYTES)};
+	*i = (importing){.b = b, .options = &o, .count = CB_INIT(cb_transfer_count), .folders = BUF_INIT(LIMIT_TAR_FOLDERS_BYTES)};
 	i->reader.stream.fd = -1;
 	i->chunk = mem_alloc_bytes(CHUNK_BYTES);
 	cb_code code = i->chunk ? import_stream(i, fd, err) : cb_err_nomem(err);
@@ -432,6 +439,6 @@ cb_code cb_tar_import(cb_box *b, int fd, const cb_tar_options *options, cb_trans
 	ignore_destroy(i->exclude);
 	buf_done(&i->folders);
 	free(i->chunk);
-	if (code == CB_OK && out) *out = i->count;
+	if (code == CB_OK) SIZED_GIVE(out, &i->count);
 	return code;
 }

@@ -11,8 +11,10 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/sized.h"
 #include "box/box.h"
 #include "transfer/tar.h"
+#include "transfer/watch.h"
 
 enum {
 	OUT_BYTES = 256 << 10,
@@ -50,13 +52,14 @@ typedef struct exporting {
 
 static void note(const exporting *e, const char *path, const char *what)
 {
-	if (e->options->watch.note) e->options->watch.note(e->options->watch.context, path, what);
+	if (e->options->watch->note) e->options->watch->note(e->options->watch->context, path, what);
 }
 
 static cb_code progress(exporting *e, const char *path, cb_error *err)
 {
-	const cb_transfer_watch *w = &e->options->watch;
-	cb_progress p = {path, e->count.files + e->count.folders + e->count.symlinks, e->count.bytes, 0, 0};
+	const cb_transfer_watch *w = e->options->watch;
+	cb_progress p = CB_WITH(cb_progress, .path = path, .files = e->count.files + e->count.folders + e->count.symlinks,
+	                        .bytes = e->count.bytes);
 	if (!w->progress || w->progress(w->context, &p)) return CB_OK;
 	e->interrupted = true;
 	return cb_err_set(err, CB_INTERRUPTED, "the export was ended");
@@ -516,7 +519,7 @@ static cb_code put_member(void *context, const char *path, const cb_stat_info *i
 static cb_code put_all(exporting *e, const char *path, cb_error *err)
 {
 	static const uint8_t zeros[2 * TAR_BLOCK];
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CB_TRY(cb_stat(e->b, path, CB_NOFOLLOW, &info, err));
 	AUTO_FREE char *clean = path_clean(path);
 	if (!clean) return cb_err_nomem(err);
@@ -549,21 +552,25 @@ static cb_code export_from(cb_box *b, const char *path, int fd, const cb_tar_opt
 	buf_done(&e.regions);
 	buf_done(&e.map);
 	buf_done(&e.names);
-	if (code == CB_OK && out) *out = e.count;
+	e.count.struct_size = sizeof(e.count);
+	if (code == CB_OK) SIZED_GIVE(out, &e.count);
 	return code;
 }
 
 cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options *options, cb_transfer_count *out, cb_error *err)
 {
-	static const cb_tar_options defaults = {0};
-	if (!options) options = &defaults;
-	cb_box_info info;
+	cb_tar_options o;
+	cb_transfer_watch watch;
+	cb_box_info info = CB_INIT(cb_box_info);
+	CB_TRY(SIZED_TAKE(cb_tar_options, watch, &o, options, err));
+	CB_TRY(watch_take(&o.watch, &watch, err));
+	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	CB_TRY(cb_box_info_get(b, &info, err));
 	/* Others may go on writing: one state is exported. A handle in the middle of a transaction shows what it sees. */
-	if (box_about(b).is_old || box_about(b).is_ahead) return export_from(b, path, fd, options, out, err);
+	if (box_about(b).is_old || box_about(b).is_ahead) return export_from(b, path, fd, &o, out, err);
 	cb_box *pinned = NULL;
 	CB_TRY(box_open_step(b, info.seq, &pinned, err));
-	cb_code code = export_from(pinned, path, fd, options, out, err);
+	cb_code code = export_from(pinned, path, fd, &o, out, err);
 	cb_box_close(pinned);
 	return code;
 }

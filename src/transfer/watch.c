@@ -1,10 +1,18 @@
 /* watch.c: notes and progress; a report every mebibyte or 64 entries, whichever comes first. */
 #include "transfer/watch.h"
+#include "base/sized.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 enum { PROGRESS_ENTRIES = 64, PROGRESS_BYTES = 1 << 20 };
+
+cb_code watch_take(const cb_transfer_watch **watch, cb_transfer_watch *to, cb_error *err)
+{
+	CB_TRY(SIZED_TAKE(cb_transfer_watch, context, to, *watch, err));
+	*watch = to;
+	return CB_OK;
+}
 
 void watch_note(const cb_transfer_watch *w, const char *path, const char *format, ...)
 {

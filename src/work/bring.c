@@ -247,14 +247,14 @@ static cb_code change_add(void *context, const cb_change *c, cb_error *err)
 {
 	changes *all = context;
 	if (c->kind == CB_KEYVALUE || is_system(c->path + 1) || c->path[1] == 0) return CB_OK;
-	change_row row = {.ino = c->has_new ? c->new_info.ino : 0, .old_at = SIZE_MAX};
-	bool same_file = c->has_old && c->has_new && c->old_info.ino == c->new_info.ino;
-	bool folders = c->has_old && c->has_new && c->old_info.type == CB_DIR && c->new_info.type == CB_DIR;
+	change_row row = {.ino = c->has_new ? c->new_info->ino : 0, .old_at = SIZE_MAX};
+	bool same_file = c->has_old && c->has_new && c->old_info->ino == c->new_info->ino;
+	bool folders = c->has_old && c->has_new && c->old_info->type == CB_DIR && c->new_info->type == CB_DIR;
 	row.makes = c->has_new;
 	row.moved = c->kind == CB_RENAMED;
 	row.removes = c->has_old && !same_file && !folders;
-	row.attrs_only =
-		c->kind == CB_ATTRS && same_file && c->old_info.links <= 1 && c->new_info.links <= 1 && c->new_info.type == CB_FILE;
+	row.attrs_only = c->kind == CB_ATTRS && same_file && c->old_info->links <= 1 && c->new_info->links <= 1 &&
+	                 c->new_info->type == CB_FILE;
 	CB_TRY(text_add(&all->names, c->path, &row.path_at, err));
 	if (row.moved) CB_TRY(text_add(&all->names, c->old_path, &row.old_at, err));
 	return buf_append(&all->rows, &row, sizeof(row), err);

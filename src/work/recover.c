@@ -20,8 +20,8 @@ enum {
 
 static cb_step_info info_of(const stamp *s)
 {
-	return (cb_step_info){
-		.kind = *s->kind ? s->kind : "exec", .params = s->params, .started_ns = s->started_ns, .record = true};
+	return CB_WITH(cb_step_info, .kind = *s->kind ? s->kind : "exec", .params = s->params, .started_ns = s->started_ns,
+	               .record = true);
 }
 
 static cb_code record_lost(work *w, const char *why, cb_error *err)
@@ -37,7 +37,7 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 {
 	const stamp *s = &w->slot.stamp;
 	AUTO_FREE char *result = NULL;
-	work_result r = {0};
+	work_result r = {.commit = CB_INIT(cb_commit_result)};
 	cb_step_info info = info_of(s);
 	CB_TRY(run_result(NULL, s->run, true, NULL, &result, err));
 	info.result = result;
@@ -45,7 +45,8 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 	CB_TRY(box_txn_begin_at(w->b, s->base.seq, s->base.state, &info, &change, err));
 	cb_code code = capture(w->link, change, options, &r, err);
 	work_stage("recover-commit");
-	if (code == CB_OK) code = cb_txn_commit(change, &(cb_commit_options){.step = info, .lost = CB_LOST_FORK}, &r.commit, err);
+	if (code == CB_OK)
+		code = cb_txn_commit(change, &CB_WITH(cb_commit_options, .step = &info, .lost = CB_LOST_FORK), &r.commit, err);
 	cb_box_close(change);
 	return code == CB_CONFLICT && *r.commit.fork ? CB_OK : code;
 }

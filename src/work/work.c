@@ -513,12 +513,12 @@ typedef struct ending {
 static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result *out, cb_error *err)
 {
 	AUTO_FREE char *result = NULL;
-	cb_step_info info = e->info ? *e->info : (cb_step_info){0};
+	cb_step_info info = e->info ? *e->info : CB_INIT(cb_step_info);
 	CB_TRY(run_result(info.result, w->slot.stamp.run, false, NULL, &result, err));
 	info.result = result;
 	info.record = true;
 	work_stage("commit");
-	cb_code code = cb_txn_commit(change, &(cb_commit_options){.step = info, .lost = CB_LOST_FORK}, &out->commit, err);
+	cb_code code = cb_txn_commit(change, &CB_WITH(cb_commit_options, .step = &info, .lost = CB_LOST_FORK), &out->commit, err);
 	if (code == CB_OK) box_made(w->b, out->commit.seq);
 	return code;
 }
@@ -537,7 +537,7 @@ static cb_code end_in_txn(work *w, cb_box *change, ending *e, work_result *out, 
 static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 {
 	const box_place *base = &w->slot.stamp.base;
-	cb_step_info info = {.kind = w->kind, .params = w->params, .started_ns = w->started_ns};
+	cb_step_info info = CB_WITH(cb_step_info, .kind = w->kind, .params = w->params, .started_ns = w->started_ns);
 	cb_box *change = NULL;
 	CB_TRY(box_txn_begin_at(w->b, base->seq, base->state, &info, &change, err));
 	cb_code code = end_in_txn(w, change, e, out, err);
@@ -563,7 +563,7 @@ cb_code work_layer(work *w, look **out, cb_error *err)
 cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note, void *note_context, cb_change_visit changes,
                  void *change_context, work_result *out, cb_error *err)
 {
-	*out = (work_result){0};
+	*out = (work_result){.commit = CB_INIT(cb_commit_result)};
 	if (!w->link || !w->running) return cb_err_set(err, CB_INVALID, "no command ran");
 	ending e = {.how = how, .info = info, .changes = {changes, change_context, 0}};
 	look *layer = NULL;

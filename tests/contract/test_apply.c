@@ -32,7 +32,7 @@ static void begin(void)
 	         ">src/deep/c.txt"
 	         " && printf lib >lib/l && ln -s a.txt link && printf run >run.sh && chmod 644 a.txt src/b.txt run.sh",
 	         folder, folder);
-	cb_import_options o = {.link = true};
+	cb_import_options o = CB_WITH(cb_import_options, .link = true);
 	CHECK_OK(cb_import(b, folder, &o, NULL, &err));
 }
 
@@ -68,7 +68,7 @@ static cb_code apply_box(cb_box *from, const cb_apply_options *o)
 {
 	buf_clear(&said);
 	said.max_size = 1 << 20;
-	result = (cb_apply_result){0};
+	result = CB_INIT(cb_apply_result);
 	return cb_apply(from, o, say, NULL, &result, &err);
 }
 
@@ -116,7 +116,7 @@ TEST(changes_go_back_and_nothing_else)
 	CHECK_OK(cb_rename(b, "/work/lib", "/work/library", 0, &err));
 	CHECK_OK(cb_utimens(b, "/work/a.txt", CB_TIME_OMIT, 1234567890123456789, 0, &err));
 	must_write(b, "/home/agent/secret", "stays");
-	cb_apply_options dry = {.dry_run = true};
+	cb_apply_options dry = CB_WITH(cb_apply_options, .dry_run = true);
 	char *before = tree_of_host(folder, 0);
 	CHECK_OK(apply(&dry));
 	CHECK_STR(words(), "W M a.txt\nW D lib\nW D lib/l\nW A library\nW A library/l\nW A new\nW A new/n.txt\nW D src/b.txt\n");
@@ -157,18 +157,18 @@ TEST(what_changed_on_the_host_is_refused_and_survives)
 	check_same_tree(before, tree_of_host(folder, 0));
 	/* chosen paths that did not change go through */
 	const char *const only[] = {"/work/src", "src/deep"};
-	cb_apply_options o = {.paths = only, .path_count = 2};
+	cb_apply_options o = CB_WITH(cb_apply_options, .paths = only, .path_count = 2);
 	CHECK_OK(apply(&o));
 	CHECK_STR(words(), "W M src/b.txt\n");
 	CHECK_STR(host_read("src/b.txt"), "box");
 	CHECK_STR(host_read("a.txt"), "HOST");
 	/* force takes the host's files, never what the box does not know */
 	const char *const files[] = {"a.txt", "own"};
-	cb_apply_options force = {.paths = files, .path_count = 2, .force = true};
+	cb_apply_options force = CB_WITH(cb_apply_options, .paths = files, .path_count = 2, .force = true);
 	CHECK_OK(apply(&force));
 	CHECK_STR(host_read("a.txt"), "box");
 	CHECK_STR(host_read("own"), "box");
-	cb_apply_options all = {.force = true};
+	cb_apply_options all = CB_WITH(cb_apply_options, .force = true);
 	CHECK_CODE(apply(&all), CB_CONFLICT);
 	CHECK_STR(host_read("lib/extra"), "unknown");
 	CHECK_STR(host_read("lib/l"), "lib");
@@ -256,7 +256,7 @@ TEST(no_symbolic_link_of_the_host_is_followed)
 	must_write(b, "/work/src/b.txt", "box");
 	must_write(b, "/work/src/new", "box");
 	CHECK_CODE(apply(NULL), CB_CONFLICT);
-	cb_apply_options force = {.force = true};
+	cb_apply_options force = CB_WITH(cb_apply_options, .force = true);
 	CHECK_CODE(apply(&force), CB_CONFLICT);
 	must_run("test \"$(cat '%s/elsewhere/b.txt')\" = two && test ! -e '%s/elsewhere/new'", test_tmpdir(), test_tmpdir());
 	end();
@@ -278,7 +278,7 @@ TEST(what_runs_by_itself_is_held)
 	CHECK_STR(host_read("fine.txt"), "fine");
 	/* they are offered again, and written when named: exactly, or by a folder */
 	const char *const allow[] = {".envrc", "/work/sub"};
-	cb_apply_options o = {.allow = allow, .allow_count = 2};
+	cb_apply_options o = CB_WITH(cb_apply_options, .allow = allow, .allow_count = 2);
 	CHECK_OK(apply(&o));
 	CHECK_STR(host_read(".envrc"), "evil");
 	CHECK_STR(host_read("sub/.VSCode/tasks.json"), "evil");
@@ -338,7 +338,7 @@ TEST(names_of_one_file_stay_one_file)
 	CHECK(stat(place("h1"), &one) == 0 && stat(place("src/h2"), &two) == 0 && one.st_ino == two.st_ino);
 	CHECK_STR(host_read("src/h2"), "changed");
 	const char *const slip[] = {"no/such"};
-	cb_apply_options o = {.paths = slip, .path_count = 1};
+	cb_apply_options o = CB_WITH(cb_apply_options, .paths = slip, .path_count = 1);
 	CHECK_CODE(apply(&o), CB_NOTFOUND);
 	end();
 }
@@ -386,7 +386,7 @@ TEST(another_folder_becomes_its_own)
 	         test_tmpdir());
 	char other[4200];
 	(void)snprintf(other, sizeof(other), "%s/other", test_tmpdir());
-	cb_apply_options o = {.folder = other};
+	cb_apply_options o = CB_WITH(cb_apply_options, .folder = other);
 	CHECK_CODE(apply(&o), CB_CONFLICT);
 	o.force = true;
 	CHECK_OK(apply(&o));

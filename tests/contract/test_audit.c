@@ -81,9 +81,10 @@ TEST_BOTH(catalog_and_steps_in_one_list)
 	cb_box_close(must_fork(s, "demo@1", "try"));
 	CHECK_OK(cb_box_rename(s, "demo", "main", &err));
 	CHECK_OK(cb_checkpoint_delete(b, "here", &err));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err)); /* step 1 is where `try` began: nothing goes */
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL,
+	                  &err)); /* step 1 is where `try` began: nothing goes */
 	must_write(b, "/work/c", "3");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_box_delete(s, "try", &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_STR(audit(s, NULL), " ada gc  OK x1 @0\n"
@@ -101,12 +102,13 @@ TEST_BOTH(catalog_and_steps_in_one_list)
 	                          "main bob checkpoint here OK x1 @0\n"
 	                          "main ada write /work/a OK x1 @1\n"
 	                          "main ada create  OK x1 @0\n");
-	CHECK_U64(entries(s, &(cb_audit_options){.who = "bob"}), 8);
-	CHECK_STR(audit(s, &(cb_audit_options){.box = "try"}), "try ada delete  OK x1 @0\ntry ada fork demo@1 OK x1 @0\n");
-	CHECK_STR(audit(s, &(cb_audit_options){.box = "main", .max_entries = 1}), "main bob prune steps before 3 OK x1 @0\n");
-	CHECK_STR(audit(s, &(cb_audit_options){.box = "demo"}), "");
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "");
-	CHECK_U64(entries(s, &(cb_audit_options){.since_ns = INT64_MAX}), 0);
+	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .who = "bob")), 8);
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .box = "try")), "try ada delete  OK x1 @0\ntry ada fork demo@1 OK x1 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .box = "main", .max_entries = 1)),
+	          "main bob prune steps before 3 OK x1 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .box = "demo")), "");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "");
+	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .since_ns = INT64_MAX)), 0);
 	test_store_sound(s);
 	cb_box_close(b);
 	cb_store_close(s);
@@ -154,7 +156,7 @@ static void fail_in_many_ways(cb_store *s, cb_box *b)
 	CHECK_CODE(cb_prune(old, NULL, NULL, &err), CB_READONLY);
 	cb_box_close(old);
 	CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_RESERVED);
-	CHECK_CODE(cb_write_file(b, "/work/a", "x", 1, &(cb_write_options){.expected_version = 1}, &err), CB_VERSION);
+	CHECK_CODE(cb_write_file(b, "/work/a", "x", 1, &CB_WITH(cb_write_options, .expected_version = 1), &err), CB_VERSION);
 	CHECK_CODE(cb_link(b, "/work", "/home/x", &err), CB_NOPERM);
 	CHECK_CODE(cb_truncate(b, "/work/a", LIMIT_FILE_BYTES + 1, &err), CB_TOOBIG);
 	CHECK_CODE(cb_mkdir(b, "/work", 0755, 0, &err), CB_EXISTS); /* a mistake, no refusal */
@@ -169,16 +171,16 @@ TEST_BOTH(refused_calls_are_recorded)
 	cb_box *b = new_box(s, "demo");
 	must_write(b, "/work/a", "1");
 	fail_in_many_ways(s, b);
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "demo eve truncate /work/a TOOBIG x1 @0\n"
-	                                                          "demo eve link /home/x NOPERM x1 @0\n"
-	                                                          "demo eve write /work/a VERSION x1 @0\n"
-	                                                          "demo eve mkdir /usr RESERVED x1 @0\n"
-	                                                          "demo eve prune  READONLY x1 @0\n"
-	                                                          "demo eve txn  READONLY x1 @0\n"
-	                                                          "demo eve write /work/d READONLY x1 @0\n"
-	                                                          "demo eve mkdir /work/d READONLY x1 @0\n"
-	                                                          "demo eve write /work/big QUOTA x1 @0\n"
-	                                                          "demo eve write /work/big QUOTA x1 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "demo eve truncate /work/a TOOBIG x1 @0\n"
+	                                                                 "demo eve link /home/x NOPERM x1 @0\n"
+	                                                                 "demo eve write /work/a VERSION x1 @0\n"
+	                                                                 "demo eve mkdir /usr RESERVED x1 @0\n"
+	                                                                 "demo eve prune  READONLY x1 @0\n"
+	                                                                 "demo eve txn  READONLY x1 @0\n"
+	                                                                 "demo eve write /work/d READONLY x1 @0\n"
+	                                                                 "demo eve mkdir /work/d READONLY x1 @0\n"
+	                                                                 "demo eve write /work/big QUOTA x1 @0\n"
+	                                                                 "demo eve write /work/big QUOTA x1 @0\n");
 	CHECK_U64(must_seq(b), 1);
 	test_store_sound(s);
 	cb_box_close(b);
@@ -195,21 +197,21 @@ TEST_BOTH(refused_inside_transactions_and_through_open_files)
 	cb_box *t = must_begin(b);
 	must_write(t, "/work/a", "123");
 	CHECK_CODE(cb_write_file(t, "/work/b", "12345678", 8, NULL, &err), CB_QUOTA);
-	CHECK_U64(entries(s, &(cb_audit_options){.refused = true}), 1);
+	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .refused = true)), 1);
 	must_write(other, "/work/a", "4");
-	cb_commit_result r;
-	CHECK_CODE(cb_txn_commit(t, &(cb_commit_options){.lost = CB_LOST_FORK}, &r, &err), CB_CONFLICT);
+	cb_commit_result r = CB_INIT(cb_commit_result);
+	CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &r, &err), CB_CONFLICT);
 	cb_box_close(t);
 	CHECK_OK(cb_open(b, "/work/f", CB_WRITE | CB_CREATE, 0644, &f, &err));
 	CHECK_CODE(cb_write(f, "0123456789", 10, &err), CB_QUOTA);
 	CHECK_OK(cb_write(f, "012", 3, &err));
 	must_write(other, "/work/f", "x");
 	CHECK_CODE(cb_close(f, &err), CB_CONFLICT);
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "demo  write /work/f CONFLICT x1 @0\n"
-	                                                          "demo  write /work/f QUOTA x1 @0\n"
-	                                                          "demo  txn  CONFLICT x1 @0\n"
-	                                                          "demo  write /work/b QUOTA x1 @0\n");
-	const char *forks = audit(s, &(cb_audit_options){.box = r.fork});
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "demo  write /work/f CONFLICT x1 @0\n"
+	                                                                 "demo  write /work/f QUOTA x1 @0\n"
+	                                                                 "demo  txn  CONFLICT x1 @0\n"
+	                                                                 "demo  write /work/b QUOTA x1 @0\n");
+	const char *forks = audit(s, &CB_WITH(cb_audit_options, .box = r.fork));
 	CHECK(strstr(forks, " fork demo@0 OK"));
 	test_store_sound(s);
 	cb_box_close(other);
@@ -239,10 +241,10 @@ TEST_BOTH(what_the_gate_refuses_is_recorded_once)
 	cb_box *t = must_begin(b);
 	CHECK_CODE(cb_copy(t, "/work/secret", "/work/x", 0, &err), CB_DENIED);
 	cb_box_close(t);
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "demo  copy /work/x DENIED x1 @0\n"
-	                                                          "demo  read secret DENIED x1 @0\n"
-	                                                          "demo  write /work/secret DENIED x1 @0\n"
-	                                                          "demo  read /work/secret DENIED x1 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "demo  copy /work/x DENIED x1 @0\n"
+	                                                                 "demo  read secret DENIED x1 @0\n"
+	                                                                 "demo  write /work/secret DENIED x1 @0\n"
+	                                                                 "demo  read /work/secret DENIED x1 @0\n");
 	s->gate = NULL;
 	cb_box_close(b);
 	cb_store_close(s);
@@ -254,12 +256,12 @@ TEST_BOTH(the_same_refusal_is_counted)
 	cb_store *s = test_store_open(memory);
 	cb_box *b = new_box(s, "demo");
 	for (int i = 0; i < 1000; i++) CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_RESERVED);
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "demo  mkdir /usr RESERVED x1000 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "demo  mkdir /usr RESERVED x1000 @0\n");
 	CHECK_CODE(cb_mkdir(b, "/etc", 0755, 0, &err), CB_RESERVED);
 	CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_RESERVED);
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "demo  mkdir /usr RESERVED x1 @0\n"
-	                                                          "demo  mkdir /etc RESERVED x1 @0\n"
-	                                                          "demo  mkdir /usr RESERVED x1000 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "demo  mkdir /usr RESERVED x1 @0\n"
+	                                                                 "demo  mkdir /etc RESERVED x1 @0\n"
+	                                                                 "demo  mkdir /usr RESERVED x1000 @0\n");
 	cb_box_close(b);
 	test_store_sound(s);
 	cb_store_close(s);
@@ -274,7 +276,7 @@ TEST_BOTH(long_subjects_are_cut)
 	char *params = test_keep(calloc(1, 6002));
 	for (size_t i = 0; i < 3000; i++) memcpy(params + 2 * i, "é", 2);
 	params[6000] = '!';
-	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = params, .params = params, .record = true}, NULL, &err));
+	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = params, .params = params, .record = true), NULL, &err));
 	params[4094] = 0;
 	CHECK_OK(cb_box_quota_set(b, 1, 0, 0, &err));
 	params[0] = '/';
@@ -305,15 +307,16 @@ TEST_LIMIT(the_newest_entries_are_kept, 120)
 	CHECK_U64(entries(s, NULL), LIMIT_AUDIT_ROWS);
 	CHECK_OK(cb_store_setting_set(s, "last", "v", &err));
 	CHECK_U64(entries(s, NULL), LIMIT_AUDIT_ROWS);
-	CHECK_STR(audit(s, &(cb_audit_options){.max_entries = 1}), "  setting last OK x1 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .max_entries = 1)), "  setting last OK x1 @0\n");
 	/* Refused in many ways: that pushes out older refusals, never what was done. */
 	for (int i = 0; i < LIMIT_AUDIT_ROWS + 50; i++) {
 		(void)snprintf(label, sizeof(label), "cowbox.%d", i);
 		CHECK_CODE(cb_store_setting_set(s, label, "v", &err), CB_RESERVED);
 	}
-	CHECK_U64(entries(s, &(cb_audit_options){.refused = true}), LIMIT_AUDIT_ROWS);
+	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .refused = true)), LIMIT_AUDIT_ROWS);
 	CHECK_U64(entries(s, NULL), 2 * LIMIT_AUDIT_ROWS);
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true, .max_entries = 1}), "  setting cowbox.10049 RESERVED x1 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true, .max_entries = 1)),
+	          "  setting cowbox.10049 RESERVED x1 @0\n");
 	test_store_sound(s);
 	cb_box_close(b);
 	cb_store_close(s);
@@ -338,8 +341,8 @@ TEST_LIMIT(many_boxes_merge_by_time, 120)
 		CHECK_OK(cb_kv_set(b, "k", name, strlen(name), &err));
 	}
 	CHECK_U64(entries(s, NULL), BOXES + STEPS);
-	CHECK_U64(entries(s, &(cb_audit_options){.box = "b0"}), must_seq(boxes[0]) + 1);
-	CHECK_U64(entries(s, &(cb_audit_options){.max_entries = 17}), 17);
+	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .box = "b0")), must_seq(boxes[0]) + 1);
+	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .max_entries = 17)), 17);
 	for (int i = 0; i < BOXES; i++) cb_box_close(boxes[i]);
 	cb_store_close(s);
 }
@@ -362,7 +365,7 @@ TEST_BOTH(a_visitor_may_use_the_store)
 	cb_box *b = new_box(s, "demo");
 	for (char c = 'a'; c < 'z'; c++) CHECK_OK(cb_kv_set(b, "k", &c, 1, &err));
 	CHECK_OK(cb_audit_list(s, NULL, read_while_listing, s, &err));
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "demo  mkdir /usr RESERVED x25 @0\n");
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "demo  mkdir /usr RESERVED x25 @0\n");
 	cb_box_close(b);
 	cb_store_close(s);
 }
@@ -386,8 +389,8 @@ TEST(last_names_of_boxes_that_are_gone)
 	                          "three  rename one OK x1 @0\n"
 	                          "three  mkdir /usr RESERVED x1 @0\n"
 	                          "three  create  OK x1 @0\n");
-	CHECK_STR(audit(s, &(cb_audit_options){.refused = true}), "three  mkdir /usr RESERVED x1 @0\n");
-	CHECK_U64(entries(s, &(cb_audit_options){.box = "three"}), 5);
+	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "three  mkdir /usr RESERVED x1 @0\n");
+	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .box = "three")), 5);
 	cb_store_close(s);
 }
 
@@ -397,7 +400,7 @@ TEST(a_store_that_is_read_only_records_nothing)
 	cb_store *s = test_store_open(false), *r = NULL;
 	cb_box_close(new_box(s, "demo"));
 	uint64_t before = entries(s, NULL);
-	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.read_only = true}, &r, &err));
+	CHECK_OK(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .read_only = true), &r, &err));
 	cb_box *b = must_open(r, "demo");
 	CHECK_CODE(cb_mkdir(b, "/work/x", 0755, 0, &err), CB_READONLY);
 	CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_READONLY);
@@ -451,7 +454,7 @@ TEST(processes_refused_at_once)
 		CHECK(wait(&status) > 0 && status == 0);
 	}
 	uint64_t total = 0;
-	const char *at = audit(s, &(cb_audit_options){.refused = true});
+	const char *at = audit(s, &CB_WITH(cb_audit_options, .refused = true));
 	while ((at = strstr(at, " x"))) total += strtoull(at += 2, NULL, 10);
 	CHECK_U64(total, WORKERS * TRIES);
 	(void)err;
@@ -492,7 +495,7 @@ TEST(threads_name_themselves)
 	for (int i = 0; i < 5; i++) {
 		char who[32];
 		(void)snprintf(who, sizeof(who), "who%d", i);
-		total += entries(s, &(cb_audit_options){.who = who});
+		total += entries(s, &CB_WITH(cb_audit_options, .who = who));
 	}
 	CHECK_U64(total, 50 * THREADS);
 	cb_store_close(s);
@@ -523,7 +526,7 @@ TEST_BOTH(checkpoints_every_so_many_steps)
 	cb_error err = {0};
 	cb_store *s = test_store_open(memory);
 	cb_box *b = new_box(s, "demo"), *other = must_open(s, "demo");
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	must_write(b, "/work/a", "1");
 	must_write(b, "/work/a", "2");
 	CHECK_OK(cb_box_checkpoint_every_set(b, 3, &err));
@@ -540,7 +543,7 @@ TEST_BOTH(checkpoints_every_so_many_steps)
 	must_write(t, "/work/x", "1");
 	must_write(t, "/work/y", "1");
 	(void)must_commit(t);
-	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "sh"}, NULL, &err));
+	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "sh"), NULL, &err));
 	CHECK_OK(cb_restore(b, f, NULL, NULL, &err)); /* 9 */
 	CHECK_STR(checkpoints(b)->bytes, "auto-6@1 auto-3@3 auto-9@9 ");
 	cb_box *at = must_open(s, "demo@auto-3");
@@ -571,7 +574,7 @@ TEST_BOTH(the_newest_automatic_checkpoints_are_kept)
 	CHECK_U64(t->entries, 1 + LIMIT_AUTO_CHECKPOINTS);
 	CHECK(strncmp(t->bytes, "mine@0 auto-9@9 ", 16) == 0);
 	CHECK(strstr(t->bytes, "auto-40@40 "));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	cb_box_close(must_open(s, "demo@auto-9"));
 	cb_box *gone = NULL;
 	CHECK_CODE(cb_box_open(s, "demo@8", &gone, &err), CB_STALE);

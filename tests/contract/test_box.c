@@ -39,7 +39,7 @@ TEST_BOTH(versions_only_grow)
 	must_write(b, "/work/a", "two");
 	uint64_t v2 = must_version(b, "/work/a");
 	CHECK(v2 > v1);
-	cb_write_options stale = {.expected_version = v1};
+	cb_write_options stale = CB_WITH(cb_write_options, .expected_version = v1);
 	CHECK_CODE(cb_write_file(b, "/work/a", "x", 1, &stale, &err), CB_VERSION);
 	CHECK_STR(must_read(b, "/work/a"), "two");
 	cb_box *old = must_open(s, "demo@1");
@@ -47,11 +47,11 @@ TEST_BOTH(versions_only_grow)
 	CHECK_STR(must_read(b, "/work/a"), "one");
 	CHECK(must_version(b, "/work/a") > v2);
 	CHECK_CODE(cb_write_file(b, "/work/a", "x", 1, &stale, &err), CB_VERSION);
-	cb_write_options absent = {.expected_version = CB_VERSION_ABSENT};
+	cb_write_options absent = CB_WITH(cb_write_options, .expected_version = CB_VERSION_ABSENT);
 	CHECK_CODE(cb_write_file(b, "/work/a", "x", 1, &absent, &err), CB_VERSION);
 	CHECK_OK(cb_write_file(b, "/work/new", "x", 1, &absent, &err));
 	CHECK(!exists(b, "/work/none"));
-	cb_write_options gone = {.expected_version = 5};
+	cb_write_options gone = CB_WITH(cb_write_options, .expected_version = 5);
 	CHECK_CODE(cb_write_file(b, "/work/none", "x", 1, &gone, &err), CB_VERSION);
 	CHECK(!exists(b, "/work/none"));
 	test_store_sound(s);
@@ -131,7 +131,7 @@ TEST_BOTH(fork_and_merge)
 	CHECK_U64(conflicts, 1);
 	CHECK(strstr(err.message, "/work/a") != NULL);
 	CHECK_STR(must_read(b, "/work/a"), "ours\n");
-	cb_merge_options theirs = {.prefer = CB_PREFER_THEIRS};
+	cb_merge_options theirs = CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS);
 	CHECK_OK(cb_merge(b, f, &theirs, NULL, &conflicts, &err));
 	CHECK_STR(must_read(b, "/work/a"), "theirs\n");
 	test_store_sound(s);
@@ -145,9 +145,10 @@ TEST_BOTH(transactions)
 	cb_error err = {0};
 	cb_store *s = test_store_open(memory);
 	cb_box *b = new_box(s, "demo"), *other = must_open(s, "demo");
-	cb_commit_result result;
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *t = NULL;
-	CHECK_OK(cb_txn_begin(b, &(cb_txn_options){.step = {.kind = "edit", .params = "p"}}, &t, &err));
+	CHECK_OK(
+		cb_txn_begin(b, &CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "edit", .params = "p")), &t, &err));
 	must_write(t, "/work/a", "1");
 	must_write(t, "/work/b", "2");
 	CHECK_CODE(cb_mkdir(t, "/work/a", 0755, 0, &err), CB_EXISTS);
@@ -162,7 +163,7 @@ TEST_BOTH(transactions)
 	t = must_begin(b);
 	must_write(t, "/work/a", "mine");
 	must_write(other, "/work/a", "yours");
-	CHECK_CODE(cb_txn_commit(t, &(cb_commit_options){.lost = CB_LOST_FORK}, &result, &err), CB_CONFLICT);
+	CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, &err), CB_CONFLICT);
 	CHECK_U64(result.conflicts, 1);
 	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_INVALID);
 	cb_box_close(t);
@@ -236,9 +237,9 @@ TEST_BOTH(prune_gc_check)
 	cb_box *f = must_fork(s, "demo@500", "fork");
 	char *dump500 = must_dump(f), *dump = must_dump(b);
 	uint64_t pruned = 0;
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 100}, &pruned, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 100), &pruned, &err));
 	CHECK_U64(pruned, 1000 - 100 - 2);
-	cb_gc_result gc;
+	cb_gc_result gc = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_store_gc(s, &gc, &err));
 	CHECK(gc.contents_freed > 500);
 	test_store_sound(s);

@@ -459,7 +459,7 @@ TEST(one_damaged_node)
 	    "name='victim'))");
 	CHECK_OK(cb_store_open(o.trial, NULL, &s, &err));
 	cb_code code = cb_box_open(s, "victim", &b, &err);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	if (code == CB_OK) code = cb_stat(b, "/work", 0, &info, &err);
 	CHECK_MSG(code == CB_CORRUPT, "%s", cb_code_name(code));
 	cb_box_close(b);
@@ -571,7 +571,7 @@ static void expect_open(cb_code expected, bool no_create, const char *what)
 {
 	cb_error err = {0};
 	cb_store *s = NULL;
-	cb_store_options options = {.no_create = no_create};
+	cb_store_options options = CB_WITH(cb_store_options, .no_create = no_create);
 	cb_code code = cb_store_open(o.trial, &options, &s, &err);
 	CHECK_MSG(code == expected, "%s: %s (%s), expected %s", what, cb_code_name(code), err.message, cb_code_name(expected));
 	if (code == CB_OK) cb_store_close(s);

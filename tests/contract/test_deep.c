@@ -118,7 +118,7 @@ TEST_LIMIT(copied_removed_restored, 120)
 	/* The top differs, the rest is entered folder by folder. */
 	CHECK_OK(cb_chmod(b, chain_path("/deep", CHAIN), 0700, 0, &err));
 	CHECK_OK(cb_restore(b, old, "/deep", NULL, &err));
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, chain_path("/deep", CHAIN), 0, &info, &err));
 	CHECK_U64(info.mode, 0755);
 	check_bottom(b, "/deep", "inmost");
@@ -201,7 +201,7 @@ static void merged(void (*make)(cb_box *b, unsigned levels))
 	CHECK(!exists(b, "/deep"));
 	/* Theirs puts something near the bottom of what is gone here: the folders above come back. */
 	add_at_bottom(keeps);
-	cb_merge_options theirs = {.resolve = take_theirs};
+	cb_merge_options theirs = CB_WITH(cb_merge_options, .resolve = take_theirs);
 	CHECK_OK(cb_merge(b, keeps, &theirs, NULL, NULL, &err));
 	check_bottom(b, "/deep", "new");
 	cb_box_close(adds);
@@ -244,9 +244,9 @@ TEST_LIMIT(walked_and_taken_out, 120)
 	char *out = test_keep(malloc(4096));
 	(void)snprintf(out, 4096, "%s/out", test_tmpdir());
 	one_line_limit(cb_walk(b, "/", count_walk, &n, &err), &err);
-	cb_find_options find = {.name = "inmost"};
+	cb_find_options find = CB_WITH(cb_find_options, .name = "inmost");
 	one_line_limit(cb_find(b, "/", &find, count_walk, &n, &err), &err);
-	cb_grep_options grep = {.pattern = "two"};
+	cb_grep_options grep = CB_WITH(cb_grep_options, .pattern = "two");
 	one_line_limit(cb_grep(b, "/", &grep, count_line, &n, NULL, &err), &err);
 	one_line_limit(cb_glob(b, "/**/inmost", count_walk, &n, &err), &err);
 	one_line_limit(cb_export(b, "/deep", out, NULL, NULL, &err), &err);

@@ -37,7 +37,7 @@ typedef struct stage {
 static void stage_open(stage *g)
 {
 	cb_error err = {0};
-	cb_store_options o = {.full = g->full};
+	cb_store_options o = CB_WITH(cb_store_options, .full = g->full);
 	CHECK_OK(cb_store_open(g->d.folder, &o, &g->s, &err));
 	g->kept = g->junk = NULL;
 }
@@ -142,7 +142,7 @@ static void small_deeds(stage *g)
 	cb_error err = {0};
 	char path[32];
 	uint64_t seq = 0;
-	cb_step_info info = {.kind = "note", .params = "p", .result = "r"};
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .params = "p", .result = "r");
 	name_of(g->acknowledged - 1, path);
 	CHECK_OK(cb_unlink(g->junk, path, &err));
 	CHECK_OK(cb_undo(g->junk, 0, &seq, &err));
@@ -193,7 +193,7 @@ static void reopen(stage *g, const char *kept, const char *junk)
 static void prune_and_gc(stage *g)
 {
 	cb_error err = {0};
-	cb_prune_options keep = {.keep_steps = 2};
+	cb_prune_options keep = CB_WITH(cb_prune_options, .keep_steps = 2);
 	uint64_t pruned = 0;
 	char path[32];
 	for (unsigned i = 0; i < g->acknowledged; i += 2) {
@@ -288,7 +288,7 @@ TEST_LIMIT(a_long_record_is_kept, 120)
 	cb_error err = {0};
 	uint64_t seq = 0;
 	memset(result, 'r', sizeof(result) - 1);
-	cb_step_info info = {.kind = "note", .result = result};
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .result = result);
 	stage_make(&g, DISK_EXT4, LARGE_BYTES);
 	refiller_start(&g.d);
 	fill(&g);
@@ -308,7 +308,7 @@ static cb_code run(stage *g, const char *text, cb_error *err)
 	cb_exec *e = NULL;
 	const cb_exec_result *r = NULL;
 	const char *const argv[] = {"sh", "-c", text};
-	cb_exec_options o = {.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
+	cb_exec_options o = CB_WITH(cb_exec_options, .argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE);
 	CB_TRY(cb_sandbox_open(g->junk, NULL, &sandbox, err));
 	cb_code code = cb_exec_start(sandbox, &o, &e, err);
 	if (code == CB_UNSUPPORTED) test_skip(err->message);
@@ -364,8 +364,8 @@ static void worker_deed(cb_store *s, cb_box *b, test_rng *r, uint64_t number)
 	cb_error err = {0};
 	char path[64];
 	cb_code code = CB_OK;
-	cb_prune_options keep = {.keep_steps = 5};
-	cb_step_info info = {.kind = "note", .result = "r"};
+	cb_prune_options keep = CB_WITH(cb_prune_options, .keep_steps = 5);
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .result = "r");
 	(void)snprintf(path, sizeof(path), "/work/w%" PRIu64, number * 100 + test_rand_below(r, 20));
 	switch (test_rand_below(r, 12)) {
 	case 0:
@@ -399,7 +399,7 @@ static void worker(const stage *g, uint64_t number, uint64_t seed)
 {
 	cb_error err = {0};
 	cb_store *s = NULL;
-	cb_store_options o = {.full = g->full};
+	cb_store_options o = CB_WITH(cb_store_options, .full = g->full);
 	test_rng r = {seed * 2 + 1};
 	CHECK_OK(cb_store_open(g->d.folder, &o, &s, &err));
 	cb_box *b = must_open(s, "junk");
@@ -428,7 +428,7 @@ static void killed_round(stage *g, test_rng *r)
 	g->junk = must_open(g->s, "junk");
 	check_kept(g);
 	test_store_sound(g->s);
-	CHECK_OK(cb_step_record(g->junk, &(cb_step_info){.kind = "note"}, NULL, &err));
+	CHECK_OK(cb_step_record(g->junk, &CB_WITH(cb_step_info, .kind = "note"), NULL, &err));
 	CHECK_OK(cb_store_gc(g->s, NULL, &err));
 	stage_close(g);
 }
@@ -482,7 +482,7 @@ TEST_LIMIT(what_needs_room_is_refused_and_leaves_nothing, 120)
 	cb_error err = {0};
 	char path[4400], host[4400], command[9000];
 	cb_store *other = NULL;
-	cb_store_options reading = {.read_only = true, .no_create = true};
+	cb_store_options reading = CB_WITH(cb_store_options, .read_only = true, .no_create = true);
 	stage_make(&g, DISK_EXT4, LARGE_BYTES);
 	(void)snprintf(host, sizeof(host), "%s/host", test_tmpdir());
 	(void)snprintf(command, sizeof(command), "mkdir '%s' && head -c 3000000 /dev/urandom >'%s/a'", host, host);
@@ -492,7 +492,7 @@ TEST_LIMIT(what_needs_room_is_refused_and_leaves_nothing, 120)
 	(void)snprintf(path, sizeof(path), "%s/backup", g.d.mount);
 	CHECK_CODE(cb_store_backup(g.s, path, &err), CB_NOSPACE);
 	CHECK_U64(count_names(g.d.mount, "backup"), 0);
-	CHECK_CODE(cb_import(g.junk, host, &(cb_import_options){.to = "/work/imported"}, NULL, &err), CB_NOSPACE);
+	CHECK_CODE(cb_import(g.junk, host, &CB_WITH(cb_import_options, .to = "/work/imported"), NULL, &err), CB_NOSPACE);
 	CHECK(!exists(g.junk, "/work/imported/a"));
 	refused_or_done(cb_store_vacuum(g.s, &err), &err);
 	refused_or_done(cb_box_fork(g.s, "junk", "fork", NULL, &err), &err);
@@ -543,7 +543,7 @@ TEST_LIMIT(a_large_tree_and_a_long_history_go, 240)
 	CHECK_OK(cb_txn_begin(g.junk, NULL, &t, &err));
 	for (unsigned i = 0; i < BIG_FILES; i++) {
 		(void)snprintf(path, sizeof(path), "/work/big/%u/%u", i % 60, i);
-		cb_write_options o = {.parents = true};
+		cb_write_options o = CB_WITH(cb_write_options, .parents = true);
 		CHECK_OK(cb_write_file(t, path, path, strlen(path), &o, &err));
 	}
 	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));

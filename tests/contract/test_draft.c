@@ -29,8 +29,8 @@ TEST_BOTH(draft_is_seen_once_it_is_published)
 	cb_error err = {0};
 	cb_store *s = test_store_open(memory);
 	cb_box *b = NULL, *other = NULL;
-	cb_box_info info;
-	cb_gc_result freed;
+	cb_box_info info = CB_INIT(cb_box_info);
+	cb_gc_result freed = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_box_draft(s, "demo", &b, &err));
 	must_write(b, "/work/a", "one");
 	must_write(b, "/work/a", "two");
@@ -60,7 +60,7 @@ TEST_BOTH(draft_closed_is_gone)
 	cb_error err = {0};
 	cb_store *s = test_store_open(memory);
 	cb_box *b = NULL;
-	cb_gc_result freed;
+	cb_gc_result freed = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_box_draft(s, "demo", &b, &err));
 	must_write(b, "/work/a", "one");
 	cb_box_close(b);
@@ -96,7 +96,7 @@ static void draft_and_die(const char *store, const char *folder)
 	cb_error err = {0};
 	cb_store *s = NULL;
 	cb_box *b = NULL;
-	cb_import_options options = {.link = true};
+	cb_import_options options = CB_WITH(cb_import_options, .link = true);
 	if (cb_store_open(store, NULL, &s, &err) != CB_OK) _exit(1);
 	if (cb_box_draft(s, "demo", &b, &err) != CB_OK) _exit(2);
 	_exit(cb_import(b, folder, &options, NULL, &err) == CB_OK ? 0 : 3);
@@ -108,13 +108,13 @@ TEST(draft_of_a_dead_process_goes_with_gc)
 	cb_error err = {0};
 	cb_store *s = test_store_open(false);
 	cb_box *b = NULL, *living = NULL;
-	cb_gc_result freed;
+	cb_gc_result freed = CB_INIT(cb_gc_result);
 	char *name = NULL;
 	char path[4096];
 	(void)snprintf(path, sizeof(path), "%s/folder", test_tmpdir());
 	CHECK(mkdir(path, 0755) == 0);
 	CHECK_OK(cb_box_create(s, "owner", &b, &err));
-	cb_import_options options = {.link = true};
+	cb_import_options options = CB_WITH(cb_import_options, .link = true);
 	CHECK_OK(cb_import(b, path, &options, NULL, &err));
 	cb_box_close(b);
 	for (int i = 0; i < 5; i++) {

@@ -18,12 +18,12 @@ TEST_BOTH(once_all_expect)
 	CHECK_U64(n, 1);
 	CHECK_STR(must_read(b, "/work/a"), "1 two two three\n");
 	CHECK_CODE(edit("/work/a", "two", "2", NULL, NULL), CB_CONFLICT);
-	CHECK_OK(edit("/work/a", "two", "2", &(cb_edit_options){.expect = 2}, &n));
+	CHECK_OK(edit("/work/a", "two", "2", &CB_WITH(cb_edit_options, .expect = 2), &n));
 	CHECK_U64(n, 2);
-	CHECK_OK(edit("/work/a", "2", "two", &(cb_edit_options){.all = true}, &n));
+	CHECK_OK(edit("/work/a", "2", "two", &CB_WITH(cb_edit_options, .all = true), &n));
 	CHECK_U64(n, 2);
-	CHECK_CODE(edit("/work/a", "two", "2", &(cb_edit_options){.all = true, .expect = 3}, NULL), CB_CONFLICT);
-	CHECK_CODE(edit("/work/a", "nothing", "", &(cb_edit_options){.all = true}, NULL), CB_NOTFOUND);
+	CHECK_CODE(edit("/work/a", "two", "2", &CB_WITH(cb_edit_options, .all = true, .expect = 3), NULL), CB_CONFLICT);
+	CHECK_CODE(edit("/work/a", "nothing", "", &CB_WITH(cb_edit_options, .all = true), NULL), CB_NOTFOUND);
 	CHECK_OK(edit("/work/a", "1 two two three\n", "", NULL, &n));
 	CHECK_STR(must_read(b, "/work/a"), "");
 	end();
@@ -48,7 +48,7 @@ TEST_BOTH(one_step_of_its_kind)
 	CHECK_OK(cb_read_file(b, "/work/a", &text, &size, &err));
 	CHECK(size == 4 && memcmp(text, "x\0yc", 4) == 0);
 	cb_free(text);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/a", 0, &info, &err));
 	CHECK_U64(info.mode, 0751);
 	CHECK_OK(cb_xattr_get(b, "/work/a", "user.x", 0, &text, &size, &err));
@@ -80,10 +80,10 @@ TEST_BOTH(failures_change_nothing)
 	CHECK_CODE(edit("/work/a", "a", "a", NULL, NULL), CB_INVALID);
 	CHECK_CODE(edit("/work/none", "a", "b", NULL, NULL), CB_NOTFOUND);
 	CHECK_CODE(edit("/work", "a", "b", NULL, NULL), CB_ISDIR);
-	CHECK_CODE(edit("/work/a", "a", "b", &(cb_edit_options){.expected_version = version + 1}, NULL), CB_VERSION);
+	CHECK_CODE(edit("/work/a", "a", "b", &CB_WITH(cb_edit_options, .expected_version = version + 1), NULL), CB_VERSION);
 	CHECK_U64(must_seq(b), seq);
 	CHECK_STR(must_read(b, "/work/a"), "abc");
-	CHECK_OK(edit("/work/a", "a", "b", &(cb_edit_options){.expected_version = version}, NULL));
+	CHECK_OK(edit("/work/a", "a", "b", &CB_WITH(cb_edit_options, .expected_version = version), NULL));
 	CHECK_OK(cb_step_get(b, must_seq(b), check_kind, NULL, &err));
 	cb_box *old = must_open(s, "demo@1");
 	CHECK_CODE(cb_edit(old, "/work/a", r, 1, NULL, NULL, &err), CB_READONLY);
@@ -121,7 +121,7 @@ TEST(messages_help)
 	CHECK_STR(err.message,
 	          "'/work/a': the old text is there 6 times (lines 1, 2, 4, 5, 5, ...), not 1: quote more of what is around it, "
 	          "or replace all");
-	CHECK_CODE(edit("/work/a", "y", "z", &(cb_edit_options){.expect = 2}, NULL), CB_CONFLICT);
+	CHECK_CODE(edit("/work/a", "y", "z", &CB_WITH(cb_edit_options, .expect = 2), NULL), CB_CONFLICT);
 	CHECK_STR(err.message, "'/work/a': the old text is there 1 time (line 2), not 2: look again how many are meant");
 	end();
 }
@@ -207,7 +207,7 @@ TEST(random_edits_follow_a_model)
 			}
 			bool all = test_rand_below(&rng, 2), same = from_size == to_size && memcmp(from, to, to_size) == 0;
 			cb_replacement r = {from, from_size, to, to_size};
-			cb_code code = cb_edit(b, "/work/f", &r, 1, &(cb_edit_options){.all = all}, NULL, &err);
+			cb_code code = cb_edit(b, "/work/f", &r, 1, &CB_WITH(cb_edit_options, .all = all), NULL, &err);
 			bool expected = !same && model_edit(&text, span_make(from, from_size), span_make(to, to_size), all);
 			CHECK_MSG((code == CB_OK) == expected, "%s", cb_code_name(code));
 			char *back = NULL;

@@ -36,7 +36,7 @@ static void world_close(world *w)
 
 static cb_exec_options script(const char *const argv[3])
 {
-	return (cb_exec_options){.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
+	return CB_WITH(cb_exec_options, .argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE);
 }
 #define SCRIPT(text) script((const char *const[]){"sh", "-c", text})
 
@@ -90,11 +90,11 @@ TEST(ends_of_every_kind)
 	static const char *const missing[] = {"no-such-program"}, *const folder[] = {"/work"};
 	CHECK(status_of(&w, "exit 0") == 0);
 	CHECK(status_of(&w, "kill -9 $$") == 137);
-	cb_exec *e = start(&w, (cb_exec_options){.argv = missing, .argc = 1, .stdin_fd = -1});
+	cb_exec *e = start(&w, CB_WITH(cb_exec_options, .argv = missing, .argc = 1, .stdin_fd = -1));
 	const cb_exec_result *r = finish(e);
 	CHECK(r->end == CB_END_NOT_FOUND && r->exit_code == 127 && r->step > 0);
 	cb_exec_close(e);
-	e = start(&w, (cb_exec_options){.argv = folder, .argc = 1, .stdin_fd = -1});
+	e = start(&w, CB_WITH(cb_exec_options, .argv = folder, .argc = 1, .stdin_fd = -1));
 	r = finish(e);
 	CHECK(r->end == CB_END_NOT_RUN && r->exit_code == 126);
 	cb_exec_close(e);
@@ -114,16 +114,16 @@ TEST(calls_that_are_wrong_are_told)
 	cb_error err = {0};
 	cb_exec *e = NULL;
 	static const char *const argv[] = {"true"}, *const bad_env[] = {"NO_VALUE"};
-	CHECK_CODE(cb_exec_start(w.sandbox, &(cb_exec_options){.stdin_fd = -1}, &e, &err), CB_INVALID);
-	cb_exec_options o = {.argv = argv, .argc = 1, .stdin_fd = -1, .cwd = "relative"};
+	CHECK_CODE(cb_exec_start(w.sandbox, &CB_WITH(cb_exec_options, .stdin_fd = -1), &e, &err), CB_INVALID);
+	cb_exec_options o = CB_WITH(cb_exec_options, .argv = argv, .argc = 1, .stdin_fd = -1, .cwd = "relative");
 	CHECK_CODE(cb_exec_start(w.sandbox, &o, &e, &err), CB_INVALID);
-	o = (cb_exec_options){.argv = argv, .argc = 1, .stdin_fd = -1, .env = bad_env, .env_count = 1};
+	o = CB_WITH(cb_exec_options, .argv = argv, .argc = 1, .stdin_fd = -1, .env = bad_env, .env_count = 1);
 	CHECK_CODE(cb_exec_start(w.sandbox, &o, &e, &err), CB_INVALID);
 	cb_sandbox *s = NULL;
 	cb_bind bind = {.host_path = "/no/such/place"};
-	CHECK_CODE(cb_sandbox_open(w.box, &(cb_sandbox_options){.binds = &bind, .bind_count = 1}, &s, &err), CB_NOTFOUND);
+	CHECK_CODE(cb_sandbox_open(w.box, &CB_WITH(cb_sandbox_options, .binds = &bind, .bind_count = 1), &s, &err), CB_NOTFOUND);
 	bind = (cb_bind){.host_path = "/tmp", .box_path = "/proc/x"};
-	CHECK_CODE(cb_sandbox_open(w.box, &(cb_sandbox_options){.binds = &bind, .bind_count = 1}, &s, &err), CB_INVALID);
+	CHECK_CODE(cb_sandbox_open(w.box, &CB_WITH(cb_sandbox_options, .binds = &bind, .bind_count = 1), &s, &err), CB_INVALID);
 	cb_box *old = must_open(w.store, "demo@1");
 	CHECK_CODE(cb_sandbox_open(old, NULL, &s, &err), CB_READONLY);
 	cb_box_close(old);
@@ -344,7 +344,7 @@ static cb_code list_change(void *context, const cb_change *change, cb_error *err
 
 TEST(changes_are_listed_also_of_a_discarded_run)
 {
-	world w = world_open(&(cb_sandbox_options){.discard = true});
+	world w = world_open(&CB_WITH(cb_sandbox_options, .discard = true));
 	cb_error err = {0};
 	list l = {0};
 	uint64_t before = must_seq(w.box);
@@ -465,7 +465,7 @@ TEST(plans_are_text_and_nothing_is_done)
 	world w = world_open(NULL);
 	cb_error err = {0};
 	char *text = NULL;
-	CHECK_OK(cb_sandbox_plan(w.box, &(cb_sandbox_options){.net = CB_NET_HOST}, false, &text, &err));
+	CHECK_OK(cb_sandbox_plan(w.box, &CB_WITH(cb_sandbox_options, .net = CB_NET_HOST), false, &text, &err));
 	CHECK(strstr(text, "/proc") && strstr(text, "/usr"));
 	cb_free(text);
 	CHECK_OK(cb_sandbox_plan(w.box, NULL, true, &text, &err));
@@ -477,7 +477,7 @@ TEST(plans_are_text_and_nothing_is_done)
 TEST(tiers_are_tried)
 {
 	cb_error err = {0};
-	cb_tier_report report;
+	cb_tier_report report = CB_INIT(cb_tier_report);
 	for (cb_tier tier = CB_TIER_OVERLAY; tier <= CB_TIER_FOLDER; tier++) {
 		CHECK_OK(cb_sandbox_try(test_tmpdir(), tier, &report, &err));
 		if (!report.works) CHECK(report.why[0] && report.fix[0]);

@@ -19,7 +19,7 @@ static const cb_exec_result *run(cb_sandbox *sandbox, const char *text, cb_exec 
 {
 	cb_error err = {0};
 	const char *const argv[] = {"sh", "-c", text};
-	cb_exec_options o = {.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
+	cb_exec_options o = CB_WITH(cb_exec_options, .argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE);
 	const cb_exec_result *r = NULL;
 	cb_code code = cb_exec_start(sandbox, &o, out, &err);
 	if (code == CB_UNSUPPORTED) test_lacks("sandbox", err.message);
@@ -88,7 +88,8 @@ TEST(a_kill_from_another_thread)
 	CHECK_OK(cb_sandbox_open(box, NULL, &sandbox, &err));
 	for (int i = 0; i < 4; i++) {
 		static const char *const argv[] = {"sleep", "1000"};
-		cb_exec_options o = {.argv = argv, .argc = 2, .stdin_fd = CB_STDIN_NONE, .timeout_ns = INT64_C(3600000000000)};
+		cb_exec_options o = CB_WITH(cb_exec_options, .argv = argv, .argc = 2, .stdin_fd = CB_STDIN_NONE,
+		                            .timeout_ns = INT64_C(3600000000000));
 		const cb_exec_result *r = NULL;
 		cb_exec *e = NULL;
 		pthread_t thread;

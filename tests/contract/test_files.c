@@ -4,7 +4,7 @@
 
 static cb_stat_info stat_of(const char *path)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, path, CB_NOFOLLOW, &info, &err));
 	return info;
 }
@@ -112,14 +112,14 @@ TEST_BOTH(append_costs_what_it_adds)
 	begin(memory);
 	char line[64];
 	AUTO_BUF buf all = BUF_INIT(SIZE_MAX);
-	cb_write_options append = {.append = true};
+	cb_write_options append = CB_WITH(cb_write_options, .append = true);
 	for (int i = 0; i < 2000; i++) {
 		int n = snprintf(line, sizeof(line), "line %d of a log\n", i);
 		CHECK_OK(cb_write_file(b, "/work/log", line, (size_t)n, &append, &err));
 		CHECK_OK(buf_append(&all, line, (size_t)n, &err));
 	}
 	check_content("/work/log", (const char *)all.bytes, all.size);
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	/* 2,000 appends of ~20 bytes to a file of 40 KB: rewriting it each time would make 40 MB. */
 	CHECK_MSG(stats.content_bytes < 14 << 20, "%llu content bytes", (unsigned long long)stats.content_bytes);
@@ -148,7 +148,7 @@ TEST_BOTH(handles_survive_rename_and_unlink)
 	CHECK_OK(cb_pwrite(f, " again", 6, 5, &err));
 	CHECK_OK(cb_pread(f, text, sizeof(text), 0, &n, &err));
 	CHECK(n == 11 && memcmp(text, "Jello again", 11) == 0);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_fstat(f, &info, &err));
 	CHECK(info.links == 0 && info.size == 11);
 	CHECK_OK(cb_close(f, &err));
@@ -176,7 +176,7 @@ TEST_BOTH(an_open_file_is_one_step)
 	CHECK(!exists(other, "/work/out"));
 	CHECK_OK(cb_close(f, &err));
 	CHECK_U64(must_seq(b), 1);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(other, "/work/out", 0, &info, &err));
 	CHECK(info.size == 10000 && info.mode == 0640);
 	/* exclusive creation is a step at once: it can serve as a lock */
@@ -268,11 +268,11 @@ TEST_BOTH(limits_and_reserved_names)
 	char path[5000];
 	memset(path, '/', sizeof(path));
 	path[4095] = 0;
-	CHECK_OK(cb_stat(b, path, 0, &(cb_stat_info){0}, &err));
+	CHECK_OK(cb_stat(b, path, 0, &CB_INIT(cb_stat_info), &err));
 	path[4095] = '/';
 	path[4096] = 0;
-	CHECK_CODE(cb_stat(b, path, 0, &(cb_stat_info){0}, &err), CB_NAMETOOLONG);
-	CHECK_CODE(cb_stat(b, "", 0, &(cb_stat_info){0}, &err), CB_NOTFOUND);
+	CHECK_CODE(cb_stat(b, path, 0, &CB_INIT(cb_stat_info), &err), CB_NAMETOOLONG);
+	CHECK_CODE(cb_stat(b, "", 0, &CB_INIT(cb_stat_info), &err), CB_NOTFOUND);
 	for (int i = 0; i <= 40; i++) {
 		char from[32], to[32];
 		(void)snprintf(from, sizeof(from), "l%d", i);
@@ -311,7 +311,7 @@ TEST_BOTH(quotas_hold_in_the_same_transaction)
 	/* counters follow restore and undo */
 	cb_box *old = must_open(s, "demo@0");
 	CHECK_OK(cb_restore(b, old, NULL, NULL, &err));
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	CHECK(info.files == 4 && info.bytes == 0);
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
@@ -400,7 +400,7 @@ TEST_BOTH(key_values)
 	CHECK(size == big && memcmp(got, bytes, big) == 0);
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
 	CHECK_CODE(cb_kv_get(b, "big2", &got, &size, &err), CB_NOTFOUND);
-	cb_gc_result gc;
+	cb_gc_result gc = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_store_gc(s, &gc, &err));
 	CHECK_OK(cb_kv_get(b, "big", &got, &size, &err));
 	(void)test_keep(got);
@@ -480,12 +480,12 @@ TEST_BOTH(every_path_operation_passes_the_gate)
 	char *text = NULL;
 	size_t size = 0;
 	cb_file *f = NULL;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	GATED(cb_stat(b, "/work/a", 0, &info, &err));
 	GATED(cb_read_file(b, "/work/a", &text, &size, &err));
 	GATED(cb_read_at(b, "/work/a", 0, &info, 1, &size, &err));
 	GATED(cb_write_file(b, "/work/a", "x", 1, NULL, &err));
-	GATED(cb_write_file(b, "/work/new/x", "x", 1, &(cb_write_options){.parents = true}, &err));
+	GATED(cb_write_file(b, "/work/new/x", "x", 1, &CB_WITH(cb_write_options, .parents = true), &err));
 	GATED(cb_truncate(b, "/work/a", 0, &err));
 	GATED(cb_mkdir(b, "/work/d", 0755, 0, &err));
 	GATED(cb_rmdir(b, "/work", &err));
@@ -517,7 +517,7 @@ TEST_BOTH(every_path_operation_passes_the_gate)
 	GATED(cb_kv_get(b, "k", &text, &size, &err));
 	GATED(cb_kv_delete(b, "k", &err));
 	GATED(cb_kv_list(b, "", NULL, NULL, &err));
-	GATED(cb_log(b, &(cb_log_options){.path = "/work/a"}, NULL, NULL, NULL, &err));
+	GATED(cb_log(b, &CB_WITH(cb_log_options, .path = "/work/a"), NULL, NULL, NULL, &err));
 	GATED(cb_blame(b, "/work/a", NULL, NULL, &err));
 	GATED(cb_restore(b, old, "/work/a", NULL, &err));
 	s->gate = NULL;

@@ -33,7 +33,7 @@ static unsigned boxes(cb_store *s)
 {
 	cb_error err = {0};
 	unsigned n = 0;
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_box_list(s, count_box, &n, &err));
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	CHECK_U64(stats.boxes, n);
@@ -133,7 +133,7 @@ TEST_BOTH(base_forks_and_dies_with_its_box)
 	CHECK_OK(cb_box_delete(s, "again", &err));
 	CHECK_OK(cb_box_delete(s, "demo", &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	CHECK_U64(stats.steps, 0);
 	CHECK_U64(boxes(s), 0);
@@ -161,12 +161,12 @@ TEST_BOTH(base_keeps_its_newest_state_only)
 	}
 	must_write(b, "/work/a", "small");
 	uint64_t pruned = 0;
-	cb_prune_options all = {.keep_steps = 1};
+	cb_prune_options all = CB_WITH(cb_prune_options, .keep_steps = 1);
 	CHECK_OK(cb_prune(b, &all, &pruned, &err));
 	CHECK_U64(pruned, 5);
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_STR(must_read(base, "/work/a"), text);
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	CHECK_U64(stats.steps, 3);        /* 0 and 6 of the box, one of the base */
 	CHECK_U64(stats.contents, 2 + 1); /* what the last step of the base replaced and wrote; what step 6 replaced */
@@ -199,7 +199,7 @@ TEST_BOTH(base_conflict_leaves_nothing)
 	cb_box_close(b);
 	CHECK_OK(cb_box_delete(s, "demo", &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	CHECK_U64(stats.steps, 0);
 	cb_store_close(s);
@@ -230,7 +230,7 @@ static void base_is(cb_box *b, const char *folder)
 static void import_linked(cb_box *b, bool remove_missing)
 {
 	cb_error err = {0};
-	cb_import_options o = {.link = true, .remove_missing = remove_missing};
+	cb_import_options o = CB_WITH(cb_import_options, .link = true, .remove_missing = remove_missing);
 	CHECK_OK(cb_import(b, host("project"), &o, NULL, &err));
 }
 
@@ -238,7 +238,7 @@ static void import_linked(cb_box *b, bool remove_missing)
 static void apply(cb_box *b, const char *const *paths)
 {
 	cb_error err = {0};
-	cb_apply_options o = {.paths = paths};
+	cb_apply_options o = CB_WITH(cb_apply_options, .paths = paths);
 	while (paths && paths[o.path_count]) o.path_count++;
 	CHECK_OK(cb_apply(b, &o, NULL, NULL, NULL, &err));
 }

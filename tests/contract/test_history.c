@@ -15,7 +15,7 @@ static char *log_text(cb_box *box, const char *path)
 {
 	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	char *text = NULL;
-	CHECK_OK(cb_log(box, &(cb_log_options){.path = path}, print_step, &out, NULL, &err));
+	CHECK_OK(cb_log(box, &CB_WITH(cb_log_options, .path = path), print_step, &out, NULL, &err));
 	CHECK_OK(buf_take(&out, &text, NULL, &err));
 	return test_keep(text);
 }
@@ -54,12 +54,13 @@ TEST_BOTH(file_log_across_key_frames)
 		must_write(b, path, text);
 	}
 	AUTO_BUF buf out = BUF_INIT(1 << 20);
-	CHECK_OK(cb_log(b, &(cb_log_options){.path = "/work/f4"}, print_step, &out, NULL, &err));
+	CHECK_OK(cb_log(b, &CB_WITH(cb_log_options, .path = "/work/f4"), print_step, &out, NULL, &err));
 	int count = 0;
 	for (size_t i = 0; i < out.size; i++) count += out.bytes[i] == ' ';
 	CHECK_U64(count, 100);
 	out.size = 0;
-	CHECK_OK(cb_log(b, &(cb_log_options){.path = "/work/f4", .before = 500, .max_steps = 2}, print_step, &out, NULL, &err));
+	CHECK_OK(cb_log(b, &CB_WITH(cb_log_options, .path = "/work/f4", .before = 500, .max_steps = 2), print_step, &out, NULL,
+	                &err));
 	CHECK(memcmp(out.bytes, "491:", 4) == 0);
 	end();
 }
@@ -69,19 +70,19 @@ TEST_BOTH(records_are_steps_that_undo_skips)
 	begin(memory);
 	must_write(b, "/work/a", "1");
 	uint64_t seq = 0;
-	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "exec", .params = "ls", .result = "a\n"}, &seq, &err));
+	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "exec", .params = "ls", .result = "a\n"), &seq, &err));
 	CHECK_U64(seq, 2);
 	char *big = test_keep(malloc(100001));
 	memset(big, 'r', 100000);
 	big[100000] = 0;
-	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "exec", .params = "cat", .result = big}, &seq, &err));
+	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "exec", .params = "cat", .result = big), &seq, &err));
 	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	CHECK_OK(cb_step_get(b, 3, print_step, &out, &err));
 	CHECK_OK(cb_undo(b, 0, &seq, &err));
 	CHECK(!exists(b, "/work/a"));
 	CHECK_CODE(cb_undo(b, 2, NULL, &err), CB_NOTHING);
 	CHECK_CODE(cb_step_get(b, 99, print_step, &out, &err), CB_NOTFOUND);
-	cb_gc_result gc;
+	cb_gc_result gc = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_store_gc(s, &gc, &err));
 	CHECK_OK(cb_step_get(b, 3, print_step, &out, &err));
 	end();
@@ -152,7 +153,7 @@ TEST_BOTH(differences)
 	                "diff --git a/work/mod b/work/mod\n--- a/work/mod\n+++ b/work/mod\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 	                "diff --git a/work/mode b/work/mode\nold mode 100644\nnew mode 100755\n"
 	                "diff --git a/work/old b/work/new\nrename from work/old\nrename to work/new\n");
-	CHECK_OK(cb_diff_text(base, b, &(cb_diff_text_options){.path = "/work/dir"}, &text, NULL, &err));
+	CHECK_OK(cb_diff_text(base, b, &CB_WITH(cb_diff_text_options, .path = "/work/dir"), &text, NULL, &err));
 	(void)test_keep(text);
 	CHECK(strncmp(text, "diff --git a/work/dir/add", 25) == 0 && !strstr(text, "work/mod"));
 	/* a name full of control bytes is quoted, as git does */
@@ -242,7 +243,7 @@ static void diverge(void)
 
 static cb_code merge_now(cb_prefer prefer, uint64_t *conflicts)
 {
-	cb_merge_options o = {.prefer = prefer};
+	cb_merge_options o = CB_WITH(cb_merge_options, .prefer = prefer);
 	cb_code code = cb_merge(b, f, &o, NULL, conflicts, &err);
 	test_store_sound(s);
 	return code;
@@ -327,7 +328,7 @@ TEST_BOTH(merge_rename_against_append)
 	must_write(b, "/work/log", big);
 	diverge();
 	CHECK_OK(cb_rename(b, "/work/log", "/work/renamed", 0, &err));
-	CHECK_OK(cb_write_file(f, "/work/log", "tail", 4, &(cb_write_options){.append = true}, &err));
+	CHECK_OK(cb_write_file(f, "/work/log", "tail", 4, &CB_WITH(cb_write_options, .append = true), &err));
 	CHECK_OK(merge_now(CB_PREFER_NONE, &conflicts));
 	CHECK(!exists(b, "/work/log"));
 	CHECK_STR(must_read(b, "/work/renamed") + 200000, "tail");
@@ -381,10 +382,10 @@ TEST_BOTH(merge_resolved_per_path)
 	must_write(f, "/work/one", "t1");
 	must_write(f, "/work/two", "t2");
 	uint64_t conflicts = 0;
-	cb_merge_options dry = {.dry_run = true};
+	cb_merge_options dry = CB_WITH(cb_merge_options, .dry_run = true);
 	CHECK_CODE(cb_merge(b, f, &dry, NULL, &conflicts, &err), CB_CONFLICT);
 	CHECK_U64(conflicts, 2);
-	cb_merge_options o = {.resolve = by_path};
+	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = by_path);
 	CHECK_OK(cb_merge(b, f, &o, NULL, &conflicts, &err));
 	CHECK_STR(must_read(b, "/work/one"), "t1");
 	CHECK_STR(must_read(b, "/work/two"), "o2");
@@ -404,14 +405,14 @@ TEST_BOTH(merge_across_siblings_and_after_prune)
 	CHECK(exists(f, "/work/f") && exists(f, "/work/g"));
 	for (int i = 0; i < 20; i++) must_write(b, "/work/noise", i % 2 ? "x" : "y");
 	uint64_t pruned = 0;
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, &pruned, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), &pruned, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_OK(merge_now(CB_PREFER_NONE, &conflicts)); /* the fork point was kept */
 	CHECK(exists(b, "/work/f") && exists(b, "/work/g"));
 	must_write(f, "/work/a", "1\n2\n3\n4\n");
 	for (int i = 0; i < 20; i++) must_write(b, "/work/noise", i % 2 ? "x" : "y");
-	CHECK_OK(cb_prune(f, &(cb_prune_options){.keep_steps = 1}, &pruned, &err));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, &pruned, &err));
+	CHECK_OK(cb_prune(f, &CB_WITH(cb_prune_options, .keep_steps = 1), &pruned, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), &pruned, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_OK(merge_now(CB_PREFER_NONE, &conflicts)); /* the last merge point was kept */
 	CHECK_STR(must_read(b, "/work/a"), "1\n2\n3\n4\n");
@@ -453,7 +454,7 @@ TEST_BOTH(blame_by_step)
 	cb_box_close(fork);
 	CHECK_OK(cb_box_delete(s, "fork", &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_STR(blame_text(b, "/work/b"), "demo@4:zero\n@0:one\n@0:2\n");
 	end();
@@ -492,7 +493,7 @@ TEST_BOTH(retention_per_box)
 	CHECK_U64(pruned, 20);
 	CHECK_OK(cb_prune(b, NULL, &pruned, &err));
 	CHECK_U64(pruned, 0);
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1, .keep_ns = (int64_t)3600 * 1000000000}, &pruned, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1, .keep_ns = (int64_t)3600 * 1000000000), &pruned, &err));
 	CHECK_U64(pruned, 0); /* all are younger */
 	end();
 }
@@ -523,7 +524,7 @@ TEST_BOTH(forks_of_forks_outlive_their_origins)
 		CHECK_MSG(exists(last, path), "%s is gone", path);
 	}
 	CHECK_OK(cb_box_delete(s, "f300", &err));
-	cb_gc_result gc;
+	cb_gc_result gc = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_store_gc(s, &gc, &err));
 	CHECK_U64(gc.boxes_freed, 300);
 	cb_box_close(last);

@@ -70,7 +70,7 @@ static cb_store *open_old(bool read_only)
 {
 	cb_error err = {0};
 	cb_store *s = NULL;
-	CHECK_OK(cb_store_open(folder(), &(cb_store_options){.no_create = true, .read_only = read_only}, &s, &err));
+	CHECK_OK(cb_store_open(folder(), &CB_WITH(cb_store_options, .no_create = true, .read_only = read_only), &s, &err));
 	return s;
 }
 
@@ -118,7 +118,7 @@ static void check_contents(cb_store *s)
 {
 	cb_error err = {0};
 	unsigned boxes = 0;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	char *value = NULL;
 	size_t size = 0;
 	CHECK_OK(cb_box_list(s, count_boxes, &boxes, &err));
@@ -388,7 +388,7 @@ TEST_LIMIT(opened_by_many_at_once, 120)
 			char name[32];
 			bool read_only = w == 0;
 			(void)snprintf(name, sizeof(name), "w%d", w);
-			bool bad = cb_store_open(folder(), &(cb_store_options){.read_only = read_only}, &s, NULL) != CB_OK;
+			bool bad = cb_store_open(folder(), &CB_WITH(cb_store_options, .read_only = read_only), &s, NULL) != CB_OK;
 			if (!bad && !read_only) bad = cb_box_create(s, name, NULL, NULL) != CB_OK;
 			if (!bad) bad = cb_box_open(s, "demo@before", &b, NULL) != CB_OK;
 			if (!bad) bad = cb_mkdir(b, "/work/x", 0755, 0, NULL) != CB_READONLY;

@@ -24,7 +24,7 @@ TEST_BOTH(small_box)
 	CHECK_OK(cb_checkpoint_save(b, "mark", 0, true, &err));
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
 	pack_bytes p = pack_take(b, NULL);
-	cb_pack_info info = {0};
+	cb_pack_info info = CB_INIT(cb_pack_info);
 	CHECK_OK(pack_give(s, &p, "copy", &info, &err));
 	CHECK_STR(info.name, "copy");
 	CHECK_U64(info.steps, 4);
@@ -44,7 +44,7 @@ TEST_BOTH(one_of_everything)
 	CHECK_OK(cb_store_open(":memory:", NULL, &t, &err));
 	cb_box *b = pack_sample(s);
 	pack_bytes p = pack_take(b, NULL);
-	cb_pack_info info = {0};
+	cb_pack_info info = CB_INIT(cb_pack_info);
 	CHECK_OK(pack_give(t, &p, NULL, &info, &err));
 	CHECK_STR(info.name, "demo");
 	CHECK(info.history && info.packed_bytes == p.size);
@@ -278,7 +278,8 @@ TEST(interrupted)
 	cb_store *s = test_store_open(true);
 	cb_box *b = pack_sample(s);
 	uint64_t bytes = 0;
-	cb_pack_options options = {.watch = {.progress = stop_at_once, .context = &bytes}};
+	cb_pack_options options =
+		CB_WITH(cb_pack_options, .watch = &CB_WITH(cb_transfer_watch, .progress = stop_at_once, .context = &bytes));
 	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	CHECK_CODE(cb_pack(b, fd, &options, NULL, &err), CB_INTERRUPTED);
 	(void)close(fd);
@@ -306,7 +307,7 @@ static cb_code unpack_asking(cb_store *s, const pack_bytes *p, asked *a)
 	cb_error err = {0};
 	int fd = memfd_create("pack", MFD_CLOEXEC);
 	CHECK(fd >= 0 && write(fd, p->bytes, p->size) == (ssize_t)p->size && lseek(fd, 0, SEEK_SET) == 0);
-	cb_transfer_watch watch = {.progress = ask, .context = a};
+	cb_transfer_watch watch = CB_WITH(cb_transfer_watch, .progress = ask, .context = a);
 	cb_code code = cb_unpack(s, fd, "copy", &watch, NULL, &err);
 	if (code != CB_OK) CHECK_STR(err.message, "unpacking was interrupted");
 	(void)close(fd);
@@ -330,9 +331,10 @@ TEST(interrupted_between_batches)
 		CHECK_OK(cb_write_file(b, path, bytes, sizeof(bytes), NULL, &err));
 	}
 	asked whole = {0}, packing = {0}, first = {.stop_at = 1}, last = {.stop_at = 2};
-	cb_pack_options options = {.no_history = true, .watch = {.progress = ask, .context = &packing}};
+	cb_pack_options options = CB_WITH(cb_pack_options, .no_history = true,
+	                                  .watch = &CB_WITH(cb_transfer_watch, .progress = ask, .context = &packing));
 	pack_bytes p = pack_take(b, &options);
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	CHECK_STR(packing.path, "demo");
 	CHECK_U64(packing.last.bytes, (uint64_t)FILES << 20);
@@ -403,7 +405,7 @@ TEST(gc_while_unpacking)
 	CHECK_U64(must_seq(b), 40);
 	test_store_sound(s);
 	/* a damaged one leaves contents that nobody names: gc takes them */
-	cb_gc_result gc = {0};
+	cb_gc_result gc = CB_INIT(cb_gc_result);
 	p.bytes[p.size - 1] ^= 1;
 	CHECK_CODE(pack_give(s, &p, "again", NULL, &err), CB_CORRUPT);
 	CHECK_OK(cb_store_gc(s, &gc, &err));

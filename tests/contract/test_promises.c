@@ -13,7 +13,7 @@
 
 static cb_store_stats stats(void)
 {
-	cb_store_stats out;
+	cb_store_stats out = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &out, &err));
 	return out;
 }
@@ -105,7 +105,7 @@ TEST_BOTH(a_failing_call_leaves_the_transaction_as_it_was)
 	must_write(t, "/work/one", "1");                                    /* seven files */
 	CHECK_CODE(cb_copy(t, "/work/d", "/work/copy", 0, &err), CB_QUOTA); /* half of it fits */
 	CHECK(!exists(t, "/work/copy") && exists(t, "/work/one"));
-	CHECK_CODE(cb_write_file(t, "/work/p/q/r", "x", 1, &(cb_write_options){.parents = true}, &err), CB_QUOTA);
+	CHECK_CODE(cb_write_file(t, "/work/p/q/r", "x", 1, &CB_WITH(cb_write_options, .parents = true), &err), CB_QUOTA);
 	CHECK(!exists(t, "/work/p"));
 	(void)must_commit(t);
 	CHECK_U64(must_seq(b), 2);
@@ -142,8 +142,8 @@ TEST_BOTH(write_skew_is_possible_and_can_be_refused)
 		if (strcmp(must_read(one, "/work/x"), "on") == 0) must_write(one, "/work/y", "off");
 		if (strcmp(must_read(two, "/work/y"), "on") == 0) must_write(two, "/work/x", "off");
 		(void)must_commit(one);
-		cb_commit_result result;
-		cb_commit_options how = {.no_merge = strict, .lost = CB_LOST_FORK};
+		cb_commit_result result = CB_INIT(cb_commit_result);
+		cb_commit_options how = CB_WITH(cb_commit_options, .no_merge = strict, .lost = CB_LOST_FORK);
 		CHECK_CODE(cb_txn_commit(two, &how, &result, &err), strict ? CB_CONFLICT : CB_OK);
 		CHECK(strict ? result.fork[0] != 0 : result.merged);
 		cb_box_close(two);
@@ -274,8 +274,8 @@ static void end_every_walk(cb_code code)
 	ENDS(cb_meta_list(b, "/work/a", end_name, &e, &err));
 	ENDS(cb_kv_list(b, "", end_name, &e, &err));
 	ENDS(cb_log(b, NULL, end_step, &e, NULL, &err));
-	ENDS(cb_log(b, &(cb_log_options){.path = "/work"}, end_step, &e, NULL, &err));
-	ENDS(cb_log(b, &(cb_log_options){.path = "/work/a"}, end_step, &e, NULL, &err));
+	ENDS(cb_log(b, &CB_WITH(cb_log_options, .path = "/work"), end_step, &e, NULL, &err));
+	ENDS(cb_log(b, &CB_WITH(cb_log_options, .path = "/work/a"), end_step, &e, NULL, &err));
 	ENDS(cb_step_get(b, 1, end_step, &e, &err));
 	ENDS(cb_diff(old, b, NULL, end_change, &e, &err));
 	ENDS(cb_diff_step(b, 1, NULL, end_change, &e, &err));
@@ -343,7 +343,7 @@ TEST_BOTH(steps_name_what_they_refer_to)
 	cb_step restore = step_of(b, restored);
 	CHECK_STR(restore.other, "demo");
 	CHECK_U64(restore.other_seq, 1);
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(fork, &info, &err));
 	CHECK_STR(info.origin, "demo");
 	CHECK_U64(info.origin_seq, 3);
@@ -388,7 +388,7 @@ TEST_BOTH(what_changes_nothing_is_no_step)
 	CHECK_U64(must_seq(b), 2);
 	cb_box *t = NULL;
 	CHECK_U64(must_commit(must_begin(b)).seq, 0);
-	CHECK_OK(cb_txn_begin(b, &(cb_txn_options){.step = {.kind = "sh", .record = true}}, &t, &err));
+	CHECK_OK(cb_txn_begin(b, &CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "sh", .record = true)), &t, &err));
 	CHECK_U64(must_commit(t).seq, 3);
 	end();
 }
@@ -424,7 +424,7 @@ TEST_BOTH(a_running_step_that_conflicts_is_kept)
 	/* It stays with the handle until somebody decides. */
 	CHECK_STR(must_read(b, "/work/a"), "mine");
 	CHECK_CODE(cb_kv_set(b, "k", "v", 1, &err), CB_CONFLICT);
-	cb_commit_result result;
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	CHECK_OK(cb_txn_keep(b, NULL, &result, &err));
 	CHECK_STR(must_read(b, "/work/a"), "theirs");
 	cb_box *kept = must_open(s, result.fork);
@@ -658,7 +658,7 @@ static void work_together(bool one_handle)
 		if (!one_handle) cb_box_close(workers[i].box);
 	}
 	CHECK_U64(must_seq(b), THREADS * WRITES);
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	CHECK_U64(info.files, 4 + THREADS * WRITES);
 	end();

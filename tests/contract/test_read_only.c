@@ -92,7 +92,7 @@ static void check_state(cb_store *s)
 	CHECK_STR(must_read(old, "/work/a"), "one");
 	CHECK_STR(must_read(named, "/work/a"), "two");
 	test_store_sound(s);
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	CHECK_U64(stats.boxes, 1);
 	cb_box_close(named);
@@ -118,7 +118,7 @@ static cb_store *open_reading(const char *path)
 {
 	cb_error err = {0};
 	cb_store *s = NULL;
-	CHECK_OK(cb_store_open(path, &(cb_store_options){.or_read_only = true, .no_create = true}, &s, &err));
+	CHECK_OK(cb_store_open(path, &CB_WITH(cb_store_options, .or_read_only = true, .no_create = true), &s, &err));
 	return s;
 }
 
@@ -135,7 +135,7 @@ static void on_a_read_only_filesystem(remains r)
 	check_refusals(s, "read-only filesystem");
 	/* Twice at once, and by those who only asked for reading. */
 	cb_store *second = NULL;
-	CHECK_OK(cb_store_open(place, &(cb_store_options){.read_only = true}, &second, &err));
+	CHECK_OK(cb_store_open(place, &CB_WITH(cb_store_options, .read_only = true), &second, &err));
 	check_state(second);
 	cb_store_close(second);
 	cb_store_close(s);

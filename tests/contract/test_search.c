@@ -23,13 +23,13 @@ static char *greps(cb_box *box, const char *path, const cb_grep_options *o)
 {
 	buf out = BUF_INIT(SIZE_MAX);
 	char *text = NULL;
-	count = (cb_grep_count){0};
+	count = CB_INIT(cb_grep_count);
 	CHECK_OK(cb_grep(box, path, o, print_line, &out, &count, &err));
 	CHECK_OK(buf_take(&out, &text, NULL, &err));
 	return test_keep(text);
 }
 
-#define GREP(path, ...) greps(b, path, &(cb_grep_options){__VA_ARGS__})
+#define GREP(path, ...) greps(b, path, &CB_WITH(cb_grep_options, __VA_ARGS__))
 
 TEST_BOTH(grep_options)
 {
@@ -66,7 +66,7 @@ TEST_BOTH(grep_scope)
 	static const char *const files[] = {"/work/a.c",         "/work/a.h",       "/work/src/b.c",
 	                                    "/work/src/gen/c.c", "/home/agent/x.c", "/tmp/y.c"};
 	for (size_t i = 0; i < ARRAY_LEN(files); i++)
-		CHECK_OK(cb_write_file(b, files[i], "x\n", 2, &(cb_write_options){.parents = true}, &err));
+		CHECK_OK(cb_write_file(b, files[i], "x\n", 2, &CB_WITH(cb_write_options, .parents = true), &err));
 	CHECK_OK(cb_symlink(b, "/work/src", "/work/link", &err));
 	static const char *const c[] = {"*.c"}, *const below[] = {"src/**"}, *const root[] = {"/work/src/*.c"},
 				 *const gen[] = {"gen"}, *const slash[] = {"src/"}, *const two[] = {"a.*", "gen/"};
@@ -84,10 +84,10 @@ TEST_BOTH(grep_scope)
 	CHECK_STR(GREP("/work", .pattern = "x", .names_only = true, .exclude = two, .exclude_count = 2), "/work/src/b.c\n");
 	/* A link is followed where it is the path that was given, and nowhere else. */
 	CHECK_STR(GREP("/work/link", .pattern = "x", .names_only = true, .exclude = gen, .exclude_count = 1), "/work/link/b.c\n");
-	CHECK_CODE(cb_grep(b, "/none", &(cb_grep_options){.pattern = "x"}, print_line, NULL, NULL, &err), CB_NOTFOUND);
+	CHECK_CODE(cb_grep(b, "/none", &CB_WITH(cb_grep_options, .pattern = "x"), print_line, NULL, NULL, &err), CB_NOTFOUND);
 	static const char *const bad[] = {"["};
-	CHECK_CODE(cb_grep(b, "/", &(cb_grep_options){.pattern = "x", .include = bad, .include_count = 1}, print_line, NULL, NULL,
-	                   &err),
+	CHECK_CODE(cb_grep(b, "/", &CB_WITH(cb_grep_options, .pattern = "x", .include = bad, .include_count = 1), print_line, NULL,
+	                   NULL, &err),
 	           CB_INVALID);
 	end();
 }
@@ -139,12 +139,12 @@ TEST(grep_refuses_bad_patterns)
 	                                  "\\C"};
 	begin(true);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		cb_code code = cb_grep(b, "/", &(cb_grep_options){.pattern = bad[i]}, print_line, NULL, NULL, &err);
+		cb_code code = cb_grep(b, "/", &CB_WITH(cb_grep_options, .pattern = bad[i]), print_line, NULL, NULL, &err);
 		CHECK_MSG(code == CB_INVALID, "%s: %s", bad[i], cb_code_name(code));
 	}
-	CHECK_CODE(cb_grep(b, "/", &(cb_grep_options){.pattern = "ab("}, print_line, NULL, NULL, &err), CB_INVALID);
+	CHECK_CODE(cb_grep(b, "/", &CB_WITH(cb_grep_options, .pattern = "ab("), print_line, NULL, NULL, &err), CB_INVALID);
 	CHECK_STR(err.message, "pattern, character 4: missing closing parenthesis");
-	CHECK_CODE(cb_grep(b, "/", &(cb_grep_options){0}, print_line, NULL, NULL, &err), CB_INVALID);
+	CHECK_CODE(cb_grep(b, "/", &CB_INIT(cb_grep_options), print_line, NULL, NULL, &err), CB_INVALID);
 	end();
 }
 
@@ -158,7 +158,7 @@ TEST(grep_exploding_patterns_end)
 	must_write(b, "/work/f", line);
 	for (size_t i = 0; i < ARRAY_LEN(patterns); i++) {
 		buf out = BUF_INIT(1 << 20);
-		cb_code code = cb_grep(b, "/work", &(cb_grep_options){.pattern = patterns[i]}, print_line, &out, NULL, &err);
+		cb_code code = cb_grep(b, "/work", &CB_WITH(cb_grep_options, .pattern = patterns[i]), print_line, &out, NULL, &err);
 		buf_done(&out);
 		/* PCRE2 may see at once that there is no "b"; where it does not, the line is named. */
 		CHECK_MSG(code == CB_LIMIT || code == CB_OK, "%s: %s", patterns[i], cb_code_name(code));
@@ -169,7 +169,7 @@ TEST(grep_exploding_patterns_end)
 	line[sizeof(line) - 2] = 'b';
 	line[sizeof(line) - 3] = 'x';
 	must_write(b, "/work/f", line);
-	CHECK_CODE(cb_grep(b, "/work", &(cb_grep_options){.pattern = "(a+)+b"}, print_line, NULL, NULL, &err), CB_LIMIT);
+	CHECK_CODE(cb_grep(b, "/work", &CB_WITH(cb_grep_options, .pattern = "(a+)+b"), print_line, NULL, NULL, &err), CB_LIMIT);
 	CHECK_STR(err.message, "'/work/f', line 2: the pattern takes too much time or memory on this line: make it simpler");
 	end();
 }
@@ -227,7 +227,7 @@ TEST_BOTH(grep_old_states_and_transactions)
 	must_write(b, "/work/a", "before\n");
 	must_write(b, "/work/a", "after\n");
 	cb_box *old = must_open(s, "demo@1");
-	CHECK_STR(greps(old, "/work", &(cb_grep_options){.pattern = "e"}), "/work/a:1:before[1,2)[5,6)\n");
+	CHECK_STR(greps(old, "/work", &CB_WITH(cb_grep_options, .pattern = "e")), "/work/a:1:before[1,2)[5,6)\n");
 	cb_box_close(old);
 	static char big[5000];
 	memset(big, 'z', sizeof(big) - 1);
@@ -273,11 +273,12 @@ TEST_BOTH(grep_visitors)
 	must_write(b, "/work/a", "x\nx\n");
 	must_write(b, "/work/b", "x\n");
 	int calls = 0;
-	CHECK_OK(cb_grep(b, "/work", &(cb_grep_options){.pattern = "x"}, stop_at_once, &calls, NULL, &err));
+	CHECK_OK(cb_grep(b, "/work", &CB_WITH(cb_grep_options, .pattern = "x"), stop_at_once, &calls, NULL, &err));
 	CHECK_U64(calls, 1);
-	CHECK_CODE(cb_grep(b, "/work", &(cb_grep_options){.pattern = "x"}, fail_at_once, NULL, NULL, &err), CB_NOSPACE);
+	CHECK_CODE(cb_grep(b, "/work", &CB_WITH(cb_grep_options, .pattern = "x"), fail_at_once, NULL, NULL, &err), CB_NOSPACE);
 	calls = 0;
-	CHECK_OK(cb_grep(b, "/work", &(cb_grep_options){.pattern = "x", .names_only = true}, change_and_read, &calls, NULL, &err));
+	CHECK_OK(cb_grep(b, "/work", &CB_WITH(cb_grep_options, .pattern = "x", .names_only = true), change_and_read, &calls, NULL,
+	                 &err));
 	CHECK_U64(calls, 2);
 	CHECK(!exists(b, "/work/a") && !exists(b, "/work/b"));
 	end();
@@ -299,7 +300,7 @@ static char *finds(const char *path, const cb_find_options *o)
 	CHECK_OK(buf_take(&out, &text, NULL, &err));
 	return test_keep(text);
 }
-#define FIND(path, ...) finds(path, &(cb_find_options){__VA_ARGS__})
+#define FIND(path, ...) finds(path, &CB_WITH(cb_find_options, __VA_ARGS__))
 
 TEST_BOTH(find_options)
 {
@@ -333,7 +334,7 @@ TEST_BOTH(find_options)
 	CHECK_STR(FIND("/work", .empty = true), "/work/dir/empty\n/work/dir/nil\n");
 	CHECK_STR(FIND("/work", .max_results = 2), "/work\n/work/A.txt\n");
 	CHECK_STR(FIND("/work/A.txt", .type = CB_FILE), "/work/A.txt\n");
-	CHECK_CODE(cb_find(b, "/work", &(cb_find_options){.name = "a/b"}, print_path, NULL, &err), CB_INVALID);
+	CHECK_CODE(cb_find(b, "/work", &CB_WITH(cb_find_options, .name = "a/b"), print_path, NULL, &err), CB_INVALID);
 	CHECK_CODE(cb_find(b, "/none", NULL, print_path, NULL, &err), CB_NOTFOUND);
 	end();
 }

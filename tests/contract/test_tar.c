@@ -55,8 +55,8 @@ static const char *place(const char *name)
 
 static cb_transfer_count import_file(const char *name, const char *to)
 {
-	cb_tar_options o = {.to = to, .watch = {.note = take_note}};
-	cb_transfer_count count;
+	cb_tar_options o = CB_WITH(cb_tar_options, .to = to, .watch = &CB_WITH(cb_transfer_watch, .note = take_note));
+	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	int fd = open_or_fail(place(name), O_RDONLY);
 	CHECK_OK(cb_tar_import(b, fd, &o, &count, &err));
 	(void)close(fd);
@@ -174,7 +174,7 @@ static void check_sparse(const char *options)
 	must_run("cd '%s' && tar -S %s -cf ../x.tar .", made, options);
 	cb_transfer_count count = import_file("x.tar", NULL);
 	CHECK(count.bytes < 4 << 20);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/hole", 0, &info, &err));
 	CHECK_U64(info.size, (uint64_t)5 << 30);
 	char six[7] = {0};
@@ -254,14 +254,14 @@ TEST(special_files_and_setid_bits_are_left_out_and_said)
 	CHECK(!exists(b, "/work/pipe"));
 	CHECK_MSG(strstr(notes, "pipe: left out: a FIFO\n"), "%s", notes);
 	CHECK_MSG(strstr(notes, "tool: setuid and setgid bits dropped\n"), "%s", notes);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/tool", 0, &info, &err));
 	CHECK_U64(info.mode, 0755);
 	/* on the way out too, unless asked for */
 	CHECK_OK(cb_chmod(b, "/work/tool", 06755, 0, &err));
 	export_to("/work", "y.tar");
 	must_run("cd '%s' && tar -tvf y.tar | grep -q -- '-rwxr-xr-x.*tool'", test_tmpdir());
-	cb_tar_options o = {.setid = true};
+	cb_tar_options o = CB_WITH(cb_tar_options, .setid = true);
 	int fd = open_or_fail(place("z.tar"), O_WRONLY | O_CREAT);
 	CHECK_OK(cb_tar_export(b, "/work", fd, &o, NULL, &err));
 	(void)close(fd);
@@ -279,7 +279,7 @@ TEST(whole_box_leaves_home_and_tmp_out)
 	export_to("/", "x.tar");
 	must_run("cd '%s' && tar -tf x.tar | LC_ALL=C sort | tr '\\n' ' ' | grep -qx './ home/ home/other work/ work/a '",
 	         test_tmpdir());
-	cb_tar_options o = {.all = true};
+	cb_tar_options o = CB_WITH(cb_tar_options, .all = true);
 	int fd = open_or_fail(place("y.tar"), O_WRONLY | O_CREAT);
 	CHECK_OK(cb_tar_export(b, "/", fd, &o, NULL, &err));
 	(void)close(fd);
@@ -323,7 +323,7 @@ TEST(times_before_1970_and_after_2106)
 	(void)import_file("x.tar", "/work/back");
 	for (size_t i = 0; i < ARRAY_LEN(times); i++) {
 		char path[32];
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		(void)snprintf(path, sizeof(path), "/work/back/%zu", i);
 		CHECK_OK(cb_stat(b, path, 0, &info, &err));
 		CHECK_MSG(info.mtime_ns == times[i] || times[i] == INT64_MIN + 1, "%s: %" PRId64 " is not %" PRId64, path,
@@ -347,7 +347,7 @@ TEST(members_replace_what_is_there)
 	must_run("cd '%s' && printf new >file && printf mine >one && mkdir was-link && printf in >was-link/x && printf f >was-dir "
 	         "&& tar -cf ../x.tar *",
 	         made);
-	cb_stat_info before, after;
+	cb_stat_info before = CB_INIT(cb_stat_info), after = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/file", 0, &before, &err));
 	(void)import_file("x.tar", NULL);
 	CHECK_OK(cb_stat(b, "/work/file", 0, &after, &err));
@@ -397,7 +397,8 @@ TEST(progress_can_end_it)
 	make_tree(true);
 	must_run("cd '%s' && tar -cf ../x.tar .", made);
 	unsigned calls = 0;
-	cb_tar_options o = {.watch = {.progress = stop_at_once, .context = &calls}};
+	cb_tar_options o =
+		CB_WITH(cb_tar_options, .watch = &CB_WITH(cb_transfer_watch, .progress = stop_at_once, .context = &calls));
 	int fd = open_or_fail(place("x.tar"), O_RDONLY);
 	CHECK_CODE(cb_tar_import(b, fd, &o, NULL, &err), CB_INTERRUPTED);
 	(void)close(fd);
@@ -418,7 +419,8 @@ TEST(patterns_leave_out)
 	         " && tar -cf ../x.tar src node_modules alias",
 	         made);
 	static const char *const patterns[] = {"node_modules/", "*.o"};
-	cb_tar_options o = {.exclude = patterns, .exclude_count = 2, .watch = {.note = take_note}};
+	cb_tar_options o = CB_WITH(cb_tar_options, .exclude = patterns, .exclude_count = 2,
+	                           .watch = &CB_WITH(cb_transfer_watch, .note = take_note));
 	int fd = open_or_fail(place("x.tar"), O_RDONLY);
 	CHECK_OK(cb_tar_import(b, fd, &o, NULL, &err));
 	(void)close(fd);

@@ -45,7 +45,7 @@ static const char *conflicts_of(cb_box *t)
 
 static uint64_t boxes_now(void)
 {
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	return stats.boxes;
 }
@@ -63,7 +63,7 @@ TEST_BOTH(two_handles_share_nothing)
 	CHECK(!exists(t, "/work/u") && !exists(t, "/work/b") && !exists(b, "/work/t"));
 	CHECK_U64(cb_box_step(t), 0);
 	CHECK_U64(cb_box_step(b), 2);
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	CHECK_OK(cb_txn_commit(t, NULL, &r, &err));
 	CHECK_U64(r.seq, 3);
 	CHECK_U64(cb_box_step(t), 3);
@@ -71,7 +71,7 @@ TEST_BOTH(two_handles_share_nothing)
 	CHECK(exists(b, "/work/t") && exists(b, "/work/b"));
 	/* It is over: nothing but closing it is left. */
 	CHECK_CODE(cb_write_file(t, "/work/x", "x", 1, NULL, &err), CB_INVALID);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_CODE(cb_stat(t, "/work", 0, &info, &err), CB_INVALID);
 	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_INVALID);
 	CHECK_CODE(cb_txn_drop(t, &err), CB_INVALID);
@@ -177,20 +177,20 @@ TEST_BOTH(over_an_older_state)
 	must_write(b, "/work/a", "1");
 	must_write(b, "/work/b", "1");
 	cb_box *old = must_open(s, "demo@1"), *t = NULL, *stranger = NULL;
-	CHECK_OK(cb_txn_begin(b, &(cb_txn_options){.over = old}, &t, &err));
+	CHECK_OK(cb_txn_begin(b, &CB_WITH(cb_txn_options, .over = old), &t, &err));
 	CHECK(!exists(t, "/work/b"));
 	must_write(t, "/work/c", "1");
 	cb_box_close(old);
 	CHECK(must_commit(t).merged);
 	CHECK(exists(b, "/work/b") && exists(b, "/work/c"));
 	old = must_open(s, "demo@1");
-	CHECK_OK(cb_txn_begin(b, &(cb_txn_options){.over = old}, &t, &err));
+	CHECK_OK(cb_txn_begin(b, &CB_WITH(cb_txn_options, .over = old), &t, &err));
 	must_write(t, "/work/b", "2"); /* made there, and here */
 	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_CONFLICT);
 	cb_box_close(t);
 	CHECK_OK(cb_box_create(s, "stranger", &stranger, &err));
-	CHECK_CODE(cb_txn_begin(stranger, &(cb_txn_options){.over = old}, &t, &err), CB_CROSSBOX);
-	CHECK_CODE(cb_txn_begin(b, &(cb_txn_options){.over = other}, &t, &err), CB_INVALID);
+	CHECK_CODE(cb_txn_begin(stranger, &CB_WITH(cb_txn_options, .over = old), &t, &err), CB_CROSSBOX);
+	CHECK_CODE(cb_txn_begin(b, &CB_WITH(cb_txn_options, .over = other), &t, &err), CB_INVALID);
 	cb_box_close(stranger);
 	cb_box_close(old);
 	end();
@@ -258,7 +258,7 @@ TEST_BOTH(a_lost_one_stays_until_somebody_decides)
 	must_write(b, "/work/b", "0");
 	uint64_t boxes = boxes_now();
 	cb_box *t = must_begin(b);
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	must_write(t, "/work/a", "mine");
 	must_write(t, "/work/b", "mine");
 	must_write(t, "/work/c", "mine");
@@ -272,10 +272,11 @@ TEST_BOTH(a_lost_one_stays_until_somebody_decides)
 	CHECK_STR(must_read(t, "/work/a"), "mine");
 	/* One of two answered is not enough; then more is written to it; then both. */
 	cb_resolution answers[] = {{"/work/a", CB_PREFER_TXN}, {"/work/b", CB_PREFER_BOX}};
-	CHECK_CODE(cb_txn_commit(t, &(cb_commit_options){.resolutions = answers, .resolution_count = 1}, &r, &err), CB_CONFLICT);
+	CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .resolutions = answers, .resolution_count = 1), &r, &err),
+	           CB_CONFLICT);
 	CHECK_STR(conflicts_of(t), "/work/b (changed on both sides)\n");
 	must_write(t, "/work/d", "mine");
-	CHECK_OK(cb_txn_commit(t, &(cb_commit_options){.resolutions = answers, .resolution_count = 2}, &r, &err));
+	CHECK_OK(cb_txn_commit(t, &CB_WITH(cb_commit_options, .resolutions = answers, .resolution_count = 2), &r, &err));
 	CHECK(r.merged);
 	CHECK_STR(must_read(b, "/work/a"), "mine");
 	CHECK_STR(must_read(b, "/work/b"), "yours");
@@ -295,7 +296,7 @@ TEST_BOTH(conflicts_are_named_in_full)
 		part[200] = 0;
 		(void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", part);
 	}
-	CHECK_OK(cb_write_file(b, path, "0", 1, &(cb_write_options){.parents = true}, &err));
+	CHECK_OK(cb_write_file(b, path, "0", 1, &CB_WITH(cb_write_options, .parents = true), &err));
 	cb_box *t = must_begin(b);
 	must_write(t, path, "1");
 	must_write(other, path, "2");
@@ -313,10 +314,10 @@ TEST_BOTH(conflicts_are_named_in_full)
 		must_write(u, path, "u");
 	}
 	(void)must_commit(u);
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	CHECK_CODE(cb_txn_commit(t, NULL, &r, &err), CB_CONFLICT);
 	CHECK_U64(r.conflicts, 3000);
-	CHECK_OK(cb_txn_commit(t, &(cb_commit_options){.prefer = CB_PREFER_TXN}, &r, &err));
+	CHECK_OK(cb_txn_commit(t, &CB_WITH(cb_commit_options, .prefer = CB_PREFER_TXN), &r, &err));
 	CHECK_STR(must_read(b, "/work/f2999"), "t");
 	cb_box_close(t);
 	end();
@@ -326,11 +327,11 @@ TEST_BOTH(dropped_when_that_was_asked_for)
 {
 	begin(memory);
 	cb_box *t = must_begin(b);
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	must_write(t, "/work/a", "mine");
 	must_write(other, "/work/a", "yours");
 	uint64_t boxes = boxes_now();
-	CHECK_CODE(cb_txn_commit(t, &(cb_commit_options){.lost = CB_LOST_DROP}, &r, &err), CB_CONFLICT);
+	CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .lost = CB_LOST_DROP), &r, &err), CB_CONFLICT);
 	CHECK_U64(r.conflicts, 1);
 	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_INVALID);
 	CHECK_U64(boxes_now(), boxes);
@@ -348,11 +349,11 @@ TEST_BOTH(a_keeping_that_fails_leaves_it_open)
 	unsigned failures = 0;
 	for (long n = 1; failed && n < 2000; n++) {
 		cb_box *t = must_begin(b);
-		cb_commit_result r = {0};
+		cb_commit_result r = CB_INIT(cb_commit_result);
 		CHECK_OK(cb_write_file(t, "/work/a", large, sizeof(large), NULL, &err));
 		must_write(other, "/work/a", n % 2 ? "odd" : "even");
 		mem_fail_after(n);
-		cb_code code = cb_txn_commit(t, &(cb_commit_options){.lost = CB_LOST_FORK}, &r, &err);
+		cb_code code = cb_txn_commit(t, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &r, &err);
 		mem_fail_after(0);
 		CHECK_MSG(code == CB_CONFLICT || code == CB_NOMEM, "%s: %s", cb_code_name(code), err.message);
 		failed = !r.fork[0];
@@ -383,7 +384,7 @@ TEST_BOTH(a_kept_one_has_a_name_and_a_mark)
 {
 	begin(memory);
 	cb_box *t = must_begin(b);
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	must_write(t, "/work/a", "mine");
 	CHECK_CODE(cb_txn_keep(t, "-bad", &r, &err), CB_INVALID);
 	CHECK_CODE(cb_txn_keep(t, "demo", &r, &err), CB_EXISTS);
@@ -391,7 +392,7 @@ TEST_BOTH(a_kept_one_has_a_name_and_a_mark)
 	CHECK_STR(r.fork, "later");
 	cb_box_close(t);
 	cb_box *kept = must_open(s, "later");
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(kept, &info, &err));
 	CHECK(info.lost && info.origin_seq == 0 && strcmp(info.origin, "demo") == 0);
 	must_write(kept, "/work/b", "more"); /* somebody goes on with it */
@@ -492,7 +493,7 @@ TEST_BOTH(an_expected_version_holds_at_commit)
 	begin(memory);
 	must_write(b, "/work/text", "one\ntwo\nthree\nfour\nfive\nsix\n");
 	uint64_t version = must_version(b, "/work/text");
-	cb_write_options expect = {.expected_version = version};
+	cb_write_options expect = CB_WITH(cb_write_options, .expected_version = version);
 	static const char mine[] = "ONE\ntwo\nthree\nfour\nfive\nsix\n", yours[] = "one\ntwo\nthree\nfour\nfive\nSIX\n";
 	cb_box *t = must_begin(b), *u = must_begin(b);
 	CHECK_OK(cb_write_file(t, "/work/text", mine, sizeof(mine) - 1, &expect, &err));
@@ -501,7 +502,7 @@ TEST_BOTH(an_expected_version_holds_at_commit)
 	cb_resolution answer = {"/work/text", CB_PREFER_BOX};
 	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_CONFLICT);
 	CHECK_STR(conflicts_of(t), "/work/text (another version than was expected)\n");
-	CHECK_OK(cb_txn_commit(t, &(cb_commit_options){.resolutions = &answer, .resolution_count = 1}, NULL, &err));
+	CHECK_OK(cb_txn_commit(t, &CB_WITH(cb_commit_options, .resolutions = &answer, .resolution_count = 1), NULL, &err));
 	CHECK_STR(must_read(b, "/work/text"), yours);
 	cb_box_close(t);
 	/* Without an expectation the lines are joined. */
@@ -517,7 +518,7 @@ TEST_BOTH(an_expected_version_holds_at_commit)
 		version = must_version(b, "/work/f");
 		t = must_begin(b);
 		cb_replacement r = {"a", 1, "A", 1}, back = {"A", 1, "a", 1};
-		CHECK_OK(cb_edit(t, "/work/f", &r, 1, &(cb_edit_options){.expected_version = version}, NULL, &err));
+		CHECK_OK(cb_edit(t, "/work/f", &r, 1, &CB_WITH(cb_edit_options, .expected_version = version), NULL, &err));
 		CHECK_OK(cb_edit(t, "/work/f", &back, 1, NULL, NULL, &err));
 		must_write(t, "/work/done", "x");
 		if (how == 0) must_write(other, "/work/f", "a\nb\nc\nd\nE\n");
@@ -553,7 +554,7 @@ TEST_BOTH(an_expected_absence_holds_at_commit)
 	CHECK_OK(cb_mkdir(b, "/work/dir", 0755, 0, &err));
 	for (int how = 0; how < 7; how++) {
 		cb_box *t = must_begin(b);
-		cb_write_options absent = {.expected_version = CB_VERSION_ABSENT};
+		cb_write_options absent = CB_WITH(cb_write_options, .expected_version = CB_VERSION_ABSENT);
 		if (how == 0) CHECK_OK(make_exclusively(t, "/work/x"));
 		if (how == 1) CHECK_OK(cb_mkdir(t, "/work/x", 0755, 0, &err));
 		if (how == 2) CHECK_OK(cb_rename(t, "/work/a", "/work/x", CB_NOREPLACE, &err));
@@ -624,7 +625,7 @@ TEST_BOTH(quotas_are_those_at_commit)
 	CHECK_OK(cb_box_quota_set(b, 20, 0, 0, &err));
 	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_QUOTA);
 	/* It can always be kept elsewhere. */
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	CHECK_OK(cb_txn_keep(t, NULL, &r, &err));
 	cb_box_close(t);
 	cb_box *kept = must_open(s, r.fork);

@@ -40,7 +40,7 @@ static const char *make_folder(const char *name)
 static cb_transfer_count must_import(cb_box *b, const char *folder, const cb_import_options *options)
 {
 	cb_error err;
-	cb_transfer_count count = {0};
+	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	CHECK_OK(cb_import(b, folder, options, &count, &err));
 	return count;
 }
@@ -62,7 +62,7 @@ static void round_trip(bool memory, const char *folder)
 	CHECK(first.seq == 1);
 	must_export(b, "/work", place("out"));
 	host_same(folder, place("out"));
-	cb_import_options full = {.full = true, .remove_missing = true};
+	cb_import_options full = CB_WITH(cb_import_options, .full = true, .remove_missing = true);
 	CHECK_U64(must_import(b, folder, &full).seq, 0);
 	CHECK_U64(must_import(b, folder, NULL).seq, 0);
 	test_store_sound(s);
@@ -224,7 +224,8 @@ TEST(left_out_and_said)
 	cb_store *s = test_store_open(true);
 	cb_box *b = NULL;
 	notes n = {.size = 0};
-	cb_import_options options = {.watch = {.note = take_note, .context = &n}};
+	cb_import_options options =
+		CB_WITH(cb_import_options, .watch = &CB_WITH(cb_transfer_watch, .note = take_note, .context = &n));
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	CHECK_U64(must_import(b, ".", &options).left_out, device ? 3 : 2);
 	CHECK(strstr(n.text, "pipe: left out: a FIFO\n"));
@@ -234,14 +235,14 @@ TEST(left_out_and_said)
 	CHECK(strstr(n.text, "gid: dropped: setgid\n"));
 	CHECK(strstr(n.text, "plain: dropped: sticky\n"));
 	CHECK(!exists(b, "/work/pipe") && !exists(b, "/work/sock") && !exists(b, "/work/null"));
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/suid", 0, &info, &err));
 	CHECK_U64(info.mode, 0755);
 	CHECK_OK(cb_chmod(b, "/work/suid", 04755, 0, &err));
 	must_export(b, "/work", place("out"));
 	struct stat st;
 	CHECK(stat(host_text("%s/out/suid", test_tmpdir()), &st) == 0 && (st.st_mode & 07777) == 0755);
-	cb_export_options setid = {.setid = true};
+	cb_export_options setid = CB_WITH(cb_export_options, .setid = true);
 	CHECK_OK(cb_export(b, "/work", place("out2"), &setid, NULL, &err));
 	CHECK(stat(host_text("%s/out2/suid", test_tmpdir()), &st) == 0 && (st.st_mode & 07777) == 04755);
 	cb_box_close(b);
@@ -266,7 +267,7 @@ TEST(the_host_wins)
 	CHECK_STR(must_read(b, "/work/file/f"), "h\n");
 	CHECK_STR(must_read(b, "/work/folder"), "h\n");
 	CHECK_STR(must_read(b, "/work/link/g"), "through\n");
-	cb_import_options remove = {.remove_missing = true};
+	cb_import_options remove = CB_WITH(cb_import_options, .remove_missing = true);
 	CHECK_U64(must_import(b, f, &remove).removed, 1);
 	CHECK(!exists(b, "/work/only"));
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
@@ -285,12 +286,13 @@ TEST(root_of_a_box)
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	const char *f = make_folder("in");
 	host_shell("cd '%s' && mkdir usr opt && echo x >usr/x && echo y >opt/y && echo z >etc", f);
-	cb_import_options options = {.to = "/", .remove_missing = true, .watch = {.note = take_note, .context = &n}};
+	cb_import_options options = CB_WITH(cb_import_options, .to = "/", .remove_missing = true,
+	                                    .watch = &CB_WITH(cb_transfer_watch, .note = take_note, .context = &n));
 	(void)must_import(b, f, &options);
 	CHECK(strstr(n.text, "usr: left out") && strstr(n.text, "etc: left out"));
 	CHECK_STR(must_read(b, "/opt/y"), "y\n");
 	CHECK(exists(b, "/home/agent") && exists(b, "/tmp") && !exists(b, "/work") && !exists(b, "/usr"));
-	cb_export_options all = {.all = true};
+	cb_export_options all = CB_WITH(cb_export_options, .all = true);
 	must_write(b, "/tmp/t", "t");
 	must_export(b, "/", place("out"));
 	CHECK(access(host_text("%s/out/opt/y", test_tmpdir()), F_OK) == 0);
@@ -340,7 +342,7 @@ TEST(unchanged_files_are_not_read)
 	CHECK_U64(must_import(b, f, NULL).seq, 0);
 	host_shell("for c in '%s'/import/*; do truncate -s 777 $c; done", test_store_path());
 	CHECK_U64(must_import(b, f, NULL).seq, 0);
-	cb_import_options full = {.full = true};
+	cb_import_options full = CB_WITH(cb_import_options, .full = true);
 	before = bytes_read();
 	CHECK_U64(must_import(b, f, &full).unchanged, 64);
 	CHECK(bytes_read() - before > 6000000);
@@ -384,7 +386,8 @@ TEST(linked_folders)
 	CHECK_CODE(cb_folder_get(b, &host, &path, &err), CB_NOTFOUND);
 	CHECK_CODE(cb_folder_box(s, f, &name, &err), CB_NOTFOUND);
 	must_write(b, "/work/mine", "mine");
-	cb_import_options link = {.link = true}, deeper = {.link = true, .to = "/work/sub"};
+	cb_import_options link = CB_WITH(cb_import_options, .link = true),
+			  deeper = CB_WITH(cb_import_options, .link = true, .to = "/work/sub");
 	(void)must_import(b, f, &link);
 	(void)must_import(c, host_text("%s/a/b", f), &deeper);
 	CHECK_OK(cb_folder_get(b, &host, &path, &err));
@@ -413,7 +416,7 @@ TEST_BOTH(part_of_a_transaction)
 	cb_error err;
 	cb_store *s = test_store_open(memory);
 	cb_box *b = NULL;
-	cb_commit_result result;
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	const char *f = make_folder("in");
 	host_shell("echo x >'%s/x'", f);
@@ -448,7 +451,8 @@ TEST(interrupted_is_nothing)
 	host_shell("cd '%s' && for i in $(seq 500); do echo $i >$i; done; head -c 30000000 /dev/zero >large", f);
 	for (int i = 1; i < 20; i += 6) {
 		int left = i;
-		cb_import_options options = {.watch = {.progress = stop_at_once, .context = &left}};
+		cb_import_options options = CB_WITH(
+			cb_import_options, .watch = &CB_WITH(cb_transfer_watch, .progress = stop_at_once, .context = &left));
 		CHECK_CODE(cb_import(b, f, &options, NULL, &err), CB_INTERRUPTED);
 		CHECK_U64(must_seq(b), 0);
 	}
@@ -480,7 +484,8 @@ TEST(export_names_its_target_last)
 		(void)snprintf(path, sizeof(path), "/work/f%d", i);
 		must_write(b, path, "text");
 	}
-	cb_export_options options = {.watch = {.progress = stop_or_take_the_name}};
+	cb_transfer_watch watch = CB_WITH(cb_transfer_watch, .progress = stop_or_take_the_name);
+	cb_export_options options = CB_WITH(cb_export_options, .watch = &watch);
 	CHECK_CODE(cb_export(b, "/work", stopped, &options, NULL, &err), CB_INTERRUPTED);
 	host_shell("n=$(ls '%s' | wc -l); test $n -gt 0 && test $n -lt 200", stopped);
 	host_shell("test -z \"$(find '%s' -type f ! -size 4c)\"", stopped);
@@ -488,7 +493,7 @@ TEST(export_names_its_target_last)
 	must_export(b, "/work", out);
 	host_shell("test $(ls '%s' | wc -l) = 200 && test $(stat -c %%a '%s') = 555", out, out);
 	host_shell("test -z \"$(find '%s' -name '.cowbox-tmp-*')\"", test_tmpdir());
-	options.watch.context = (void *)(uintptr_t)taken;
+	watch.context = (void *)(uintptr_t)taken;
 	CHECK_CODE(cb_export(b, "/work", taken, &options, NULL, &err), CB_EXISTS);
 	host_shell("test \"$(ls '%s')\" = theirs && test -z \"$(ls -d '%s'/.cowbox-tmp-* 2>/dev/null)\"", taken, test_tmpdir());
 	host_shell("chmod -R u+w '%s'", test_tmpdir());
@@ -503,12 +508,12 @@ TEST(export_refuses)
 	cb_box *b = NULL;
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	must_write(b, "/work/f", "box");
-	cb_write_options parents = {.parents = true};
+	cb_write_options parents = CB_WITH(cb_write_options, .parents = true);
 	CHECK_OK(cb_write_file(b, "/work/d/g", "g", 1, &parents, &err));
 	const char *out = make_folder("out"), *outside = make_folder("outside");
 	must_export(b, "/work", out); /* empty is fine */
 	CHECK_CODE(cb_export(b, "/work", out, NULL, NULL, &err), CB_EXISTS);
-	cb_export_options over = {.overwrite = true};
+	cb_export_options over = CB_WITH(cb_export_options, .overwrite = true);
 	CHECK_OK(cb_export(b, "/work", out, &over, NULL, &err));
 	/* A link where a folder belongs is not followed, a link where a file belongs is replaced. */
 	host_shell("cd '%s' && rm -r d f && ln -s '%s' d && echo safe >'%s/f' && ln -s '%s/f' f", out, outside, outside, outside);
@@ -539,7 +544,7 @@ TEST(exclude_on_the_way_out)
 	must_write(b, "/work/a.o", "o");
 	must_write(b, "/work/a.c", "c");
 	const char *const patterns[] = {"*.o"};
-	cb_export_options options = {.exclude = patterns, .exclude_count = 1};
+	cb_export_options options = CB_WITH(cb_export_options, .exclude = patterns, .exclude_count = 1);
 	CHECK_OK(cb_export(b, "/work", place("out"), &options, NULL, &err));
 	CHECK(access(host_text("%s/out/a.c", test_tmpdir()), F_OK) == 0 &&
 	      access(host_text("%s/out/a.o", test_tmpdir()), F_OK) != 0);
@@ -559,7 +564,8 @@ TEST(other_filesystems_are_left_out)
 	cb_box *b = NULL;
 	notes n = {.size = 0};
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	cb_import_options options = {.watch = {.note = take_note, .context = &n}};
+	cb_import_options options =
+		CB_WITH(cb_import_options, .watch = &CB_WITH(cb_transfer_watch, .note = take_note, .context = &n));
 	cb_code code = cb_import(b, f, &options, NULL, &err);
 	host_force_openat(true);
 	cb_code old = cb_import(b, f, &options, NULL, NULL);

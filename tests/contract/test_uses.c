@@ -45,7 +45,7 @@ static void must_be(cb_box *b, int n)
 static void prune_and_gc(cb_store *s)
 {
 	cb_box *b = must_open(s, "demo");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	cb_box_close(b);
 }
@@ -76,7 +76,7 @@ static cb_code count_use(void *context, const cb_use *u, cb_error *e)
 	size_t at = strlen(c->text);
 	if (at < sizeof(c->text) - 200)
 		(void)snprintf(c->text + at, sizeof(c->text) - at, "%s@%llu %s\n", u->box, (unsigned long long)u->seq, u->why);
-	CHECK(u->size == sizeof(*u));
+	CHECK(u->struct_size == sizeof(*u));
 	return CB_OK;
 }
 
@@ -221,7 +221,7 @@ TEST(a_killed_remover_stops_nobody)
 {
 	cb_store *s = test_store_open(false), *quiet = NULL;
 	cb_box *b = fill(s);
-	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.read_only = true}, &quiet, &err));
+	CHECK_OK(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .read_only = true), &quiet, &err));
 	other o = start(die_removing);
 	must_be(b, STEPS); /* a head is read beside a removal */
 	end(&o, SIGKILL);
@@ -288,7 +288,7 @@ static cb_store *begin_gap(void)
 	cb_store *s = NULL;
 	remover = test_store_open(false);
 	cb_box_close(fill(remover));
-	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.cache_bytes = 1}, &s, &err));
+	CHECK_OK(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .cache_bytes = 1), &s, &err));
 	return s;
 }
 
@@ -406,7 +406,7 @@ TEST(handed_on_while_the_table_is_read)
 	CHECK(pthread_create(&thread, NULL, hand_on, NULL) == 0);
 	inuse_stage_hook = hand_on_in_gap;
 	cb_box *b = must_open(remover, "demo");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	inuse_stage_hook = NULL;
 	cb_box_close(b);
 	CHECK(pthread_join(thread, NULL) == 0);
@@ -554,7 +554,7 @@ TEST(a_reader_that_may_not_write_the_store_keeps)
 {
 	cb_store *s = test_store_open(false), *r = NULL;
 	cb_box_close(fill(s));
-	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.read_only = true, .cache_bytes = 1}, &r, &err));
+	CHECK_OK(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .read_only = true, .cache_bytes = 1), &r, &err));
 	cb_box *b = must_open(r, "demo@7");
 	prune_and_gc(s);
 	must_be(b, 7);
@@ -581,7 +581,7 @@ TEST(a_full_table_is_told_at_open)
 	CHECK(fcntl(fd, F_OFD_SETLK, &l) == 0);
 	CHECK_CODE(cb_store_open(test_store_path(), NULL, &t, &err), CB_NOSPACE);
 	CHECK(strstr(err.message, "states in use"));
-	CHECK_CODE(cb_store_open(test_store_path(), &(cb_store_options){.read_only = true}, &t, &err), CB_NOSPACE);
+	CHECK_CODE(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .read_only = true), &t, &err), CB_NOSPACE);
 	/* The handle that has a block goes on; what asks for more places than that has is refused, and goes on too. */
 	cb_box *open[2 * INUSE_SLOTS];
 	size_t n = 0;
@@ -609,7 +609,7 @@ static void open_where_nothing_fits(int up, int down)
 	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 	CHECK_CODE(cb_store_open(test_store_path(), NULL, &t, &err), CB_NOSPACE);
 	CHECK(strstr(err.message, "states in use"));
-	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.read_only = true}, &t, &err));
+	CHECK_OK(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .read_only = true), &t, &err));
 	cb_store_close(t);
 	tell(up);
 }
@@ -698,8 +698,8 @@ TEST_BOTH(a_deleted_box_goes_when_nobody_reads_it)
 	cb_store *s = test_store_open(memory);
 	cb_box_close(fill(s));
 	cb_box *b = must_open(s, "demo@7");
-	cb_gc_result r;
-	cb_store_stats stats;
+	cb_gc_result r = CB_INIT(cb_gc_result);
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_box_delete(s, "demo", &err));
 	CHECK_OK(cb_store_gc(s, &r, &err));
 	CHECK_U64(r.boxes_freed, 0);

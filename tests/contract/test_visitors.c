@@ -34,7 +34,7 @@ static void *write_elsewhere(void *context)
 static cb_code use(visiting *v)
 {
 	cb_error err = {0};
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	pthread_t thread;
 	if (++v->visits > 2) return CB_OK;
 	CHECK(pthread_create(&thread, NULL, write_elsewhere, v) == 0);
@@ -158,8 +158,8 @@ TEST_BOTH(history)
 	visiting v = begin(memory);
 	cb_box *from = must_open(v.s, "demo@1");
 	VISITS(v, cb_log(v.b, NULL, on_step, &v, NULL, &err));
-	VISITS(v, cb_log(v.b, &(cb_log_options){.path = "/work/a.txt"}, on_step, &v, NULL, &err));
-	VISITS(v, cb_log(v.b, &(cb_log_options){.path = "/work"}, on_step, &v, NULL, &err));
+	VISITS(v, cb_log(v.b, &CB_WITH(cb_log_options, .path = "/work/a.txt"), on_step, &v, NULL, &err));
+	VISITS(v, cb_log(v.b, &CB_WITH(cb_log_options, .path = "/work"), on_step, &v, NULL, &err));
 	VISITS(v, cb_step_get(v.b, 1, on_step, &v, &err));
 	VISITS(v, cb_diff(from, v.b, NULL, on_change, &v, &err));
 	VISITS(v, cb_diff_step(v.b, 3, NULL, on_change, &v, &err));
@@ -180,7 +180,7 @@ TEST_BOTH(search)
 {
 	cb_error err = {0};
 	visiting v = begin(memory);
-	VISITS(v, cb_grep(v.b, "/work", &(cb_grep_options){.pattern = "t"}, on_match, &v, NULL, &err));
+	VISITS(v, cb_grep(v.b, "/work", &CB_WITH(cb_grep_options, .pattern = "t"), on_match, &v, NULL, &err));
 	VISITS(v, cb_find(v.b, "/work", NULL, on_entry, &v, &err));
 	end(&v);
 }

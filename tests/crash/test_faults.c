@@ -283,7 +283,7 @@ static cb_code do_history(stage *g, crash_event *out, cb_error *err)
 {
 	*out = (crash_event){.kind = CRASH_UPKEEP};
 	uint64_t steps = 0;
-	cb_log_options o = {.path = "/work/a0", .max_steps = 5};
+	cb_log_options o = CB_WITH(cb_log_options, .path = "/work/a0", .max_steps = 5);
 	cb_code code = cb_log(g->a.b, &o, ignore_step, &steps, NULL, err);
 	cb_box *old = NULL;
 	if (code == CB_OK) code = cb_box_open(g->a.s, "box@-3", &old, err);

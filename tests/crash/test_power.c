@@ -140,7 +140,7 @@ static void tell_synced(const worker *w, uint64_t began, const char *backup)
 
 static uint64_t newest_inode(cb_box *b)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	uint64_t most = 0;
 	for (unsigned slot = 0; slot < CRASH_KEY; slot++)
 		if (cb_stat(b, crash_slot_path(slot), 0, &info, NULL) == CB_OK && info.ino > most) most = info.ino;
@@ -315,8 +315,8 @@ static void check_numbers(cb_store *s, uint64_t max_state, uint64_t max_ino)
 {
 	cb_error err = {0};
 	cb_box *b = NULL;
-	cb_box_info info;
-	cb_stat_info st;
+	cb_box_info info = CB_INIT(cb_box_info);
+	cb_stat_info st = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_box_create(s, "fresh", &b, &err));
 	must_write(b, "/work/fresh", "after the cut");
 	CHECK_OK(cb_box_info_get(b, &info, &err));
@@ -336,7 +336,7 @@ static void check_backups(const char *disk, const diary *d)
 	cb_error err = {0};
 	cb_store *s = NULL;
 	(void)snprintf(path, sizeof(path), "%s/%s", disk, last->e.name);
-	CHECK_OK(cb_store_open(path, &(cb_store_options){.no_create = true}, &s, &err));
+	CHECK_OK(cb_store_open(path, &CB_WITH(cb_store_options, .no_create = true), &s, &err));
 	CHECK_OK(cb_box_list(s, head_is_whole, s, &err));
 	test_store_sound(s);
 	cb_store_close(s);

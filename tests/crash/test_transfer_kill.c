@@ -44,7 +44,7 @@ static void import_in_child(const char *folder)
 	cb_error err;
 	cb_store *s = test_store_reopen();
 	cb_box *b = must_open(s, "demo");
-	cb_import_options options = {.link = true};
+	cb_import_options options = CB_WITH(cb_import_options, .link = true);
 	CHECK_OK(cb_import(b, folder, &options, NULL, &err));
 	cb_box_close(b);
 	cb_store_close(s);
@@ -61,7 +61,7 @@ TEST_LIMIT(import_is_whole_or_not_there, 180)
 	for (unsigned i = 0; i < 12; i++) {
 		uint64_t before = must_seq(b);
 		kill_after((unsigned)test_rand_below(&r, 300000), import_in_child, f);
-		cb_box_info info;
+		cb_box_info info = CB_INIT(cb_box_info);
 		CHECK_OK(cb_box_info_get(b, &info, &err));
 		CHECK(info.seq == before || info.seq == before + 1);
 		CHECK_MSG(info.files == 4 || info.files == 4 + FILES + 10, "%" PRIu64 " files", info.files);
@@ -84,7 +84,7 @@ static void export_in_child(const char *target)
 	cb_error err;
 	cb_store *s = test_store_reopen();
 	cb_box *b = must_open(s, "demo");
-	cb_export_options options = {.overwrite = true};
+	cb_export_options options = CB_WITH(cb_export_options, .overwrite = true);
 	cb_code code = CB_OK;
 	while (code == CB_OK || code == CB_BUSY || code == CB_NOTFOUND || code == CB_LOOP || code == CB_NOTDIR ||
 	       code == CB_EXISTS || code == CB_IO)
@@ -143,7 +143,7 @@ TEST_LIMIT(links_put_in_the_way_lead_nowhere, 180)
 	/* Imports of a folder under attack bring nothing of the outside either. */
 	host_write(host_text("%s/secret", outside), "secret", 6);
 	for (unsigned i = 0; i < 10; i++) {
-		cb_import_options options = {.to = host_text("/in%u", i)};
+		cb_import_options options = CB_WITH(cb_import_options, .to = host_text("/in%u", i));
 		(void)cb_import(b, out, &options, NULL, &err);
 		for (unsigned k = 0; k < 10; k++) CHECK(!exists(b, host_text("/in%u/d%u/secret", i, k)));
 	}

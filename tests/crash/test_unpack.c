@@ -96,7 +96,7 @@ TEST_LIMIT(disk_full_while_unpacking, 240)
 static uint64_t contents_in(cb_store *s)
 {
 	cb_error err = {0};
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	return stats.contents + stats.nodes + stats.steps;
 }

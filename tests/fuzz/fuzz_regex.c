@@ -70,8 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (size < 2) return 0;
 	const uint8_t *nul = memchr(bytes + 1, 0, size - 1);
 	if (!nul || nul - bytes - 1 > PATTERN_MAX) return 0;
-	cb_grep_options o = {
-		.pattern = (const char *)bytes + 1, .fixed = bytes[0] & 1, .ignore_case = bytes[0] & 2, .word = bytes[0] & 4};
+	cb_grep_options o = CB_WITH(cb_grep_options, .pattern = (const char *)bytes + 1, .fixed = bytes[0] & 1,
+	                            .ignore_case = bytes[0] & 2, .word = bytes[0] & 4);
 	regex *re = NULL;
 	cb_error err = {0};
 	cb_code code = regex_compile(&o, &re, &err);

@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	AUTO_FD int in = memfd_create("in", MFD_CLOEXEC);
 	AUTO_FD int out = memfd_create("out", MFD_CLOEXEC);
 	if (in < 0 || out < 0 || write(in, bytes, size) != (ssize_t)size || lseek(in, 0, SEEK_SET) != 0) return 0;
-	cb_box_info before, after;
+	cb_box_info before = CB_INIT(cb_box_info), after = CB_INIT(cb_box_info);
 	must(cb_box_info_get(b, &before, NULL));
 	cb_error err;
 	cb_code code = cb_tar_import(b, in, NULL, NULL, &err);

@@ -59,7 +59,7 @@ void test_store_sound(cb_store *store)
 void must_write(cb_box *b, const char *path, const char *text)
 {
 	cb_error err = {0};
-	cb_write_options o = {.parents = true};
+	cb_write_options o = CB_WITH(cb_write_options, .parents = true);
 	CHECK_OK(cb_write_file(b, path, text, strlen(text), &o, &err));
 }
 
@@ -98,7 +98,7 @@ cb_box *must_begin(cb_box *b)
 cb_commit_result must_commit(cb_box *txn)
 {
 	cb_error err = {0};
-	cb_commit_result result = {0};
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	CHECK_OK(cb_txn_commit(txn, NULL, &result, &err));
 	cb_box_close(txn);
 	return result;
@@ -107,7 +107,7 @@ cb_commit_result must_commit(cb_box *txn)
 uint64_t must_version(cb_box *b, const char *path)
 {
 	cb_error err = {0};
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, path, 0, &info, &err));
 	return info.version;
 }
@@ -115,14 +115,14 @@ uint64_t must_version(cb_box *b, const char *path)
 uint64_t must_seq(cb_box *b)
 {
 	cb_error err = {0};
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	return info.seq;
 }
 
 bool exists(cb_box *b, const char *path)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	return cb_stat(b, path, CB_NOFOLLOW, &info, NULL) == CB_OK;
 }
 

@@ -114,7 +114,7 @@ static crash_event event_make(crash_kind kind, const char *box, uint64_t seq)
 /* The newest state of a box that only this actor writes. */
 static cb_code event_of_head(cb_box *b, const char *name, const crash_model *model, crash_event *out, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(b, &info, err));
 	*out = event_make(CRASH_STEP, name, info.seq);
 	out->state = info.state;
@@ -145,7 +145,7 @@ static cb_code nothing(crash_event *out)
 
 static cb_code pair_fill(crash_actor *a, cb_box *b, unsigned pair, crash_model *model, cb_error *err)
 {
-	cb_write_options o = {.parents = true};
+	cb_write_options o = CB_WITH(cb_write_options, .parents = true);
 	uint64_t tag = a->next_tag++;
 	for (unsigned slot = 2 * pair; slot < 2 * pair + 2; slot++) {
 		size_t size = slot_fill(a, slot, tag, &model->sum[slot]);
@@ -306,7 +306,7 @@ cb_code crash_fork_write(crash_actor *a, crash_event *out, cb_error *err)
 cb_code crash_merge(crash_actor *a, crash_event *out, cb_error *err)
 {
 	if (!a->fork[0]) return nothing(out);
-	cb_merge_options o = {.prefer = test_rand_below(&a->rng, 2) ? CB_PREFER_THEIRS : CB_PREFER_OURS};
+	cb_merge_options o = CB_WITH(cb_merge_options, .prefer = test_rand_below(&a->rng, 2) ? CB_PREFER_THEIRS : CB_PREFER_OURS);
 	cb_box *from = NULL;
 	CB_TRY(cb_box_open(a->s, a->fork, &from, err));
 	cb_code code = cb_merge(a->b, from, &o, NULL, NULL, err);
@@ -328,10 +328,10 @@ cb_code crash_fork_delete(crash_actor *a, crash_event *out, cb_error *err)
 
 cb_code crash_prune(crash_actor *a, uint64_t keep, crash_event *out, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(a->b, &info, err));
 	intend(a, CRASH_PRUNE, a->box, info.seq > keep ? info.seq - keep + 1 : 0);
-	cb_code code = cb_prune(a->b, &(cb_prune_options){.keep_steps = keep}, NULL, err);
+	cb_code code = cb_prune(a->b, &CB_WITH(cb_prune_options, .keep_steps = keep), NULL, err);
 	*out = event_make(CRASH_UPKEEP, a->box, 0);
 	return code == CB_BUSY ? nothing(out) : code;
 }
@@ -384,7 +384,7 @@ cb_code crash_act_shared(crash_actor *a, crash_event *out, cb_error *err)
 {
 	unsigned pair = (unsigned)test_rand_below(&a->rng, CRASH_PAIRS);
 	crash_model model = {0};
-	cb_commit_result result = {0};
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *t = NULL;
 	CB_TRY(cb_txn_begin(a->b, NULL, &t, err));
 	cb_code code = commit_or_drop(t, pair_fill(a, t, pair, &model, err), &result, err);
@@ -446,7 +446,7 @@ static crash_verdict wrong(cb_error *err, const crash_event *e, const char *form
 
 static crash_verdict state_check(cb_box *b, const crash_event *e, cb_error *err)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	crash_model found;
 	cb_error why = {0};
 	cb_code code = cb_box_info_get(b, &info, &why);

@@ -8,7 +8,7 @@ cb_code model_diff_hear(void *context, const cb_change *c, cb_error *err)
 	CHECK(t->count < MODEL_CHANGES);
 	model_change *n = &t->all[t->count++];
 	*n = (model_change){.kind = c->kind, .modified = c->modified};
-	n->replaced = !c->old_path && c->has_old && c->has_new && c->kind != CB_KEYVALUE && c->old_info.ino != c->new_info.ino;
+	n->replaced = !c->old_path && c->has_old && c->has_new && c->kind != CB_KEYVALUE && c->old_info->ino != c->new_info->ino;
 	(void)snprintf(n->path, sizeof(n->path), "%s%s", c->kind == CB_KEYVALUE ? "key " : "", c->path);
 	if (c->old_path) (void)snprintf(n->old_path, sizeof(n->old_path), "%s", c->old_path);
 	return CB_OK;

@@ -56,7 +56,7 @@ static void do_record(worker *w)
 	uint64_t seq = 0;
 	char text[32];
 	(void)snprintf(text, sizeof(text), "%u", w->number);
-	CHECK_OK(cb_step_record(w->shared, &(cb_step_info){.kind = "tool", .params = text}, &seq, &err));
+	CHECK_OK(cb_step_record(w->shared, &CB_WITH(cb_step_info, .kind = "tool", .params = text), &seq, &err));
 	note_step(w, seq, "record");
 }
 
@@ -80,7 +80,7 @@ static void do_append(worker *w)
 	cb_error err = {0};
 	char line[64];
 	int n = snprintf(line, sizeof(line), "%u %u\n", w->number, w->l->appended + 1);
-	CHECK_OK(cb_write_file(w->shared, "/work/log", line, (size_t)n, &(cb_write_options){.append = true}, &err));
+	CHECK_OK(cb_write_file(w->shared, "/work/log", line, (size_t)n, &CB_WITH(cb_write_options, .append = true), &err));
 	w->l->appended++;
 }
 
@@ -95,7 +95,7 @@ static void do_count(worker *w)
 		int n = snprintf(next, sizeof(next), "%lu", strtoul(now, NULL, 10) + 1);
 		cb_free(now);
 		CHECK_OK(cb_kv_set(t, "count", next, (size_t)n, &err));
-		cb_commit_result r;
+		cb_commit_result r = CB_INIT(cb_commit_result);
 		cb_code code = cb_txn_commit(t, NULL, &r, &err);
 		cb_box_close(t);
 		if (code == CB_OK) {
@@ -186,14 +186,14 @@ static void do_upkeep(worker *w)
 		code = cb_store_gc(w->s, NULL, &err);
 		break;
 	case 1:
-		code = cb_prune(w->own, &(cb_prune_options){.keep_steps = 1 + below(w, 20)}, NULL, &err);
+		code = cb_prune(w->own, &CB_WITH(cb_prune_options, .keep_steps = 1 + below(w, 20)), NULL, &err);
 		break;
 	case 2:
 		code = cb_checkpoint_save(w->own, "now", 0, true, &err);
 		if (code == CB_EXISTS) code = cb_checkpoint_delete(w->own, "now", &err);
 		break;
 	default:
-		code = cb_prune(w->own, &(cb_prune_options){.keep_steps = 1}, NULL, &err);
+		code = cb_prune(w->own, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err);
 		if (code == CB_OK) code = cb_store_gc(w->s, NULL, &err);
 	}
 	CHECK_MSG(code == CB_OK || code == CB_BUSY, "upkeep: %s (%s)", cb_code_name(code), err.message);

@@ -13,7 +13,7 @@
 pack_bytes pack_take(cb_box *b, const cb_pack_options *options)
 {
 	cb_error err = {0};
-	cb_pack_info info = {0};
+	cb_pack_info info = CB_INIT(cb_pack_info);
 	int fd = memfd_create("pack", MFD_CLOEXEC);
 	CHECK(fd >= 0);
 	CHECK_OK(cb_pack(b, fd, options, &info, &err));
@@ -132,7 +132,7 @@ static char *describe_after(cb_box *b, buf *versions)
 	describing d = {b, BUF_INIT(SIZE_MAX), BUF_INIT(SIZE_MAX), BUF_INIT(SIZE_MAX), versions};
 	CHECK_OK(cb_walk(b, "/", describe_path, &d, &err));
 	CHECK_OK(cb_kv_list(b, "", describe_attr, &d.out, &err));
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	(void)buf_printf(&d.out, &err, "\nfiles %" PRIu64 " bytes %" PRIu64 "\n", info.files, info.bytes);
 	char *text = NULL;
@@ -197,7 +197,7 @@ static void log_take(log_describing *d, cb_box *b, const char *name)
 		(void)buf_printf(&d->out, &err, "   %s\n", cb_code_name(code));
 	}
 	CHECK_OK(cb_checkpoint_list(b, describe_checkpoint, &d->out, &err));
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	(void)buf_printf(&d->out, &err,
 	                 "pruned %d quota %" PRIu64 " %" PRIu64 " %" PRIu64 " keep %" PRIu64 " %" PRId64 " created %" PRId64
@@ -474,7 +474,7 @@ cb_box *pack_sample(cb_store *s)
 	must_write(b, "/work/a", "one\n");
 	CHECK_OK(cb_link(b, "/work/a", "/work/b", &err));
 	CHECK_OK(cb_mkdir(b, "/work/d/e/f", 0750, CB_PARENTS, &err));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 2}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 2), NULL, &err));
 	CHECK_OK(cb_checkpoint_save(b, "mark", 0, true, &err));
 	CHECK_OK(cb_symlink(b, "a", "/work/d/short", &err));
 	large[200] = 0;
@@ -497,7 +497,7 @@ cb_box *pack_sample(cb_store *s)
 	CHECK_OK(cb_rename(b, "/work/d/e", "/work/e", 0, &err));
 	CHECK_OK(cb_remove(b, "/work/gone", &err));
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
-	CHECK_OK(cb_step_record(b, &(cb_step_info){.kind = "sh", .params = "ls", .result = "ok"}, NULL, &err));
+	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "sh", .params = "ls", .result = "ok"), NULL, &err));
 	CHECK_OK(cb_checkpoint_save(b, NULL, 0, true, &err));
 	CHECK_OK(cb_setting_set(b, "mine", "yes", &err));
 	CHECK_OK(cb_box_checkpoint_every_set(b, 1000, &err));

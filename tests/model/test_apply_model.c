@@ -46,7 +46,7 @@ static void change_box(void)
 	random_path(path + 6, sizeof(path) - 6);
 	random_path(other + 6, sizeof(other) - 6);
 	random_text(text, sizeof(text));
-	cb_write_options o = {.parents = true};
+	cb_write_options o = CB_WITH(cb_write_options, .parents = true);
 	switch (test_rand_below(&rng, 8)) {
 	case 0:
 	case 1:
@@ -66,7 +66,7 @@ static void change_box(void)
 		(void)cb_symlink(b, text, path, NULL);
 		break;
 	default: {
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		if (cb_stat(b, path, CB_NOFOLLOW, &info, NULL) == CB_OK && info.type == CB_FILE)
 			(void)cb_chmod(b, path, info.mode ^ 0111, CB_NOFOLLOW, NULL);
 	}
@@ -157,7 +157,7 @@ static void begin(void)
 	CHECK(mkdir(folder, 0755) == 0 && chdir(folder) == 0);
 	(void)umask(022);
 	for (int i = 0; i < 30; i++) change_host();
-	cb_import_options o = {.link = true};
+	cb_import_options o = CB_WITH(cb_import_options, .link = true);
 	CHECK_OK(cb_import(b, folder, &o, NULL, &err));
 }
 
@@ -198,7 +198,8 @@ TEST_LIMIT(random_changes_of_box_and_host, 300)
 		for (uint64_t i = test_rand_below(&rng, 8); i > 0; i--) change_box();
 		for (uint64_t i = test_rand_below(&rng, 4); i > 0; i--) change_host();
 		const char *only = test_rand_below(&rng, 4) == 0 ? names[test_rand_below(&rng, 4)] : NULL;
-		cb_apply_options o = {.force = test_rand_below(&rng, 4) == 0, .paths = &only, .path_count = only ? 1 : 0};
+		cb_apply_options o = CB_WITH(cb_apply_options, .force = test_rand_below(&rng, 4) == 0, .paths = &only,
+		                             .path_count = only ? 1 : 0);
 		t.box = box_tree();
 		t.before = tree_of_host(folder, SEEN);
 		cb_code code = cb_apply(b, &o, NULL, NULL, NULL, &err);
@@ -208,7 +209,7 @@ TEST_LIMIT(random_changes_of_box_and_host, 300)
 			refused++;
 			/* so that it does not stay stuck: bring the host in, now and then */
 			if (test_rand_below(&rng, 3)) continue;
-			cb_import_options in = {.link = true, .remove_missing = true};
+			cb_import_options in = CB_WITH(cb_import_options, .link = true, .remove_missing = true);
 			CHECK_OK(cb_import(b, folder, &in, NULL, &err));
 			t.base = box_tree();
 			CHECK_STR(t.base, t.after);
@@ -235,13 +236,13 @@ TEST_LIMIT(random_changes_of_box_and_host, 300)
 static void many_changes(unsigned round)
 {
 	char path[64], text[64];
-	cb_write_options o = {.parents = true};
+	cb_write_options o = CB_WITH(cb_write_options, .parents = true);
 	cb_box *box = b;
 	b = must_begin(box);
 	for (unsigned i = 0; i < 120; i++) {
 		(void)snprintf(path, sizeof(path), "/work/many/%u/f%u", i % 7, i);
 		(void)snprintf(text, sizeof(text), "round %u of file %u", round, i);
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		bool there = cb_stat(b, path, CB_NOFOLLOW, &info, NULL) == CB_OK;
 		unsigned what = (unsigned)test_rand_below(&rng, 5);
 		if (there && what < 4) CHECK_OK(cb_remove(b, path, &err));
@@ -313,7 +314,7 @@ TEST_LIMIT(an_edit_at_any_moment_survives, 300)
 		(void)snprintf(box, sizeof(box), "box %u", round);
 		(void)snprintf(edit, sizeof(edit), "edit %u", round);
 		save("edited", "known");
-		cb_import_options in = {.link = true, .remove_missing = true};
+		cb_import_options in = CB_WITH(cb_import_options, .link = true, .remove_missing = true);
 		CHECK_OK(cb_import(b, folder, &in, NULL, &err));
 		must_write(b, "/work/edited", box);
 		useconds_t wait = (useconds_t)test_rand_below(&rng, 4000);
@@ -338,7 +339,7 @@ TEST_LIMIT(a_folder_swapped_for_a_link_leads_nowhere, 300)
 {
 	begin();
 	must_run("mkdir -p '%s/outside' src && printf o >'%s/outside/f'", test_tmpdir(), test_tmpdir());
-	cb_import_options in = {.link = true};
+	cb_import_options in = CB_WITH(cb_import_options, .link = true);
 	CHECK_OK(cb_import(b, folder, &in, NULL, &err));
 	char outside[4200];
 	(void)snprintf(outside, sizeof(outside), "%s/outside", test_tmpdir());
@@ -359,7 +360,7 @@ TEST_LIMIT(a_folder_swapped_for_a_link_leads_nowhere, 300)
 		(void)snprintf(text, sizeof(text), "%u", round);
 		must_write(b, "/work/src/f", text);
 		must_write(b, "/work/src/new/g", text);
-		cb_apply_options o = {.force = round % 2};
+		cb_apply_options o = CB_WITH(cb_apply_options, .force = round % 2);
 		(void)cb_apply(b, &o, NULL, NULL, NULL, &err);
 	}
 	(void)kill(pid, SIGKILL);

@@ -66,7 +66,7 @@ TEST_BOTH(one_handle)
 	thread_job jobs[WORKERS];
 	for (unsigned i = 0; i < WORKERS; i++) jobs[i] = (thread_job){s, i, 40 * test_soak(), 0, NULL, b};
 	run_threads(share, jobs);
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	unsigned rounds = 40 * test_soak();
 	CHECK_U64(info.seq, (uint64_t)WORKERS * (rounds + rounds / 3));

@@ -48,7 +48,7 @@ static void expect(cb_box *b, const char *path, const char *text)
 static uint64_t merge_with(cb_box *into, cb_box *from, cb_prefer prefer)
 {
 	cb_error err = {0};
-	cb_merge_options o = {.prefer = prefer};
+	cb_merge_options o = CB_WITH(cb_merge_options, .prefer = prefer);
 	uint64_t conflicts = 99;
 	CHECK_OK(cb_merge(into, from, &o, NULL, &conflicts, &err));
 	CHECK_U64(conflicts, 0);
@@ -202,7 +202,7 @@ TEST_BOTH(renamed_here_appended_there)
 	trap t;
 	trap_open(&t, memory, prepare_file);
 	CHECK_OK(cb_rename(t.ours, "/work/a", "/work/b", 0, &err));
-	cb_write_options o = {.append = true};
+	cb_write_options o = CB_WITH(cb_write_options, .append = true);
 	CHECK_OK(cb_write_file(t.theirs, "/work/a", "four\n", 5, &o, &err));
 	(void)merge_with(t.ours, t.theirs, CB_PREFER_NONE);
 	expect(t.ours, "/work/b", "one\ntwo\nthree\nfour\n");
@@ -215,7 +215,7 @@ TEST_BOTH(appended_here_renamed_there)
 	cb_error err = {0};
 	trap t;
 	trap_open(&t, memory, prepare_file);
-	cb_write_options o = {.append = true};
+	cb_write_options o = CB_WITH(cb_write_options, .append = true);
 	CHECK_OK(cb_write_file(t.ours, "/work/a", "four\n", 5, &o, &err));
 	CHECK_OK(cb_rename(t.theirs, "/work/a", "/work/b", 0, &err));
 	(void)merge_with(t.ours, t.theirs, CB_PREFER_NONE);
@@ -238,7 +238,7 @@ TEST_BOTH(large_file_renamed_here_appended_there)
 	cb_box_close(t.theirs);
 	t.theirs = must_fork(t.s, "ours", "theirs2");
 	CHECK_OK(cb_rename(t.ours, "/work/big", "/work/moved", 0, &err));
-	cb_write_options o = {.append = true};
+	cb_write_options o = CB_WITH(cb_write_options, .append = true);
 	CHECK_OK(cb_write_file(t.theirs, "/work/big", "tail", 4, &o, &err));
 	(void)merge_with(t.ours, t.theirs, CB_PREFER_NONE);
 	CHECK_OK(cb_read_file(t.ours, "/work/moved", &bytes, &size, &err));
@@ -325,7 +325,7 @@ TEST_BOTH(second_merge_starts_from_the_first)
 static void prune_all(cb_store *s, cb_box *b)
 {
 	cb_error err = {0};
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 }
 
@@ -440,7 +440,7 @@ static void write_new(fuzz *z, cb_box *b, const char *path, bool lines)
 	if (lines)
 		for (int i = 0; i < 10; i++) (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "line %d\n", i);
 	else (void)snprintf(text, sizeof(text), "text %u", ++z->stamp % 7); /* sometimes the same on both sides */
-	cb_write_options o = {.parents = below(z, 3) == 0};
+	cb_write_options o = CB_WITH(cb_write_options, .parents = below(z, 3) == 0);
 	(void)cb_write_file(b, path, text, strlen(text), &o, NULL);
 }
 
@@ -488,7 +488,7 @@ static void change(fuzz *z, cb_box *b, const char *who)
 	else if (kind < 24) (void)cb_symlink(b, other, path, NULL);
 	else if (kind < 25) (void)cb_chmod(b, path, below(z, 2) ? 0600 : 0700, CB_NOFOLLOW, NULL);
 	else if (kind < 27) random_attr(z, b, path);
-	else if (kind < 28) (void)cb_write_file(b, path, "tail\n", 5, &(cb_write_options){.append = true}, NULL);
+	else if (kind < 28) (void)cb_write_file(b, path, "tail\n", 5, &CB_WITH(cb_write_options, .append = true), NULL);
 	else random_kv(z, b);
 }
 
@@ -583,7 +583,7 @@ static cb_code merge_fork(fuzz *z, const char *into, const char *name, cb_box *f
 	uint64_t conflicts = 0;
 	cb_box *b = must_fork(z->s, into, name);
 	model_state *before = model_read(b);
-	cb_merge_options o = {.prefer = prefer, .resolve = hear, .context = &h};
+	cb_merge_options o = CB_WITH(cb_merge_options, .prefer = prefer, .resolve = hear, .context = &h);
 	cb_code code = cb_merge(b, from, &o, NULL, &conflicts, &err);
 	*out = model_read(b);
 	CHECK_MSG(code == CB_OK || code == CB_NOTHING || code == CB_CONFLICT, "merge: %s (%s)", cb_code_name(code), err.message);
@@ -709,7 +709,7 @@ static void to_and_fro(fuzz *z)
 		changes(z, boxes[into], "into", below(z, 4));
 		changes(z, boxes[from], "from", below(z, 4));
 		model_note(&z->trace, "merge %" PRIu64 " into %" PRIu64, from, into);
-		cb_merge_options o = {.prefer = below(z, 2) ? CB_PREFER_OURS : CB_PREFER_THEIRS};
+		cb_merge_options o = CB_WITH(cb_merge_options, .prefer = below(z, 2) ? CB_PREFER_OURS : CB_PREFER_THEIRS);
 		err = (cb_error){0};
 		cb_code code = cb_merge(boxes[into], boxes[from], &o, NULL, NULL, &err);
 		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "merge: %s (%s)", cb_code_name(code), err.message);

@@ -146,7 +146,7 @@ static void one_change(world *w, cb_box *b, const model_state *now, change *out)
 		size_t n = random_text(w, text, sizeof(text));
 		bool append = kind < 2;
 		change_done(out, model_write(s, path, text, n, append, &w->inos),
-		            cb_write_file(b, path, text, n, &(cb_write_options){.append = append}, &err), &err);
+		            cb_write_file(b, path, text, n, &CB_WITH(cb_write_options, .append = append), &err), &err);
 	} else if (kind < 14) {
 		const char *text_path = text_paths[below(w, TEXT_FILES)];
 		size_t n = edit_text(w, s, text_path, text, sizeof(text));
@@ -292,7 +292,7 @@ static void check_box(world *w, model_box *m)
 	check_versions(w, m, actual);
 	model_free(actual);
 	uint64_t files, bytes;
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	model_count(head_of(m), &files, &bytes);
 	CHECK_OK(cb_box_info_get(m->b, &info, &err));
 	if (info.files != files || info.bytes != bytes) model_tell(&w->trace);
@@ -330,7 +330,7 @@ static void do_record(world *w)
 	cb_error err = {0};
 	model_box *m = any_box(w);
 	uint64_t seq = 0;
-	CHECK_OK(cb_step_record(m->b, &(cb_step_info){.kind = "tool"}, &seq, &err));
+	CHECK_OK(cb_step_record(m->b, &CB_WITH(cb_step_info, .kind = "tool"), &seq, &err));
 	(void)add_step(w, m, model_copy(head_of(m)), false);
 	CHECK_U64(seq, m->head);
 }
@@ -354,17 +354,17 @@ static void end_lost(world *w, model_box *m, cb_box *t, const model_state *mine,
 	CHECK_MODEL(mine, actual, "a transaction that lost");
 	model_free(actual);
 	if (chance(w, 50)) {
-		cb_commit_result again;
-		cb_code code = cb_txn_commit(t, &(cb_commit_options){.prefer = CB_PREFER_TXN}, &again, &err);
+		cb_commit_result again = CB_INIT(cb_commit_result);
+		cb_code code = cb_txn_commit(t, &CB_WITH(cb_commit_options, .prefer = CB_PREFER_TXN), &again, &err);
 		model_note(&w->trace, "  commit with resolutions: %s", cb_code_name(code));
 		CHECK_MSG(code == CB_OK || code == CB_QUOTA, "commit: %s (%s)", cb_code_name(code), err.message);
 		if (code == CB_OK && again.seq) (void)add_step(w, m, model_read(m->b), true);
 		return;
 	}
-	cb_commit_result kept;
+	cb_commit_result kept = CB_INIT(cb_commit_result);
 	CHECK_OK(cb_txn_keep(t, NULL, &kept, &err));
 	cb_box *fork = must_open(w->s, kept.fork);
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(fork, &info, &err));
 	CHECK(info.lost);
 	actual = model_read(fork);
@@ -378,7 +378,7 @@ static void end_lost(world *w, model_box *m, cb_box *t, const model_state *mine,
 static void end_beside_other(world *w, model_box *m, cb_box *t, model_state *mine, cb_box *other)
 {
 	cb_error err = {0};
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	change c;
 	one_change(w, other, head_of(m), &c);
 	check_change(w, m, &c, head_of(m));
@@ -402,7 +402,7 @@ static void end_beside_other(world *w, model_box *m, cb_box *t, model_state *min
 static void end_transaction(world *w, model_box *m, cb_box *t, model_state *mine)
 {
 	cb_error err = {0};
-	cb_commit_result r;
+	cb_commit_result r = CB_INIT(cb_commit_result);
 	if (chance(w, 25)) {
 		model_note(&w->trace, "  dropped");
 		model_free(mine);
@@ -609,7 +609,7 @@ static void do_prune(world *w)
 	model_box *m = any_box(w);
 	uint64_t keep = 1 + below(w, 30), pruned = 0, went = 0;
 	model_note(&w->trace, "%s prune to %" PRIu64, m->name, keep);
-	CHECK_OK(cb_prune(m->b, &(cb_prune_options){.keep_steps = keep}, &pruned, &err));
+	CHECK_OK(cb_prune(m->b, &CB_WITH(cb_prune_options, .keep_steps = keep), &pruned, &err));
 	for (uint64_t seq = 0; seq <= m->head; seq++) {
 		if (m->steps[seq].pruned) continue;
 		cb_box *b = NULL;

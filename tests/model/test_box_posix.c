@@ -205,7 +205,7 @@ static uint64_t random_offset(pair *p)
 static void check_stat(pair *p, const char *path, bool follow)
 {
 	struct stat st;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	doing(p, "stat %s%s", follow ? "" : "nofollow ", shown(path));
 	int real = failure(fstatat(AT_FDCWD, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW));
 	if (!agree(p, real, cb_stat(p->b, path, follow ? 0 : CB_NOFOLLOW, &info, &p->err))) return;
@@ -332,7 +332,7 @@ static void op_utimens(pair *p)
 	doing(p, "utimens %s%s", follow ? "" : "nofollow ", shown(path));
 	int real = failure(utimensat(AT_FDCWD, path, times, follow ? 0 : AT_SYMLINK_NOFOLLOW));
 	if (!agree(p, real, cb_utimens(p->b, path, atime, mtime, follow ? 0 : CB_NOFOLLOW, &p->err))) return;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	if (cb_stat(p->b, path, follow ? 0 : CB_NOFOLLOW, &info, &p->err) != CB_OK) wrong(p, "gone afterwards");
 	if (mtime != CB_TIME_OMIT && info.mtime_ns != mtime) wrong(p, "another mtime");
 	if (atime != CB_TIME_OMIT && info.atime_ns != atime) wrong(p, "another atime");
@@ -362,7 +362,7 @@ static void op_write_file(pair *p)
 	make_path(p, path);
 	size_t n = random_bytes(p);
 	uint32_t mode = random_mode(p, false);
-	cb_write_options o = {.mode = mode, .append = chance(p, 40)};
+	cb_write_options o = CB_WITH(cb_write_options, .mode = mode, .append = chance(p, 40));
 	if (o.append && n == 0) n = 1; /* appending nothing is a change of the times here, and none on Linux */
 	doing(p, "%s %s %zu bytes", o.append ? "append" : "write", shown(path), n);
 	int real = real_write_file(p, path, o.append ? O_APPEND : O_TRUNC, mode, n);
@@ -549,7 +549,7 @@ static void handle_seek(pair *p, handle *h)
 /* Whatever the block size: outside what SEEK_DATA finds there are only zeros, and the walk ends at the end of the file. */
 static void handle_holes(pair *p, handle *h)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	uint64_t at = 0, data = 0, hole = 0, position = 0;
 	if (!h->read || cb_fstat(h->file, &info, &p->err) != CB_OK) return;
 	doing(p, "holes of %d", (int)(h - p->open));
@@ -575,7 +575,7 @@ static void handle_holes(pair *p, handle *h)
 static void handle_stat(pair *p, handle *h)
 {
 	struct stat st;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	doing(p, "fstat %d", (int)(h - p->open));
 	if (!agree(p, failure(fstat(h->fd, &st)), cb_fstat(h->file, &info, &p->err))) return;
 	if ((uint64_t)st.st_size != info.size) wrong(p, "another size");

@@ -96,7 +96,7 @@ TEST(open_transaction_stays_the_parents)
 	pid_t pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		cb_commit_result r;
+		cb_commit_result r = CB_INIT(cb_commit_result);
 		CHECK_CODE(cb_txn_commit(t, NULL, &r, &err), CB_FORKED);
 		_exit(0);
 	}

@@ -109,7 +109,7 @@ static void one_round(test_rng *rng, const char *folder, unsigned *compared)
 	seen got = {BUF_INIT(SIZE_MAX)};
 	random_text(rng, &text);
 	random_pattern(rng, &pattern);
-	cb_grep_options o = {.pattern = (const char *)pattern.bytes};
+	cb_grep_options o = CB_WITH(cb_grep_options, .pattern = (const char *)pattern.bytes);
 	o.ignore_case = test_rand_below(rng, 4) == 0;
 	o.word = test_rand_below(rng, 5) == 0;
 	o.invert = test_rand_below(rng, 5) == 0;
@@ -167,8 +167,10 @@ TEST_LIMIT(fast_and_slow_agree, 120)
 		CHECK_OK(buf_printf(&slow, &err, "(?s:)(?:%s)", (const char *)pattern.bytes));
 		CHECK_OK(buf_append_byte(&slow, 0, &err));
 		bool ignore_case = test_rand_below(&rng, 4) == 0, word = test_rand_below(&rng, 4) == 0;
-		cb_grep_options a = {.pattern = (const char *)pattern.bytes, .ignore_case = ignore_case, .word = word};
-		cb_grep_options c = {.pattern = (const char *)slow.bytes, .ignore_case = ignore_case, .word = word};
+		cb_grep_options a =
+			CB_WITH(cb_grep_options, .pattern = (const char *)pattern.bytes, .ignore_case = ignore_case, .word = word);
+		cb_grep_options c =
+			CB_WITH(cb_grep_options, .pattern = (const char *)slow.bytes, .ignore_case = ignore_case, .word = word);
 		if (cb_grep(b, "/work/f", &a, see, &fast, NULL, &err) == CB_OK &&
 		    cb_grep(b, "/work/f", &c, see, &line_by_line, NULL, &err) == CB_OK)
 			CHECK_MSG(span_equal(buf_span(&fast.out), buf_span(&line_by_line.out)),

@@ -25,7 +25,7 @@ static void fill(cb_box *box, const char *folder)
 		char path[64], text[16];
 		(void)snprintf(path, sizeof(path), "%s/%u/f%u", folder, i % 10, i);
 		int n = snprintf(text, sizeof(text), "%u", i);
-		CHECK_OK(cb_write_file(t, path, text, (size_t)n, &(cb_write_options){.parents = true}, &err));
+		CHECK_OK(cb_write_file(t, path, text, (size_t)n, &CB_WITH(cb_write_options, .parents = true), &err));
 	}
 	(void)must_commit(t);
 }
@@ -155,7 +155,7 @@ TEST_LIMIT(killed_in_the_middle, 240)
 	test_rng rng = {test_seed()};
 	begin(false);
 	fill(b, "/work/big");
-	cb_store_stats before, after;
+	cb_store_stats before = CB_INIT(cb_store_stats), after = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_OK(cb_store_stats_get(s, &before, &err));
 	for (unsigned round = 0; round < 6 * test_soak(); round++) {
@@ -176,7 +176,7 @@ TEST_LIMIT(killed_in_the_middle, 240)
 		if (n) CHECK_OK(cb_remove(b, "/work/copy", &err));
 	}
 	/* Steps that were made keep their states: only what no step knows must be gone. */
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_OK(cb_store_stats_get(s, &after, &err));
 	CHECK_MSG(after.nodes <= before.nodes + before.nodes / 2 + 8, "%llu nodes were %llu", (unsigned long long)after.nodes,

@@ -272,7 +272,7 @@ static void one_merge(world *w)
 	changes(w, theirs, "theirs", true, 1 + below(w, 5));
 	four f = {model_read(base), model_read(ours), model_read(theirs), NULL};
 	heard h = {0};
-	cb_code code = cb_merge(ours, theirs, &(cb_merge_options){.resolve = hear, .context = &h}, NULL, NULL, &err);
+	cb_code code = cb_merge(ours, theirs, &CB_WITH(cb_merge_options, .resolve = hear, .context = &h), NULL, NULL, &err);
 	CHECK_MSG(code == CB_OK || code == CB_NOTHING || code == CB_CONFLICT, "%s (%s)", cb_code_name(code), err.message);
 	model_state *result = model_read(ours);
 	f.result = result;
@@ -462,7 +462,7 @@ static void round_for_git(world *w, repository *r, FILE *to, refereed *x)
 	model_state *mb = model_read(base), *mo = model_read(ours), *mt = model_read(theirs);
 	unsigned root = commit(r, to, mb, 0, 0);
 	*x = (refereed){.ours = commit(r, to, mo, root, 0), .theirs = commit(r, to, mt, root, 0)};
-	x->code = cb_merge(ours, theirs, &(cb_merge_options){.resolve = hear, .context = &x->h}, NULL, NULL, &err);
+	x->code = cb_merge(ours, theirs, &CB_WITH(cb_merge_options, .resolve = hear, .context = &x->h), NULL, NULL, &err);
 	CHECK_MSG(x->code == CB_OK || x->code == CB_NOTHING || x->code == CB_CONFLICT, "%s", err.message);
 	x->result = model_read(ours);
 	model_free(mb);
@@ -525,12 +525,12 @@ static void graph(world *w, repository *r)
 		model_note(&w->trace, "merge %u into %u", from, into);
 		refereed *x = &all[count++];
 		*x = (refereed){.ours = heads[into], .theirs = heads[from]};
-		x->code = cb_merge(boxes[into], boxes[from], &(cb_merge_options){.resolve = hear, .context = &x->h}, NULL, NULL,
-		                   &err);
+		x->code = cb_merge(boxes[into], boxes[from], &CB_WITH(cb_merge_options, .resolve = hear, .context = &x->h), NULL,
+		                   NULL, &err);
 		CHECK_MSG(x->code == CB_OK || x->code == CB_NOTHING || x->code == CB_CONFLICT, "%s", err.message);
 		if (x->code == CB_CONFLICT) /* decided in ours' favour, in both */
-			CHECK_OK(cb_merge(boxes[into], boxes[from], &(cb_merge_options){.prefer = CB_PREFER_OURS}, NULL, NULL,
-			                  &err));
+			CHECK_OK(cb_merge(boxes[into], boxes[from], &CB_WITH(cb_merge_options, .prefer = CB_PREFER_OURS), NULL,
+			                  NULL, &err));
 		x->result = model_read(boxes[into]);
 		if (x->code != CB_NOTHING) heads[into] = commit(r, to, x->result, heads[into], heads[from]);
 	}
@@ -601,11 +601,11 @@ static void twin_merge(twin *t, unsigned into, cb_box *from)
 	cb_error err = {0};
 	t->bases = bases_of(t, t->boxes[into], from);
 	t->h = (heard){0};
-	t->code = cb_merge(t->boxes[into], from, &(cb_merge_options){.resolve = hear, .context = &t->h}, NULL, NULL, &err);
+	t->code = cb_merge(t->boxes[into], from, &CB_WITH(cb_merge_options, .resolve = hear, .context = &t->h), NULL, NULL, &err);
 	CHECK_MSG(t->code == CB_OK || t->code == CB_NOTHING || t->code == CB_CONFLICT, "%s: %s", cb_code_name(t->code),
 	          err.message);
 	if (t->code == CB_CONFLICT) /* decided in ours' favour */
-		CHECK_OK(cb_merge(t->boxes[into], from, &(cb_merge_options){.prefer = CB_PREFER_OURS}, NULL, NULL, &err));
+		CHECK_OK(cb_merge(t->boxes[into], from, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_OURS), NULL, NULL, &err));
 }
 
 static void twin_restore(world *w, twin *t, unsigned slot)
@@ -692,7 +692,7 @@ static void clear_away(world *w, twin twins[2])
 	cb_error err = {0};
 	for (unsigned i = 0; i < SLOTS; i++) {
 		twins[0].floors[i] = twins[1].floors[i] = must_seq(twins[1].boxes[i]);
-		if (below(w, 2)) CHECK_OK(cb_prune(twins[1].boxes[i], &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+		if (below(w, 2)) CHECK_OK(cb_prune(twins[1].boxes[i], &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	}
 	CHECK_OK(cb_store_gc(twins[1].s, NULL, &err));
 }

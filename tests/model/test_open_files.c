@@ -38,7 +38,7 @@ static cb_error err;
 static seen look(world *w)
 {
 	seen out = {0};
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	cb_code code = cb_stat(w->look, "/work/a", 0, &info, &err);
 	CHECK(code == CB_OK || code == CB_NOTFOUND);
 	if (code != CB_OK) return out;
@@ -89,7 +89,7 @@ static void check_handles(world *w)
 	for (int i = 0; i < FILES; i++) {
 		char text[TEXT + 2] = "";
 		size_t n = 0;
-		cb_stat_info info;
+		cb_stat_info info = CB_INIT(cb_stat_info);
 		if (!w->f[i]) continue;
 		CHECK_OK(cb_pread(w->f[i], text, sizeof(text) - 1, 0, &n, &err));
 		text[n] = 0;
@@ -118,7 +118,7 @@ static void do_open(world *w, int i)
 		return;
 	}
 	CHECK_OK(code);
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_fstat(w->f[i], &info, &err));
 	if (w->f[!i] && info.ino != w->ino) { /* another file of the same name */
 		CHECK_OK(cb_close(w->f[i], &err));

@@ -54,12 +54,12 @@ static void change_file(player *p, const char *path)
 		(void)cb_close(f, NULL);
 		return;
 	case 3: {
-		cb_write_options append = {.append = true};
+		cb_write_options append = CB_WITH(cb_write_options, .append = true);
 		(void)cb_write_file(p->b, path, room, random_bytes(p, room, 5000), &append, NULL);
 		return;
 	}
 	default: {
-		cb_write_options parents = {.parents = true};
+		cb_write_options parents = CB_WITH(cb_write_options, .parents = true);
 		(void)cb_write_file(p->b, path, room, random_bytes(p, room, 1500000), &parents, NULL);
 		return;
 	}
@@ -147,9 +147,11 @@ static void change_one(player *p)
 
 static void many_files(player *p)
 {
-	cb_write_options parents = {.parents = true};
+	cb_write_options parents = CB_WITH(cb_write_options, .parents = true);
 	cb_box *t = NULL;
-	if (cb_txn_begin(p->b, &(cb_txn_options){.step = {.kind = "import", .params = "many"}}, &t, NULL) != CB_OK) return;
+	if (cb_txn_begin(p->b, &CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "import", .params = "many")), &t,
+	                 NULL) != CB_OK)
+		return;
 	for (unsigned i = 0; i < 2500; i++) {
 		char path[64];
 		(void)snprintf(path, sizeof(path), "/work/many%u/%u/%u", (unsigned)below(p, 3), i % 50, i);
@@ -193,7 +195,7 @@ static void fork_and_merge(player *p)
 	for (unsigned i = 0; i < 3; i++) change_one(p);
 	p->b = box;
 	change_one(p);
-	(void)cb_merge(p->b, fork, &(cb_merge_options){.prefer = CB_PREFER_THEIRS}, NULL, NULL, NULL);
+	(void)cb_merge(p->b, fork, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS), NULL, NULL, NULL);
 	cb_box_close(fork);
 	if (below(p, 2)) (void)cb_box_delete(p->s, name, NULL);
 }
@@ -207,19 +209,20 @@ static void play(player *p, unsigned steps)
 		else if (what < 84) go_back(p);
 		else if (what < 88) fork_and_merge(p);
 		else if (what < 90)
-			(void)cb_step_record(p->b, &(cb_step_info){.kind = "sh", .params = "ls", .result = "a\nb"}, NULL, NULL);
+			(void)cb_step_record(p->b, &CB_WITH(cb_step_info, .kind = "sh", .params = "ls", .result = "a\nb"), NULL,
+			                     NULL);
 		else if (what < 92) (void)cb_box_who_set(p->b, below(p, 2) ? "ann" : "bob", NULL);
 		else if (what < 95) {
 			(void)snprintf(name, sizeof(name), "mark-%u", ++p->stamp);
 			(void)cb_checkpoint_save(p->b, below(p, 3) ? name : NULL, 0, true, NULL);
 		} else if (what == 95) many_files(p);
-		else if (what == 96) (void)cb_prune(p->b, &(cb_prune_options){.keep_steps = 1 + below(p, 30)}, NULL, NULL);
+		else if (what == 96) (void)cb_prune(p->b, &CB_WITH(cb_prune_options, .keep_steps = 1 + below(p, 30)), NULL, NULL);
 		else if (what == 97) (void)cb_store_gc(p->s, NULL, NULL);
 		else if (what == 98) {
 			memset(room, 'x', 5000);
 			room[5000] = 0;
-			(void)cb_step_record(p->b, &(cb_step_info){.kind = "exec", .params = room, .result = room + 3000}, NULL,
-			                     NULL);
+			(void)cb_step_record(p->b, &CB_WITH(cb_step_info, .kind = "exec", .params = room, .result = room + 3000),
+			                     NULL, NULL);
 		} else {
 			(void)cb_box_quota_set(p->b, 1u << 30, 1000000, 1u << 29, NULL);
 			(void)cb_setting_set(p->b, "mine", "yes", NULL);
@@ -238,7 +241,7 @@ static player player_start(cb_store *s, const char *name, uint64_t seed)
 static void unpack_must(cb_store *s, const pack_bytes *p, const char *name)
 {
 	cb_error err = {0};
-	cb_pack_info info = {0};
+	cb_pack_info info = CB_INIT(cb_pack_info);
 	CHECK_OK(pack_give(s, p, name, &info, &err));
 	CHECK_STR(info.name, name);
 }
@@ -288,8 +291,8 @@ static void go_on_alike(cb_store *s, cb_store *t, const char *a, const char *b, 
 		CHECK_U64(sum_x, sum_y);
 	}
 	uint64_t gone_x = 0, gone_y = 0;
-	CHECK_CODE(cb_prune(x.b, &(cb_prune_options){.keep_steps = 5}, &gone_x, NULL),
-	           cb_prune(y.b, &(cb_prune_options){.keep_steps = 5}, &gone_y, NULL));
+	CHECK_CODE(cb_prune(x.b, &CB_WITH(cb_prune_options, .keep_steps = 5), &gone_x, NULL),
+	           cb_prune(y.b, &CB_WITH(cb_prune_options, .keep_steps = 5), &gone_y, NULL));
 	cb_box_close(x.b);
 	cb_box_close(y.b);
 }
@@ -342,7 +345,7 @@ TEST_LIMIT(old_states_and_single_states, 120)
 		(void)snprintf(address, sizeof(address), "demo@%" PRIu64, seq);
 		if (cb_box_open(s, address, &old, NULL) != CB_OK) continue;
 		(void)snprintf(name, sizeof(name), "old%u", i);
-		pack_bytes with = pack_take(old, NULL), without = pack_take(old, &(cb_pack_options){.no_history = true});
+		pack_bytes with = pack_take(old, NULL), without = pack_take(old, &CB_WITH(cb_pack_options, .no_history = true));
 		unpack_must(s, &with, name);
 		(void)snprintf(copy_at, sizeof(copy_at), "%s@%" PRIu64, name, seq);
 		cb_box *copy = must_open(s, copy_at), *newest = must_open(s, name);

@@ -32,7 +32,7 @@ static void run(bool memory, bool linked, bool old_kernel)
 	CHECK(mkdir(t.folder, 0755) == 0);
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	host_force_openat(old_kernel);
-	cb_import_options options = {.remove_missing = true, .link = linked};
+	cb_import_options options = CB_WITH(cb_import_options, .remove_missing = true, .link = linked);
 	for (unsigned round = 0; round < 5 * test_soak(); round++) {
 		host_tree_change(&t, round ? 1 + (unsigned)test_rand_below(&t.rng, 30) : 200);
 		if (test_rand_below(&t.rng, 2)) usleep(25000); /* so that some of it is old enough to be believed */

@@ -24,7 +24,7 @@ static cb_store *open_store(void)
 {
 	cb_error err = {0};
 	cb_store *s = NULL;
-	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.cache_bytes = 1}, &s, &err));
+	CHECK_OK(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .cache_bytes = 1), &s, &err));
 	return s;
 }
 
@@ -297,7 +297,7 @@ static void remove_on(cb_store *s, unsigned n)
 	cb_box *b = must_open(s, "demo");
 	for (unsigned i = 0; i < n; i++) {
 		write_all(b, i);
-		cb_code code = cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err);
+		cb_code code = cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err);
 		CHECK_MSG(code == CB_OK || code == CB_BUSY, "%s", err.message);
 		code = cb_store_gc(s, NULL, &err);
 		CHECK_MSG(code == CB_OK || code == CB_BUSY, "%s", err.message);

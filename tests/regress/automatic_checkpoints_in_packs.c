@@ -45,7 +45,7 @@ TEST_BOTH(they_give_way)
 	CHECK_OK(cb_box_checkpoint_every_set(b, 1, &err));
 	change(b, LIMIT_AUTO_CHECKPOINTS);
 	pack_bytes p = pack_take(b, NULL);
-	cb_pack_info info = {0};
+	cb_pack_info info = CB_INIT(cb_pack_info);
 	CHECK_OK(pack_give(s, &p, "copy", &info, &err));
 	CHECK_U64(info.checkpoints, LIMIT_AUTO_CHECKPOINTS + 2);
 	pack_must_equal(s, "demo", s, "copy");
@@ -74,7 +74,7 @@ TEST(format)
 	CHECK_OK(cb_checkpoint_save(b, NULL, 1, true, &err));
 	p = pack_take(b, NULL);
 	CHECK_U64(get_le32(p.bytes + 8), PACK_FORMAT_AUTOMATIC);
-	pack_bytes alone = pack_take(b, &(cb_pack_options){.no_history = true});
+	pack_bytes alone = pack_take(b, &CB_WITH(cb_pack_options, .no_history = true));
 	CHECK_U64(get_le32(alone.bytes + 8), PACK_FORMAT_FIRST);
 	cb_box *old = must_open(s, "demo@0"); /* before any checkpoint */
 	pack_bytes first = pack_take(old, NULL);

@@ -26,7 +26,7 @@ TEST_BOTH(blame_beside_what_was_pruned)
 	must_write(b, "/work/t", "a\nb\n");
 	must_write(b, "/work/o", "1");
 	must_write(b, "/work/o", "2");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	line_seqs seqs = {.count = 0};
 	CHECK_OK(cb_blame(b, "/work/t", take_seq, &seqs, &err));
 	CHECK_U64(seqs.count, 2);

@@ -39,7 +39,7 @@ TEST_BOTH(a_name_like_an_automatic_one_stays)
 	counts n = count_all(b);
 	CHECK_U64(n.automatic, LIMIT_AUTO_CHECKPOINTS);
 	CHECK_U64(n.own, 2);
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	cb_box_close(must_open(s, "demo@auto-1"));
 	cb_box_close(must_open(s, "demo@auto-9"));
 	test_store_sound(s);

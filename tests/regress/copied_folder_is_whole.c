@@ -9,7 +9,7 @@
 static cb_stat_info info_of(cb_box *b, const char *path)
 {
 	cb_error err;
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, path, CB_NOFOLLOW, &info, &err));
 	return info;
 }

@@ -43,7 +43,7 @@ static void look(const char *folder, off_t at, bool read_only)
 	uint64_t complaints = 0;
 	char *text = NULL;
 	size_t size = 0;
-	cb_code code = cb_store_open(folder, &(cb_store_options){.no_create = true, .read_only = read_only}, &s, &err);
+	cb_code code = cb_store_open(folder, &CB_WITH(cb_store_options, .no_create = true, .read_only = read_only), &s, &err);
 	if (code == CB_OK) code = cb_box_open(s, "demo@last", &b, &err);
 	if (code == CB_OK) code = cb_read_file(b, "/work/f", &text, &size, &err);
 	if (code == CB_OK) { /* then it must be right: the bit did not matter, or lay in what came after the last flush */

@@ -14,10 +14,10 @@ TEST_BOTH(fork_outlives_the_root_it_was_read_from)
 	cb_box *f = must_fork(s, "origin", "fork");
 	cb_box_close(f);
 	must_write(b, "/work/a", "after the fork");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 8}, NULL, &err)); /* step 14 gets a root */
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 8), NULL, &err)); /* step 14 gets a root */
 	f = must_open(s, "fork");
 	CHECK_STR(must_read(f, "/work/a"), "odd");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL,
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL,
 	                  &err)); /* and loses it; step 20, the fork point, gets one */
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	must_write(f, "/work/b", "new");

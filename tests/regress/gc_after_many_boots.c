@@ -31,7 +31,7 @@ static void gc_in(uint64_t bound_kib)
 	if (child == 0) {
 		cb_error err = {0};
 		cb_store *s = test_store_reopen();
-		cb_gc_result freed;
+		cb_gc_result freed = CB_INIT(cb_gc_result);
 		long before = used_kib();
 		CHECK_OK(cb_store_gc(s, &freed, &err));
 		test_store_sound(s);

@@ -9,11 +9,11 @@ TEST(gc_counts_boxes)
 {
 	cb_error err = {0};
 	cb_store *s = test_store_open(false);
-	cb_gc_result freed;
+	cb_gc_result freed = CB_INIT(cb_gc_result);
 	char folder[4200], name[32];
 	(void)snprintf(folder, sizeof(folder), "%s/folder", test_tmpdir());
 	CHECK(mkdir(folder, 0755) == 0);
-	cb_import_options options = {.link = true};
+	cb_import_options options = CB_WITH(cb_import_options, .link = true);
 	for (int i = 0; i < 5; i++) {
 		cb_box *b = NULL, *draft = NULL;
 		(void)snprintf(name, sizeof(name), "b%d", i);

@@ -11,7 +11,7 @@ TEST_BOTH(handle_behind_what_was_pruned)
 	cb_box *sleeper = must_open(s, "demo");
 	CHECK_STR(must_read(sleeper, "/work/a"), "first");
 	for (int i = 0; i < 10; i++) must_write(b, "/work/a", i % 2 ? "odd" : "even");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_STR(must_read(sleeper, "/work/a"), "odd");
 	must_write(sleeper, "/work/b", "new");
 	cb_box_close(sleeper);

@@ -25,7 +25,7 @@ TEST_BOTH(many_bytes_in_side_transactions)
 	CHECK_OK(cb_write_file(b, "/work/text", text, size, NULL, &err));
 	/* merged by lines at commit */
 	cb_box *other = must_open(s, "demo");
-	cb_commit_result result;
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *t = must_begin(b);
 	text[0] = 'L';
 	CHECK_OK(cb_write_file(t, "/work/text", text, size, NULL, &err));

@@ -85,7 +85,7 @@ TEST(undone_merge_after_prune)
 	take_back(&p, 0);
 	must_write(p.main, "/work/m", "m2");
 	must_write(p.main, "/work/m", "m3");
-	CHECK_OK(cb_prune(p.main, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(p.main, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(p.s, NULL, &err));
 	CHECK_OK(cb_merge(p.main, p.fork, NULL, NULL, NULL, &err));
 	CHECK_STR(must_read(p.main, "/work/f"), "f");

@@ -80,7 +80,7 @@ TEST_BOTH(its_space_comes_back)
 {
 	cb_error err = {0};
 	merged m = open_merged(memory, true);
-	cb_gc_result freed = {0};
+	cb_gc_result freed = CB_INIT(cb_gc_result);
 	cb_box *other = must_fork(m.s, "main@-1", "other"); /* from before the merge */
 	must_write(m.main, "/work/later", "l");
 	cb_box *again = must_fork(m.s, "main", "again");
@@ -88,7 +88,7 @@ TEST_BOTH(its_space_comes_back)
 	CHECK_OK(cb_store_gc(m.s, &freed, &err));
 	CHECK_U64(freed.boxes_freed, 0); /* the merge may yet be undone */
 	CHECK_MSG(freed.bytes_freed >= LARGE, "%llu bytes freed", (unsigned long long)freed.bytes_freed);
-	CHECK_OK(cb_prune(m.main, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(m.main, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(m.s, &freed, &err));
 	CHECK_U64(freed.boxes_freed, 1);
 	/* And the merges that come after find what they did before. */
@@ -115,7 +115,7 @@ static void undo_keeps_it(bool memory, bool collected_before)
 	edit(m.main, 1, "on");
 	CHECK_OK(cb_merge(a, m.main, NULL, NULL, NULL, &err));
 	CHECK_OK(cb_merge(b, m.main, NULL, NULL, NULL, &err));
-	CHECK_OK(cb_prune(m.main, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(m.main, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(m.s, NULL, &err));
 	edit(a, 4, "a");
 	edit(b, 6, "b");
@@ -142,7 +142,7 @@ TEST_BOTH(an_open_state_keeps_it)
 	cb_error err = {0};
 	cb_store *s = test_store_open(memory);
 	cb_box *main = NULL;
-	cb_gc_result freed = {0};
+	cb_gc_result freed = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_box_create(s, "main", &main, &err));
 	edit(main, 0, "main");
 	cb_box *fork = must_fork(s, "main", "fork");
@@ -153,7 +153,7 @@ TEST_BOTH(an_open_state_keeps_it)
 	cb_box *open = must_open(s, "fork@-0");
 	cb_box_close(fork);
 	CHECK_OK(cb_box_delete(s, "fork", &err));
-	CHECK_OK(cb_prune(main, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(main, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, &freed, &err));
 	CHECK_U64(freed.boxes_freed, 0);
 	CHECK_OK(cb_merge(main, open, NULL, NULL, NULL, &err));

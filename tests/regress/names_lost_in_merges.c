@@ -27,7 +27,7 @@ static void close_pair(pair *p)
 static uint64_t ino(cb_box *b, const char *path)
 {
 	cb_error err = {0};
-	cb_stat_info st;
+	cb_stat_info st = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, path, 0, &st, &err));
 	return st.ino;
 }
@@ -54,7 +54,7 @@ TEST_BOTH(second_name_taken_by_another)
 	must_write(p.ours, "/work/y", "ours");
 	CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), CB_CONFLICT);
 	CHECK_MSG(strstr(err.message, "/work/y"), "%s", err.message);
-	CHECK_OK(cb_merge(p.ours, p.theirs, &(cb_merge_options){.prefer = CB_PREFER_OURS}, NULL, NULL, &err));
+	CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_OURS), NULL, NULL, &err));
 	CHECK_STR(must_read(p.ours, "/work/y"), "ours");
 	CHECK_STR(must_read(p.ours, "/work/x"), "theirs");
 	close_pair(&p);
@@ -69,7 +69,7 @@ TEST_BOTH(second_name_in_a_folder_that_is_gone)
 	CHECK_OK(cb_remove(p.ours, "/work/d", &err));
 	CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), CB_CONFLICT);
 	CHECK_MSG(strstr(err.message, "/work/d/y"), "%s", err.message);
-	CHECK_OK(cb_merge(p.ours, p.theirs, &(cb_merge_options){.prefer = CB_PREFER_THEIRS}, NULL, NULL, &err));
+	CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS), NULL, NULL, &err));
 	CHECK_U64(ino(p.ours, "/work/x"), ino(p.ours, "/work/d/y"));
 	close_pair(&p);
 }

@@ -23,7 +23,7 @@ TEST(old_state_whose_root_moved)
 	CHECK_OK(cb_store_open(path, NULL, &other, &err));
 	cb_box *into = must_open(other, "b");
 	cb_box *old = must_open(other, "f@kept"); /* stands on the key frame before step 600 */
-	CHECK_OK(cb_prune(f, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(f, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	char *got = NULL;
 	CHECK_OK(cb_read_file(old, "/work/f", &got, NULL, &err));

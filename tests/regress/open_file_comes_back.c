@@ -69,7 +69,7 @@ TEST_BOTH(what_was_written_lands)
 	CHECK_OK(cb_close(g, &err));
 	CHECK_STR(must_read(other, "/work/a"), "Two and three");
 	CHECK_STR(through(f), "Two and three");
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_fstat(f, &info, &err));
 	CHECK_U64(info.links, 1);
 	CHECK_OK(cb_close(f, &err));
@@ -191,7 +191,7 @@ TEST_BOTH(landing_refused)
 	CHECK_STR(must_read(b, "/work/a"), "one");
 	CHECK_OK(cb_box_quota_set(b, 0, 0, 0, &err));
 	CHECK_OK(cb_fsync(f, &err));
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/a", 0, &info, &err));
 	CHECK_U64(info.size, sizeof(large));
 	CHECK_OK(cb_close(f, &err));

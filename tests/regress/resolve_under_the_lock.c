@@ -72,7 +72,7 @@ TEST_BOTH(others_write_while_the_caller_thinks)
 {
 	cb_error err = {0};
 	world w = open_world(memory);
-	cb_merge_options o = {.resolve = resolve, .context = &w};
+	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve, .context = &w);
 	uint64_t seq = 0, conflicts = 9;
 	CHECK_OK(cb_merge(w.ours, w.theirs, &o, &seq, &conflicts, &err));
 	CHECK_U64(w.asked, 1);
@@ -87,7 +87,7 @@ TEST_BOTH(the_box_itself_changes_meanwhile)
 	cb_error err = {0};
 	world w = open_world(memory);
 	w.to_write = 1;
-	cb_merge_options o = {.resolve = resolve, .context = &w};
+	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve, .context = &w);
 	CHECK_OK(cb_merge(w.ours, w.theirs, &o, NULL, NULL, &err));
 	CHECK_U64(w.asked, 1);
 	CHECK_STR(must_read(w.ours, "/work/a"), "theirs");
@@ -119,7 +119,7 @@ TEST_BOTH(races_lost_one_after_the_other)
 		(void)snprintf(path, sizeof(path), "/work/late%d", i);
 		must_write(w.theirs, path, "theirs");
 	}
-	cb_merge_options o = {.resolve = resolve_and_add, .context = &w};
+	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve_and_add, .context = &w);
 	CHECK_OK(cb_merge(w.ours, w.theirs, &o, NULL, NULL, &err));
 	CHECK_U64(w.asked, 9);
 	CHECK_STR(must_read(w.ours, "/work/late0"), "theirs");

@@ -12,7 +12,7 @@ TEST_BOTH(restore_across_a_gap)
 	must_write(b, "/work/a", "2");
 	must_write(b, "/work/b", "b");
 	must_write(b, "/work/c", "c");
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	cb_box *one = must_open(s, "demo@one");
 	char *before = must_dump(one);
 	CHECK_OK(cb_restore(b, one, NULL, NULL, &err));

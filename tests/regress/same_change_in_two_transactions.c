@@ -133,7 +133,7 @@ static cb_code below_new_parents(cb_box *b, cb_error *err)
 	char path[64];
 	static unsigned n;
 	(void)snprintf(path, sizeof(path), "/work/a/b/%u", n++);
-	return cb_write_file(b, path, "x", 1, &(cb_write_options){.parents = true}, err);
+	return cb_write_file(b, path, "x", 1, &CB_WITH(cb_write_options, .parents = true), err);
 }
 
 static cb_code in_one_folder(cb_box *b, cb_error *err)
@@ -197,7 +197,7 @@ static void one(bool memory, const deed *d)
 	CHECK_OK(cb_xattr_set(a, "/work/job", "user.old", "0", 1, 0, &err));
 	CHECK_OK(cb_kv_set(a, "old", "0", 1, &err));
 	cb_box *first = NULL, *second = NULL;
-	cb_commit_result result = {0};
+	cb_commit_result result = CB_INIT(cb_commit_result);
 	unsigned named = 0;
 	CHECK_OK(cb_txn_begin(a, NULL, &first, &err));
 	CHECK_OK(cb_txn_begin(a, NULL, &second, &err));

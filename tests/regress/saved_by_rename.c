@@ -40,7 +40,7 @@ static void one(how here, how there, const char *ours, const char *theirs, const
 	cb_box *b = must_fork(s, "a", "b");
 	save(a, here, ours);
 	save(b, there, theirs);
-	cb_code code = cb_merge(a, b, &(cb_merge_options){.resolve = hear, .context = &h}, NULL, NULL, &err);
+	cb_code code = cb_merge(a, b, &CB_WITH(cb_merge_options, .resolve = hear, .context = &h), NULL, NULL, &err);
 	CHECK_MSG(code == (expected ? CB_OK : CB_CONFLICT), "%d %d: %s (%s)", (int)here, (int)there, cb_code_name(code),
 	          err.message);
 	if (expected) CHECK_STR(must_read(a, "/work/f"), expected);

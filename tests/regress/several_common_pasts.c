@@ -69,7 +69,8 @@ TEST_BOTH(pasts_in_conflict)
 		cross c = open_cross(memory);
 		edit(c.p, "P", "m", "z");
 		edit(c.q, "Q", "m", "Z");
-		cb_merge_options theirs = {.prefer = CB_PREFER_THEIRS}, ours = {.prefer = CB_PREFER_OURS};
+		cb_merge_options theirs = CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS),
+				 ours = CB_WITH(cb_merge_options, .prefer = CB_PREFER_OURS);
 		CHECK_OK(cb_merge(c.r, c.p, &theirs, NULL, NULL, &err));
 		CHECK_OK(cb_merge(c.r, c.q, &ours, NULL, NULL, &err));
 		CHECK_OK(cb_merge(c.t, c.q, &theirs, NULL, NULL, &err));
@@ -104,8 +105,8 @@ TEST_BOTH(a_fork_inherits_what_is_kept)
 		must_write(a, "/work/f", text);
 		CHECK_OK(cb_merge(b, a, NULL, NULL, NULL, &err));
 	}
-	CHECK_OK(cb_prune(a, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(a, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	must_write(c, "/work/f", "uno\n2\n3\n4\n5\n"); /* after a's line: with an older base that is a conflict */
 	CHECK_OK(cb_merge(c, a, NULL, NULL, NULL, &err));
@@ -132,7 +133,7 @@ TEST_BOTH(a_pruned_base_is_named)
 	must_write(a, "/work/f", "3");
 	CHECK_OK(cb_merge(b, a, NULL, NULL, NULL, &err));
 	must_write(b, "/work/g", "g");
-	CHECK_OK(cb_prune(a, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	CHECK_OK(cb_prune(a, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	cb_box *then = must_open(s, "b@then");
 	CHECK_OK(cb_box_fork(s, "b@then", "c", NULL, &err));
 	cb_box *c = must_open(s, "c");

@@ -48,7 +48,7 @@ static cb_store *open_without_cache(void)
 {
 	cb_error err = {0};
 	cb_store *s = NULL;
-	CHECK_OK(cb_store_open(test_store_path(), &(cb_store_options){.cache_bytes = 1, .no_create = true}, &s, &err));
+	CHECK_OK(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .cache_bytes = 1, .no_create = true), &s, &err));
 	return s;
 }
 
@@ -71,7 +71,7 @@ static void move_on_and_gc(bool prune)
 		cb_box_close(t);
 		for (int i = 0; i < STEPS; i++) must_write(b, "/work/steps", i % 2 ? "odd" : "even");
 	}
-	if (prune) CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+	if (prune) CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	cb_box_close(b);
@@ -189,7 +189,7 @@ static void unlinked_file(bool prune, bool own)
 		CHECK_OK(cb_mkdir(b, "/work/x", 0755, 0, &err));
 		cb_box *other = must_open(s, "demo");
 		for (int i = 0; i < 3 * STEPS; i++) must_write(other, "/work/steps", i % 2 ? "odd" : "even");
-		if (prune) CHECK_OK(cb_prune(other, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+		if (prune) CHECK_OK(cb_prune(other, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 		cb_box_close(other);
 		CHECK_OK(cb_store_gc(s, NULL, &err));
 	}
@@ -242,7 +242,7 @@ TEST(idle_handle_keeps_nothing)
 	cb_box *b = must_open(s, "demo");
 	need_file(b, 7);
 	elsewhere(true);
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	CHECK_MSG(stats.contents < FILES / 10, "%llu contents are left", (unsigned long long)stats.contents);
 	CHECK_OK(cb_walk(b, "/work", count_file, &n, &err));

@@ -46,7 +46,7 @@ static void random_command(cb_box *b, work *w, test_rng *rng)
 	                      NULL}; /* the test must be able to read it all */
 	work_result r;
 	uint64_t told = 0, listed = 0;
-	CHECK_OK(work_begin(w, &(cb_step_info){.kind = "exec"}, &err));
+	CHECK_OK(work_begin(w, &CB_WITH(cb_step_info, .kind = "exec"), &err));
 	CHECK_U64(kit_command(w, argv), 0);
 	cb_code code = work_end(w, WORK_COMMIT, NULL, NULL, NULL, count_visit, &told, &r, &err);
 	CHECK_MSG(code == CB_OK, "%s: %s", cb_code_name(code), err.message);

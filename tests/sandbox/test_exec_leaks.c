@@ -35,7 +35,7 @@ static void run_shell(cb_sandbox *sandbox, const char *script, int expected)
 {
 	cb_error err;
 	const char *argv[] = {"sh", "-c", script};
-	cb_exec_options options = {.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
+	cb_exec_options options = CB_WITH(cb_exec_options, .argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE);
 	cb_exec *e = NULL;
 	const cb_exec_result *result = NULL;
 	CHECK_OK(cb_exec_start(sandbox, &options, &e, &err));

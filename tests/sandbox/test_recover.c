@@ -120,7 +120,7 @@ static void killed_at(const char *stage, bool ran, bool interrupted)
 	if (prune_between) {
 		CHECK(pins(s) > 0);
 		for (int i = 0; i < 300; i++) must_write(b, "/work/steps", i % 2 ? "odd" : "even");
-		CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err));
+		CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 		CHECK_OK(cb_store_gc(s, NULL, &err));
 	}
 	(void)recover_all(s);
@@ -177,7 +177,7 @@ static void dies_while_it_runs(cb_store *s)
 {
 	const char *argv[] = {"sh", "echo two >> work/x; echo new > work/y; rm -r work/gone; touch tmp/done; sleep 1000", NULL};
 	work *w = kit_open(s, "demo", CB_TIER_AUTO);
-	CHECK_OK(work_begin(w, &(cb_step_info){.kind = "exec", .params = "{\"argv\":[\"sh\"]}"}, &err));
+	CHECK_OK(work_begin(w, &CB_WITH(cb_step_info, .kind = "exec", .params = "{\"argv\":[\"sh\"]}"), &err));
 	kit_send(w, argv);
 	CHECK_OK(work_ready(w, &err));
 	while (access(host_text("%s/tmp/done", kit_root(w)), F_OK) != 0) (void)usleep(1000);
@@ -319,7 +319,7 @@ TEST(what_cannot_be_merged_is_a_fork)
 	CHECK_U64(recover_all(s), 0);
 	CHECK_STR(must_read(b, "/work/x"), "theirs\n");
 	unsigned boxes = 0;
-	cb_store_stats stats;
+	cb_store_stats stats = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	boxes = (unsigned)stats.boxes;
 	CHECK_U64(boxes, 2);

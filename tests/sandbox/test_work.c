@@ -56,7 +56,7 @@ TEST(one_command_is_one_step)
 static cb_code run_beside(work *w, const char *script, const char *path, const char *text, work_result *r)
 {
 	const char *argv[] = {"sh", script, NULL};
-	CHECK_OK(work_begin(w, &(cb_step_info){.kind = "exec"}, &err));
+	CHECK_OK(work_begin(w, &CB_WITH(cb_step_info, .kind = "exec"), &err));
 	must_write(b, path, text);
 	CHECK_U64(kit_command(w, argv), 0);
 	return work_end(w, WORK_COMMIT, NULL, NULL, NULL, NULL, NULL, r, &err);
@@ -188,7 +188,7 @@ static void renames(void)
 	          "D /work/dir\nR /work/long -> /work/moved\nA /work/new\nR /work/dir/f0 -> /work/new/f0\nR /work/dir/f1 -> "
 	          "/work/new/f1\n"
 	          "R /work/dir/f2 -> /work/new/f2\nR /work/dir/f3 -> /work/new/f3\nR /work/dir/f4 -> /work/new/f4\n");
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/new/f3", 0, &info, &err));
 	CHECK_U64(info.mode, 0600);
 	CHECK_STR(must_read(b, "/work/new/f3"), "file number 3\n");
@@ -230,7 +230,7 @@ TEST(kinds_of_changes)
 	                &r, &err));
 	CHECK_U64(r.left_out, 1);
 	CHECK_STR(changes_of(r.commit.seq), "M /work/a\nM /work/d\nD /work/d/in\nM /work/link\nT /work/mode\n");
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/mode", 0, &info, &err));
 	CHECK_U64(info.mode, 0700);
 	CHECK_OK(cb_stat(b, "/work/suid", 0, &info, &err));
@@ -241,7 +241,7 @@ TEST(kinds_of_changes)
 
 static uint64_t ino_of(const char *path)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, path, 0, &info, &err));
 	return info.ino;
 }
@@ -331,7 +331,7 @@ TEST(holes_stay_holes)
 	work_result r;
 	CHECK_OK(kit_sh(w, "truncate -s 1G work/hole; echo x | dd of=work/hole bs=1 seek=500000000 conv=notrunc 2>/dev/null", &r,
 	                &err));
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	CHECK(info.bytes > (uint64_t)1 << 30);
 	struct stat st;
@@ -537,7 +537,7 @@ static void pruned(void)
 	uint64_t base = must_seq(b), gone = 0;
 	CHECK_OK(work_begin(w, NULL, &err));
 	for (int i = 0; i < 20; i++) must_write(b, "/work/theirs", host_text("%d", i));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, &gone, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), &gone, &err));
 	CHECK(gone > 0);
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	cb_box *old = must_open(s, host_text("demo@%llu", (unsigned long long)base));
@@ -546,7 +546,7 @@ static void pruned(void)
 	CHECK_OK(work_end(w, WORK_COMMIT, NULL, NULL, NULL, NULL, NULL, &r, &err));
 	CHECK(r.commit.merged);
 	CHECK(exists(b, "/work/mine") && !exists(b, "/work/a"));
-	CHECK_OK(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, &gone, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), &gone, &err));
 	CHECK_CODE(cb_box_open(s, host_text("demo@%llu", (unsigned long long)base), &old, &err), CB_STALE);
 	CHECK_OK(kit_sh(w, "cp work/mine work/again", &r, &err));
 	CHECK_U64(r.changed, 1);
