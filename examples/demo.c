@@ -191,8 +191,8 @@ static void fill(cb_box *box)
 {
 	title("1. A box is filled: several files as one step, then single steps");
 	call("cb_txn_begin(demo); cb_write_file(...) x 3; cb_txn_commit()");
-	cb_txn_options options =
-		CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "import", .params = "from ~/greeter"));
+	cb_txn_options options = CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "import",
+	                                                                  .params = "from ~/greeter", .params_size = CB_STRING));
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *txn = NULL;
 	MUST(cb_txn_begin(box, &options, &txn, &err));
@@ -221,7 +221,8 @@ static void break_and_undo(cb_store *store, cb_box *box)
 	title("2. A tool call goes wrong; one undo takes all of it back");
 	call("a step of kind \"sh\": cb_remove(config.ini), cb_write_file(README), cb_kv_delete(plan)");
 	cb_txn_options options =
-		CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "sh", .params = "./cleanup.sh", .result = "exit 0"));
+		CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "sh", .params = "./cleanup.sh",
+	                                                 .params_size = CB_STRING, .result = "exit 0", .result_size = CB_STRING));
 	cb_box *txn = NULL;
 	MUST(cb_txn_begin(box, &options, &txn, &err));
 	MUST(cb_remove(txn, "/work/greeter/config.ini", &err));

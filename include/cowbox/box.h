@@ -51,10 +51,11 @@ CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t ke
 CB_API cb_code cb_box_checkpoint_every_set(cb_box *box, uint64_t steps, cb_error *err);
 /* Who the steps made through this handle are recorded for. Default "". */
 CB_API cb_code cb_box_who_set(cb_box *box, const char *who, cb_error *err);
-/* Free-form strings per box, outside its states (not undone, not forked). value NULL deletes. Names that begin with "cowbox." are
- * CB_RESERVED. */
-CB_API cb_code cb_setting_set(cb_box *box, const char *key, const char *value, cb_error *err);
-CB_API cb_code cb_setting_get(cb_box *box, const char *key, char **out, cb_error *err); /* cb_free() it */
+/* Free-form texts per box, any bytes but NUL, outside its states (not undone, not forked). value NULL deletes. Names that begin with
+ * "cowbox." are CB_RESERVED. */
+CB_API cb_code cb_setting_set(cb_box *box, const char *key, const void *value, size_t size, cb_error *err);
+/* cb_free() it; CB_NOTFOUND. out_size may be NULL. */
+CB_API cb_code cb_setting_get(cb_box *box, const char *key, char **out, size_t *out_size, cb_error *err);
 
 /* The newest step that was made through this handle, by whatever call; 0: none yet. Others' steps do not count. */
 CB_API uint64_t cb_box_step(cb_box *box);

@@ -8,7 +8,12 @@
  * checkpoint. Paths are absolute inside the box; a relative one starts at "/". ".." and symbolic links never leave the box.
  *
  * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only on
- * success. What a call gives away is said at the call: "cb_free() it". Strings are bytes; names need not be UTF-8.
+ * success. What a call gives away is said at the call: "cb_free() it".
+ *
+ * Bytes. Contents, values, parameters and results of steps are any bytes, and have a size beside them; CB_STRING as that size means up to
+ * the NUL. What a call gives away has a NUL after its last byte, which the size does not count. What cannot hold a NUL is a C string: paths,
+ * names, addresses, keys of key-values and settings, tags, targets of symbolic links, patterns, kinds of steps, who, texts for people. None
+ * of them need be UTF-8.
  *
  * Structs begin with struct_size: make them with CB_INIT or CB_WITH (types.h says why and how).
  *

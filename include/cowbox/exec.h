@@ -96,7 +96,8 @@ typedef struct cb_exec_options {
 	const char *checkpoint; /* save this checkpoint of the box before; NULL: none */
 	bool undo_on_fail;      /* an exit status other than 0 takes the changes back, as a step of its own */
 	const char *kind;       /* of the step; NULL: "exec" */
-	const char *params;     /* of the step; NULL: {"argv":[...],"cwd":...,"env":[names]} */
+	const void *params;     /* of the step; NULL: {"argv":[...],"cwd":...,"env":[names]} */
+	size_t params_size;
 } cb_exec_options;
 
 typedef enum cb_exec_end {
@@ -133,7 +134,7 @@ typedef struct cb_exec_result {
 	uint64_t left_out;          /* special files */
 } cb_exec_result;
 
-/* Starts a program; CB_NOTFOUND and such are about the call: a program that is not there is an end of the run. */
+/* Starts a program; options are needed. CB_NOTFOUND and such are about the call: a program that is not there is an end of the run. */
 CB_API cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_exec **out, cb_error *err);
 /* Becomes readable when cb_exec_pump has something to do: for a loop of the caller's own (an epoll descriptor; lent). */
 CB_API int cb_exec_fd(const cb_exec *exec);

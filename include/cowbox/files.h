@@ -40,9 +40,9 @@ typedef struct cb_write_options {
 	uint64_t *out_version; /* may be NULL */
 } cb_write_options;
 
-/* The whole file. *out is followed by a NUL that size does not count; cb_free() it. */
+/* The whole file; cb_free() it. out_size may be NULL. */
 CB_API cb_code cb_read_file(cb_box *box, const char *path, char **out, size_t *out_size, cb_error *err);
-/* At most size bytes from offset into a buffer of the caller's (64-byte aligned is fastest); *out_size 0 at the end. */
+/* At most size bytes from offset into a buffer of the caller's (64-byte aligned is fastest); *out_size (needed) is 0 at the end. */
 CB_API cb_code cb_read_at(cb_box *box, const char *path, uint64_t offset, void *to, size_t size, size_t *out_size, cb_error *err);
 /* Creates or replaces the content (or appends). options may be NULL. */
 CB_API cb_code cb_write_file(cb_box *box, const char *path, const void *bytes, size_t size, const cb_write_options *options,
@@ -74,7 +74,8 @@ CB_API cb_code cb_unlink(cb_box *box, const char *path, cb_error *err);
 CB_API cb_code cb_rename(cb_box *box, const char *from, const char *to, unsigned flags, cb_error *err);
 CB_API cb_code cb_link(cb_box *box, const char *from, const char *to, cb_error *err);
 CB_API cb_code cb_symlink(cb_box *box, const char *target, const char *path, cb_error *err);
-CB_API cb_code cb_readlink(cb_box *box, const char *path, char **out, cb_error *err); /* cb_free() it */
+/* cb_free() it; out_size may be NULL. */
+CB_API cb_code cb_readlink(cb_box *box, const char *path, char **out, size_t *out_size, cb_error *err);
 CB_API cb_code cb_chmod(cb_box *box, const char *path, uint32_t mode, unsigned flags, cb_error *err);
 #define CB_TIME_OMIT INT64_MIN
 CB_API cb_code cb_utimens(cb_box *box, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err);
@@ -93,19 +94,22 @@ CB_API cb_code cb_copy(cb_box *box, const char *from, const char *to, unsigned f
 /* A file, link or whole folder. */
 CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);
 
+/* Attributes as on a host: any name, any bytes. CB_NODATA: there is none of that name. out_size may be NULL; cb_free() *out. */
 CB_API cb_code cb_xattr_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, unsigned flags,
                             cb_error *err);
 CB_API cb_code cb_xattr_get(cb_box *box, const char *path, const char *name, unsigned flags, char **out, size_t *out_size,
                             cb_error *err);
-CB_API cb_code cb_xattr_remove(cb_box *box, const char *path, const char *name, unsigned flags, cb_error *err); /* CB_NODATA */
+CB_API cb_code cb_xattr_remove(cb_box *box, const char *path, const char *name, unsigned flags, cb_error *err);
 CB_API cb_code cb_xattr_list(cb_box *box, const char *path, unsigned flags, cb_name_visit visit, void *context, cb_error *err);
 
 /* Tags (names) and metadata (name = value) on a file or folder. Listing visits tags with value NULL. */
 CB_API cb_code cb_tag_add(cb_box *box, const char *path, const char *tag, cb_error *err);
 CB_API cb_code cb_tag_remove(cb_box *box, const char *path, const char *tag, cb_error *err); /* CB_NODATA */
 CB_API cb_code cb_tag_list(cb_box *box, const char *path, cb_name_visit visit, void *context, cb_error *err);
-CB_API cb_code cb_meta_set(cb_box *box, const char *path, const char *name, const char *value, cb_error *err); /* NULL removes */
-CB_API cb_code cb_meta_get(cb_box *box, const char *path, const char *name, char **out, cb_error *err);        /* cb_free() it */
+/* value NULL removes: CB_NODATA when there is none. */
+CB_API cb_code cb_meta_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, cb_error *err);
+/* cb_free() it; out_size may be NULL. CB_NODATA. */
+CB_API cb_code cb_meta_get(cb_box *box, const char *path, const char *name, char **out, size_t *out_size, cb_error *err);
 CB_API cb_code cb_meta_list(cb_box *box, const char *path, cb_name_visit visit, void *context, cb_error *err);
 
 /* ---- open files ---- */
@@ -130,6 +134,7 @@ CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t m
  * drop it (cb_txn_commit and its siblings on the box). CB_STALE: what was written to a file that history took is in no state. Accepts
  * NULL. */
 CB_API cb_code cb_close(cb_file *file, cb_error *err);
+/* out_size is needed: 0 at the end. */
 CB_API cb_code cb_read(cb_file *file, void *to, size_t size, size_t *out_size, cb_error *err);
 CB_API cb_code cb_write(cb_file *file, const void *bytes, size_t size, cb_error *err); /* all of it or an error */
 CB_API cb_code cb_pread(cb_file *file, void *to, size_t size, uint64_t offset, size_t *out_size, cb_error *err);

@@ -51,7 +51,7 @@ typedef struct cb_grep_count {
 } cb_grep_count;
 
 /* Files below path (or one file) in the order of cb_walk. CB_INVALID names the place in a bad pattern; CB_LIMIT a pattern that
- * explodes. out may be NULL. */
+ * explodes. options are needed; out may be NULL. */
 CB_API cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, cb_grep_visit visit, void *context,
                        cb_grep_count *out, cb_error *err);
 
@@ -62,13 +62,15 @@ typedef struct cb_find_options {
 	bool ignore_case;      /* of name */
 	cb_type type;          /* 0: any */
 	bool has_min_size, has_max_size;
-	uint64_t min_size, max_size;   /* bytes, inclusive; folders have none */
-	int64_t newer_ns, older_ns;    /* mtime after / before; 0: any */
-	const char *tag;               /* has it */
-	const char *meta, *meta_value; /* has this metadata; with this value when given */
-	unsigned max_depth;            /* 0: any; 1: the entries of path itself */
-	bool empty;                    /* empty files and folders */
-	uint64_t max_results;          /* 0: all */
+	uint64_t min_size, max_size; /* bytes, inclusive; folders have none */
+	int64_t newer_ns, older_ns;  /* mtime after / before; 0: any */
+	const char *tag;             /* has it */
+	const char *meta;            /* has this metadata */
+	const void *meta_value;      /* with this value; NULL: any */
+	size_t meta_value_size;
+	unsigned max_depth;   /* 0: any; 1: the entries of path itself */
+	bool empty;           /* empty files and folders */
+	uint64_t max_results; /* 0: all */
 } cb_find_options;
 /* path itself and what is below it, in the order of cb_walk. options may be NULL. */
 CB_API cb_code cb_find(cb_box *box, const char *path, const cb_find_options *options, cb_walk_visit visit, void *context,

@@ -27,9 +27,10 @@ CB_API cb_code cb_store_sync(cb_store *store, cb_error *err);
 
 /* Who what is done to the store is recorded for, and the default of the boxes opened after. Default "". */
 CB_API cb_code cb_store_who_set(cb_store *store, const char *who, cb_error *err);
-/* Free-form strings of the store. value NULL deletes. Names that begin with "cowbox." are CB_RESERVED. */
-CB_API cb_code cb_store_setting_set(cb_store *store, const char *key, const char *value, cb_error *err);
-CB_API cb_code cb_store_setting_get(cb_store *store, const char *key, char **out, cb_error *err); /* cb_free() it; CB_NOTFOUND */
+/* Free-form texts of the store: any bytes but NUL. value NULL deletes. Names that begin with "cowbox." are CB_RESERVED. */
+CB_API cb_code cb_store_setting_set(cb_store *store, const char *key, const void *value, size_t size, cb_error *err);
+/* cb_free() it; CB_NOTFOUND. out_size may be NULL. */
+CB_API cb_code cb_store_setting_get(cb_store *store, const char *key, char **out, size_t *out_size, cb_error *err);
 
 typedef struct cb_store_stats {
 	size_t struct_size;
@@ -70,7 +71,7 @@ CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
 /* A consistent copy of a live store in a new folder. (Copying a live store with cp is not safe.) */
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
-/* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns. */
+/* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be NULL. */
 typedef void (*cb_complain)(void *context, const char *line);
 CB_API cb_code cb_store_check(cb_store *store, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err);
 

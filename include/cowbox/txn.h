@@ -11,8 +11,10 @@ extern "C" {
 typedef struct cb_step_info {
 	size_t struct_size;
 	const char *kind;   /* NULL: "txn" */
-	const char *params; /* NULL: none. Kept with the step; at most 1 MiB */
-	const char *result; /* at commit */
+	const void *params; /* NULL: none. Kept with the step; at most 1 MiB */
+	size_t params_size;
+	const void *result; /* at commit */
+	size_t result_size;
 	int64_t started_ns; /* 0: now */
 	bool record;        /* record a step also when nothing changed (sh, exec, tool calls) */
 } cb_step_info;
@@ -87,7 +89,7 @@ CB_API cb_code cb_txn_begin(cb_box *box, const cb_txn_options *options, cb_box *
 CB_API cb_code cb_txn_commit(cb_box *txn, const cb_commit_options *options, cb_commit_result *out, cb_error *err);
 /* The conflicts of the last commit that failed for them. */
 CB_API cb_code cb_txn_conflicts(cb_box *txn, cb_conflict_visit visit, void *context, cb_error *err);
-/* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7". Such a box is
+/* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7"; out may be NULL. Such a box is
  * marked (cb_box_info.lost) until it is renamed or changed, and a marked one is removed by gc after an age (30 days; the store's
  * setting "lost-days"). */
 CB_API cb_code cb_txn_keep(cb_box *txn, const char *name, cb_commit_result *out, cb_error *err);

@@ -40,6 +40,9 @@ extern "C" {
 #define CB_VERSION_STRING "0.1.0"
 #define CB_NAME_MAX 64 /* box and checkpoint names: 1-64 of letters, digits, '.', '_', '-', not starting with '.' or '-' */
 
+/* As the size of bytes that are handed over: up to their NUL. */
+#define CB_STRING SIZE_MAX
+
 typedef struct cb_store cb_store;
 typedef struct cb_box cb_box;
 typedef struct cb_file cb_file;

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/span.h"
 
 #define SIZED_FIRST_(T, last) (offsetof(T, last) + sizeof(((T *)0)->last))
 
@@ -21,6 +22,13 @@
 #define SIZED_CHECK(T, last, out, err) sized_check(#T, SIZED_FIRST_(T, last), sizeof(T), (out), (err))
 /* Fills a struct that was checked; NULL is none. Its own size stays in it. */
 #define SIZED_GIVE(out, made) sized_give((out), (made), sizeof(*(made)))
+
+/* Bytes of a caller; a size of CB_STRING is up to their NUL. NULL: none. */
+static inline span sized_bytes(const void *bytes, size_t size)
+{
+	if (!bytes) return (span){0};
+	return size == SIZE_MAX ? span_str(bytes) : span_make(bytes, size);
+}
 
 cb_code sized_take(const char *name, size_t first, void *to, size_t size, const void *from, cb_error *err);
 cb_code sized_check(const char *name, size_t first, size_t size, const void *out, cb_error *err);

@@ -1,4 +1,5 @@
 /* attr.c: extended attributes, tags, metadata and key-values: all of them keys of the map. */
+#include "base/sized.h"
 #include "box/internal.h"
 
 static cb_code name_span(const char *name, const char *what, span *out, cb_error *err)
@@ -128,7 +129,7 @@ cb_code cb_xattr_set(cb_box *b, const char *path, const char *name, const void *
 {
 	op o;
 	CB_TRY(op_begin(&o, b, "xattr", path, err));
-	return op_end(&o, attr_put(&o, path, xattr_kind, name, value, size, flags, err), NULL, err);
+	return op_end(&o, attr_put(&o, path, xattr_kind, name, value, sized_bytes(value, size).size, flags, err), NULL, err);
 }
 
 cb_code cb_xattr_get(cb_box *b, const char *path, const char *name, unsigned flags, char **out, size_t *out_size, cb_error *err)
@@ -168,19 +169,19 @@ cb_code cb_tag_list(cb_box *b, const char *path, cb_name_visit visit, void *cont
 	return attr_list(b, path, tag_kind, 0, visit, context, err);
 }
 
-cb_code cb_meta_set(cb_box *b, const char *path, const char *name, const char *value, cb_error *err)
+cb_code cb_meta_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, cb_error *err)
 {
 	op o;
 	CB_TRY(op_begin(&o, b, "meta", path, err));
-	cb_code code = value ? attr_put(&o, path, meta_kind, name, value, strlen(value), 0, err)
+	cb_code code = value ? attr_put(&o, path, meta_kind, name, value, sized_bytes(value, size).size, 0, err)
 	                     : attr_remove(&o, path, meta_kind, name, 0, err);
 	return op_end(&o, code, NULL, err);
 }
 
-cb_code cb_meta_get(cb_box *b, const char *path, const char *name, char **out, cb_error *err)
+cb_code cb_meta_get(cb_box *b, const char *path, const char *name, char **out, size_t *out_size, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
-	return box_leave(b, attr_get(b, path, meta_kind, name, 0, out, NULL, err));
+	return box_leave(b, attr_get(b, path, meta_kind, name, 0, out, out_size, err));
 }
 
 cb_code cb_meta_list(cb_box *b, const char *path, cb_name_visit visit, void *context, cb_error *err)
@@ -211,7 +212,7 @@ cb_code cb_kv_set(cb_box *b, const char *name, const void *value, size_t size, c
 {
 	op o;
 	CB_TRY(op_begin(&o, b, "kv", name, err));
-	return op_end(&o, kv_set(&o, name, value, size, err), NULL, err);
+	return op_end(&o, kv_set(&o, name, value, sized_bytes(value, size).size, err), NULL, err);
 }
 
 static cb_code kv_find(cb_box *b, const tree_view *v, const char *name, gate_access access, key *k, tree_value *out, cb_error *err)

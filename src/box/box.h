@@ -113,7 +113,7 @@ cb_code look_attributes(look *l, const box_node *n, look_attribute_visit visit, 
 /* Appends the user.* attributes (but those of overlayfs) as rows: see pen_attributes. */
 cb_code look_attribute_rows(look *l, uint64_t ino, buf *rows, cb_error *err);
 /* Has it this tag ('t') or metadata ('m'), with this value (NULL: any)? */
-cb_code look_has(look *l, const box_node *n, char sort, const char *name, const char *value, bool *out, cb_error *err);
+cb_code look_has(look *l, const box_node *n, char sort, const char *name, const span *value, bool *out, cb_error *err);
 /* Each name of a file: the folder it is in, and the name there. */
 typedef cb_code (*look_name_visit)(void *context, uint64_t dir, span name, cb_error *err);
 cb_code look_names(look *l, uint64_t ino, look_name_visit visit, void *context, cb_error *err);

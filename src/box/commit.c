@@ -84,7 +84,8 @@ static cb_code merged_create(cb_box *b, const txn *t, bool in_write, txn **out, 
 {
 	AUTO_TXN txn *m = NULL;
 	CB_TRY(in_write ? txn_create(b, t->kind, t->params, &m, err) : txn_create_unlocked(b, t->kind, t->params, &m, err));
-	CB_TRY(txn_field_set(&m->result, t->result, err));
+	CB_TRY(txn_field_set(&m->params, &m->params_size, span_make(t->params, t->params_size), err));
+	CB_TRY(txn_field_set(&m->result, &m->result_size, span_make(t->result, t->result_size), err));
 	m->started_ns = t->started_ns;
 	m->inside_write = in_write;
 	m->record = t->record;

@@ -227,8 +227,11 @@ static cb_code check_arguments(const cb_replacement *replacements, size_t count,
 		return cb_err_set(err, CB_LIMIT, "%zu replacements: at most %d in one edit", count, LIMIT_EDIT_REPLACEMENTS);
 	for (size_t i = 0; i < count; i++) {
 		const cb_replacement *r = &replacements[i];
-		if (r->old_size == 0) return cb_err_set(err, CB_INVALID, "replacement %zu: the old text is empty", i + 1);
-		if (span_equal(span_make(r->old_text, r->old_size), span_make(r->new_text, r->new_size)))
+		if ((!r->old_text && r->old_size) || (!r->new_text && r->new_size))
+			return cb_err_set(err, CB_INVALID, "replacement %zu: a text is NULL", i + 1);
+		span before = sized_bytes(r->old_text, r->old_size), after = sized_bytes(r->new_text, r->new_size);
+		if (before.size == 0) return cb_err_set(err, CB_INVALID, "replacement %zu: the old text is empty", i + 1);
+		if (span_equal(before, after))
 			return cb_err_set(err, CB_INVALID, "replacement %zu: the new text is the old one", i + 1);
 	}
 	return CB_OK;
@@ -254,7 +257,7 @@ static cb_code edit_text(const char *path, span before, const cb_replacement *re
 	AUTO_BUF buf made = BUF_INIT(LIMIT_EDIT_BYTES);
 	for (size_t i = 0; i < count; i++) {
 		const cb_replacement *r = &replacements[i];
-		edit e = {path, options, i, count, span_make(r->old_text, r->old_size), span_make(r->new_text, r->new_size)};
+		edit e = {path, options, i, count, sized_bytes(r->old_text, r->old_size), sized_bytes(r->new_text, r->new_size)};
 		uint64_t found = 0;
 		buf_clear(&made);
 		CB_TRY(replace_one(&e, i ? buf_span(out) : before, &made, &found, err));

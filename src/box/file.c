@@ -531,7 +531,8 @@ static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)
 cb_code cb_pwrite(cb_file *f, const void *bytes, size_t size, uint64_t offset, cb_error *err)
 {
 	if (size == 0) return need(f, CB_WRITE, err);
-	write_request w = {bytes, size, offset, (f->flags & CB_APPEND) != 0, NULL};
+	/* NULL would mean another request. */
+	write_request w = {bytes ? bytes : "", sized_bytes(bytes, size).size, offset, (f->flags & CB_APPEND) != 0, NULL};
 	return file_write(f, &w, err);
 }
 
@@ -539,7 +540,7 @@ cb_code cb_write(cb_file *f, const void *bytes, size_t size, cb_error *err)
 {
 	if (size == 0) return need(f, CB_WRITE, err);
 	uint64_t end = 0;
-	write_request w = {bytes, size, f->position, (f->flags & CB_APPEND) != 0, &end};
+	write_request w = {bytes ? bytes : "", sized_bytes(bytes, size).size, f->position, (f->flags & CB_APPEND) != 0, &end};
 	CB_TRY(file_write(f, &w, err));
 	f->position = end;
 	return CB_OK;

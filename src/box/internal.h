@@ -165,7 +165,9 @@ typedef struct txn {
 	int64_t now_ns;        /* the time all changes of one call carry */
 	int64_t last_write_ns; /* of open files: a quiet second ends the step */
 	uint64_t quota_bytes, quota_files, quota_file_bytes;
-	char *kind, *params, *result;
+	char *kind;
+	char *params, *result; /* bytes, and a NUL after them */
+	size_t params_size, result_size;
 	int64_t started_ns;
 	bool record;
 	store_need need; /* of the write transaction that commits it */
@@ -200,7 +202,7 @@ static inline void txn_quotas_set(txn *t, const store_box *row)
 	t->quota_files = row->quota_files;
 	t->quota_file_bytes = row->quota_file_bytes;
 }
-cb_code txn_field_set(char **field, const char *text, cb_error *err);
+cb_code txn_field_set(char **field, size_t *size, span bytes, cb_error *err); /* size may be NULL */
 /* Kind, parameters, result and flags from the caller; NULL: nothing. */
 /* A step's description of the caller's into ours; NULL says nothing. */
 cb_code step_info_take(cb_step_info *to, const cb_step_info *from, cb_error *err);

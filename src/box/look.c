@@ -262,7 +262,7 @@ cb_code look_attribute_rows(look *l, uint64_t ino, buf *rows, cb_error *err)
 	return intake_attributes_of(l->b->cs, look_txn(l), &v, ino, rows, err);
 }
 
-cb_code look_has(look *l, const box_node *n, char sort, const char *name, const char *value, bool *out, cb_error *err)
+cb_code look_has(look *l, const box_node *n, char sort, const char *name, const span *value, bool *out, cb_error *err)
 {
 	*out = false;
 	span text = span_str(name);
@@ -278,7 +278,7 @@ cb_code look_has(look *l, const box_node *n, char sort, const char *name, const 
 	AUTO_FREE char *bytes = NULL;
 	size_t size = 0;
 	CB_TRY(value_load(l->b->cs, look_txn(l), span_make(stored.bytes, stored.size), &bytes, &size, err));
-	*out = span_equal(span_make(bytes, size), span_str(value));
+	*out = span_equal(span_make(bytes, size), *value);
 	return CB_OK;
 }
 

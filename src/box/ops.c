@@ -53,14 +53,14 @@ cb_code cb_read_at(cb_box *b, const char *path, uint64_t offset, void *to, size_
 	return box_leave(b, code);
 }
 
-cb_code cb_readlink(cb_box *b, const char *path, char **out, cb_error *err)
+cb_code cb_readlink(cb_box *b, const char *path, char **out, size_t *out_size, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
 	cb_code code = path_find(b, &v, path, 0, GATE_READ, &r, err);
 	if (code == CB_OK && r.node.rec.type != CB_SYMLINK) code = cb_err_set(err, CB_INVALID, "'%s' is not a symbolic link", path);
-	if (code == CB_OK) code = data_load(b->cs, b->txn, &v, &r.node.rec, LIMIT_SYMLINK_TARGET_BYTES, out, NULL, err);
+	if (code == CB_OK) code = data_load(b->cs, b->txn, &v, &r.node.rec, LIMIT_SYMLINK_TARGET_BYTES, out, out_size, err);
 	return box_leave(b, code);
 }
 
@@ -112,6 +112,7 @@ cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t siz
 	op o;
 	cb_commit_result result = {0};
 	CB_TRY(SIZED_TAKE(cb_write_options, out_version, &how, options, err));
+	size = sized_bytes(bytes, size).size;
 	CB_TRY(op_begin(&o, b, how.append ? "append" : "write", path, err));
 	CB_TRY(op_end(&o, write_file(&o, path, bytes, size, &how, err), &result, err));
 	if (how.out_version) *how.out_version = result.state;

@@ -1,4 +1,5 @@
 /* settings.c: free-form strings of boxes and of the store, beside the states: not undone, not forked. */
+#include "base/sized.h"
 #include "box/audit.h"
 
 static cb_code name_check(const char *name, cb_error *err)
@@ -54,35 +55,54 @@ cb_code box_store_setting_get(cb_store *cs, const char *name, char **out, cb_err
 	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "the store has no setting '%s'", name) : code;
 }
 
-/* The user's calls: the name is recorded, never the value, which may be a secret. row NULL: of the store. */
-static cb_code set_by_user(cb_store *cs, const store_box *row, const char *who, const char *name, const char *value, cb_error *err)
+/* The user's calls: the name is recorded, never the value, which may be a secret. row NULL: of the store. value NULL: it goes. */
+static cb_code set_by_user(cb_store *cs, const store_box *row, const char *who, const char *name, const void *value, size_t size,
+                           cb_error *err)
 {
 	audit_note note = {who, "setting", name ? name : ""};
 	cb_code code = name_check(name, err);
+	span text = sized_bytes(value, size);
+	if (code == CB_OK && text.size > LIMIT_SETTING_VALUE_BYTES)
+		code = cb_err_set(err, CB_TOOBIG, "a setting may have %d bytes", LIMIT_SETTING_VALUE_BYTES);
+	if (code == CB_OK && text.size && memchr(text.bytes, 0, text.size))
+		code = cb_err_set(err, CB_INVALID, "a setting is a text: it cannot hold a NUL");
 	if (code != CB_OK) return audit_refused(cs, row, &note, code, err);
+	AUTO_FREE char *copy = NULL;
+	if (value) {
+		copy = mem_alloc(text.size + 1);
+		if (!copy) return cb_err_nomem(err);
+		if (text.size) memcpy(copy, text.bytes, text.size);
+		copy[text.size] = 0;
+	}
 	CB_TRY(store_write_begin(cs->s, err));
-	code = put(cs, row ? row->id : 0, name, value, err);
+	code = store_setting_set(cs->s, row ? row->id : 0, name, copy, err);
 	if (code == CB_OK) code = audit_did(cs, row, &note, err);
 	return audit_refused(cs, row, &note, end_write(cs, code, err), err);
 }
 
-cb_code cb_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
+static cb_code given(cb_code code, char *const *out, size_t *out_size)
+{
+	if (code == CB_OK && out_size) *out_size = strlen(*out);
+	return code;
+}
+
+cb_code cb_setting_set(cb_box *b, const char *name, const void *value, size_t size, cb_error *err)
 {
 	box_lock(b);
-	return box_leave(b, set_by_user(b->cs, &b->row, b->who, name, value, err));
+	return box_leave(b, set_by_user(b->cs, &b->row, b->who, name, value, size, err));
 }
 
-cb_code cb_setting_get(cb_box *b, const char *name, char **out, cb_error *err)
+cb_code cb_setting_get(cb_box *b, const char *name, char **out, size_t *out_size, cb_error *err)
 {
-	return box_setting_get(b, name, out, err);
+	return given(box_setting_get(b, name, out, err), out, out_size);
 }
 
-cb_code cb_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err)
+cb_code cb_store_setting_set(cb_store *cs, const char *name, const void *value, size_t size, cb_error *err)
 {
-	return set_by_user(cs, NULL, box_store_who(cs), name, value, err);
+	return set_by_user(cs, NULL, box_store_who(cs), name, value, size, err);
 }
 
-cb_code cb_store_setting_get(cb_store *cs, const char *name, char **out, cb_error *err)
+cb_code cb_store_setting_get(cb_store *cs, const char *name, char **out, size_t *out_size, cb_error *err)
 {
-	return box_store_setting_get(cs, name, out, err);
+	return given(box_store_setting_get(cs, name, out, err), out, out_size);
 }

@@ -137,6 +137,8 @@ cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_res
 	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	o.step = &step;
 	if (o.resolution_count && !o.resolutions) return cb_err_set(err, CB_INVALID, "no resolutions were given");
+	for (size_t i = 0; i < o.resolution_count; i++)
+		if (!o.resolutions[i].path) return cb_err_set(err, CB_INVALID, "resolution %zu has no path", i + 1);
 	CB_TRY(end_begin(b, err));
 	cb_code code = commit_locked(b, &o, &result, &over, err);
 	if (over) txn_destroy(TAKE_PTR(b->txn));

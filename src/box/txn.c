@@ -37,14 +37,17 @@ static cb_code state_counters(cb_store *cs, const state *s, counters *out, cb_er
 	return counters_decode(span_make(value.bytes, value.size), out, err);
 }
 
-cb_code txn_field_set(char **field, const char *text, cb_error *err)
+cb_code txn_field_set(char **field, size_t *size, span bytes, cb_error *err)
 {
-	if (text && strlen(text) > LIMIT_STEP_FIELD_BYTES)
+	if (bytes.size > LIMIT_STEP_FIELD_BYTES)
 		return cb_err_set(err, CB_LIMIT, "a step keeps at most %d bytes of parameters or result", LIMIT_STEP_FIELD_BYTES);
-	char *copy = mem_strdup(text ? text : "");
+	char *copy = mem_alloc(bytes.size + 1);
 	if (!copy) return cb_err_nomem(err);
+	if (bytes.size) memcpy(copy, bytes.bytes, bytes.size);
+	copy[bytes.size] = 0;
 	free(*field);
 	*field = copy;
+	if (size) *size = bytes.size;
 	return CB_OK;
 }
 
@@ -56,9 +59,11 @@ cb_code step_info_take(cb_step_info *to, const cb_step_info *from, cb_error *err
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)
 {
 	if (!info) return CB_OK;
-	if (info->kind) CB_TRY(txn_field_set(&t->kind, info->kind, err));
-	if (info->params) CB_TRY(txn_field_set(&t->params, info->params, err));
-	if (info->result) CB_TRY(txn_field_set(&t->result, info->result, err));
+	if ((!info->params && info->params_size) || (!info->result && info->result_size))
+		return cb_err_set(err, CB_INVALID, "a step's %s have a size, but are NULL", info->params ? "result" : "params");
+	if (info->kind) CB_TRY(txn_field_set(&t->kind, NULL, span_str(info->kind), err));
+	if (info->params) CB_TRY(txn_field_set(&t->params, &t->params_size, sized_bytes(info->params, info->params_size), err));
+	if (info->result) CB_TRY(txn_field_set(&t->result, &t->result_size, sized_bytes(info->result, info->result_size), err));
 	if (info->started_ns) t->started_ns = info->started_ns;
 	t->record = t->record || info->record;
 	return CB_OK;
@@ -74,9 +79,9 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	t->now_ns = t->started_ns = clock_now(store_clock(b->cs->s));
 	t->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) & INT32_MAX;
 	txn_quotas_set(t, &b->row);
-	CB_TRY(txn_field_set(&t->kind, kind, err));
-	CB_TRY(txn_field_set(&t->params, params, err));
-	CB_TRY(txn_field_set(&t->result, "", err));
+	CB_TRY(txn_field_set(&t->kind, NULL, span_str(kind), err));
+	CB_TRY(txn_field_set(&t->params, &t->params_size, span_str(params), err));
+	CB_TRY(txn_field_set(&t->result, &t->result_size, span_str(""), err));
 	CB_TRY(state_counters(t->cs, t->base, &t->now, err));
 	*out = TAKE_PTR(t);
 	return CB_OK;
@@ -490,9 +495,9 @@ static cb_code next_build(const txn *t, uint64_t box, const seal *s, uint64_t id
 }
 
 /* A long field goes to a content. */
-static cb_code field_put(cb_store *cs, const char *text, span *in_row, uint64_t *content, cb_error *err)
+static cb_code field_put(cb_store *cs, span bytes, span *in_row, uint64_t *content, cb_error *err)
 {
-	*in_row = span_str(text);
+	*in_row = bytes;
 	if (in_row->size <= FIELD_IN_ROW_BYTES) return CB_OK;
 	CB_TRY(store_content_put(cs->s, *in_row, content, err));
 	*in_row = (span){0};
@@ -518,8 +523,8 @@ static cb_code step_put(txn *t, uint64_t box, const char *who, const state *n, c
 		.changes = buf_span(&s->changes),
 		.weight = s->count,
 	};
-	CB_TRY(field_put(t->cs, t->params, &step.params, &step.params_content, err));
-	CB_TRY(field_put(t->cs, t->result, &step.result, &step.result_content, err));
+	CB_TRY(field_put(t->cs, span_make(t->params, t->params_size), &step.params, &step.params_content, err));
+	CB_TRY(field_put(t->cs, span_make(t->result, t->result_size), &step.result, &step.result_content, err));
 	CB_TRY(store_step_put(t->cs->s, &step, err));
 	return past_record(t->cs, &step, err);
 }

@@ -83,7 +83,7 @@ static cb_code chosen_by_folder(cb_store *store, char **out, cb_error *err)
 
 static cb_code chosen_by_use(cb_store *store, char **out, cb_error *err)
 {
-	cb_code code = cb_store_setting_get(store, "use", out, err);
+	cb_code code = cb_store_setting_get(store, "use", out, NULL, err);
 	if (code != CB_OK || !**out) return code == CB_OK ? CB_NOTFOUND : code;
 	cb_box *box = NULL;
 	code = cb_box_open(store, *out, &box, err);

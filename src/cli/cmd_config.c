@@ -26,7 +26,7 @@ static cb_code box_value(cb_box *box, const char *name, const char *value, cb_er
 {
 	char setting[128];
 	(void)snprintf(setting, sizeof(setting), "config.%s", name);
-	return cb_setting_set(box, setting, value, err);
+	return cb_setting_set(box, setting, value, CB_STRING, err);
 }
 
 /* Where a value comes from: "box", "user" or "default". */
@@ -36,7 +36,7 @@ static cb_code source_of(cli *c, cb_box *box, const cli_config_key *key, const c
 	char *text = NULL;
 	const char *ignored = NULL;
 	(void)snprintf(setting, sizeof(setting), "config.%s", key->name);
-	cb_code code = box && key->per_box ? cb_setting_get(box, setting, &text, err) : CB_NOTFOUND;
+	cb_code code = box && key->per_box ? cb_setting_get(box, setting, &text, NULL, err) : CB_NOTFOUND;
 	cb_free(text);
 	*out = "box";
 	if (code != CB_NOTFOUND) return code;

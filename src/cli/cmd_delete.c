@@ -46,9 +46,9 @@ static cb_code loss_add(cli *c, cb_store *store, const char *name, loss *l, cb_e
 static cb_code use_follow(cb_store *store, const char *name, const char *next, cb_error *err)
 {
 	char *used = NULL;
-	cb_code code = cb_store_setting_get(store, "use", &used, err);
+	cb_code code = cb_store_setting_get(store, "use", &used, NULL, err);
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code == CB_OK && strcmp(used, name) == 0) code = cb_store_setting_set(store, "use", next, err);
+	if (code == CB_OK && strcmp(used, name) == 0) code = cb_store_setting_set(store, "use", next, CB_STRING, err);
 	cb_free(used);
 	return code;
 }

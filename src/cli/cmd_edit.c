@@ -173,7 +173,8 @@ static cb_code apply(const edit_list *k, cb_box *box, const char *path, uint64_t
 		*out_seq = cb_box_step(box);
 		return CB_OK;
 	}
-	cb_txn_options options = CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "edit", .params = path));
+	cb_txn_options options =
+		CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "edit", .params = path, .params_size = CB_STRING));
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *txn = NULL;
 	CB_TRY(cb_txn_begin(box, &options, &txn, err));

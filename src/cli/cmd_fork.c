@@ -19,7 +19,7 @@ static cb_code run_fork(cli *c, const cli_call *call, cb_error *err)
 	if (code != CB_OK) return code;
 	code = cb_box_info_get(box, &info, err);
 	cb_box_close(box);
-	if (code == CB_OK && cli_flag(call, "use")) code = cb_store_setting_set(store, "use", name, err);
+	if (code == CB_OK && cli_flag(call, "use")) code = cb_store_setting_set(store, "use", name, CB_STRING, err);
 	if (code != CB_OK || !cli_is_json(c)) return code;
 	json_writer *w = cli_json(c);
 	json_object_begin(w);

@@ -79,7 +79,7 @@ static cb_code target_of(const ls *l, const entry *e, char **out, cb_error *err)
 {
 	AUTO_FREE char *path = NULL;
 	CB_TRY(path_of(l, e, &path, err));
-	return cb_readlink(l->box, path, out, err);
+	return cb_readlink(l->box, path, out, NULL, err);
 }
 
 static cb_code print_long(const ls *l, size_t count, cb_error *err)
@@ -146,7 +146,7 @@ static cb_code print_json(const ls *l, size_t count, cb_error *err)
 		json_member_str(w, "name", slash && slash[1] ? slash + 1 : name);
 		json_member_str(w, "path", path);
 		cli_json_stat(w, &e->info);
-		if (e->info.type == CB_SYMLINK) CB_TRY(cb_readlink(l->box, path, &target, err));
+		if (e->info.type == CB_SYMLINK) CB_TRY(cb_readlink(l->box, path, &target, NULL, err));
 		if (target) json_member_str(w, "target", target);
 		cb_free(target);
 		json_object_end(w);

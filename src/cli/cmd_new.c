@@ -64,7 +64,7 @@ static cb_code run_new(cli *c, const cli_call *call, cb_error *err)
 	if (code == CB_OK) code = fill(c, call, box, &count, err);
 	if (code == CB_OK) code = cb_box_publish(box, err);
 	if (code == CB_EXISTS) cli_hint(c, "take another name, or 'cowbox delete %s' first", name);
-	if (code == CB_OK && cli_flag(call, "use")) code = cb_store_setting_set(store, "use", name, err);
+	if (code == CB_OK && cli_flag(call, "use")) code = cb_store_setting_set(store, "use", name, CB_STRING, err);
 	if (code == CB_OK) code = cb_box_info_get(box, &info, err);
 	cb_box_close(box);
 	if (code != CB_OK) return code;

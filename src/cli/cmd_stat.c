@@ -103,7 +103,7 @@ static cb_code stat_one(cli *c, const char *text, bool follow, cb_error *err)
 	CB_TRY(cli_open_shared(c, text, CLI_PATH, &s.box, &s.path, err));
 	s.info = CB_INIT(cb_stat_info);
 	CB_TRY(cb_stat(s.box, s.path, follow ? 0 : CB_NOFOLLOW, &s.info, err));
-	if (s.info.type == CB_SYMLINK) CB_TRY(cb_readlink(s.box, s.path, &s.target, err));
+	if (s.info.type == CB_SYMLINK) CB_TRY(cb_readlink(s.box, s.path, &s.target, NULL, err));
 	cb_code code = cli_is_json(c) ? stat_json(&s, err) : stat_plain(&s, err);
 	cb_free(s.target);
 	return code;

@@ -129,7 +129,7 @@ static cb_code run_tag_list(cli *c, const cli_call *call, cb_error *err)
 static cb_code meta_work(void *context, cb_box *box, cb_error *err)
 {
 	const marking *m = context;
-	for (size_t i = 0; i < m->count; i++) CB_TRY(cb_meta_set(box, m->path, m->names[i], m->value, err));
+	for (size_t i = 0; i < m->count; i++) CB_TRY(cb_meta_set(box, m->path, m->names[i], m->value, CB_STRING, err));
 	return CB_OK;
 }
 
@@ -155,7 +155,7 @@ static cb_code run_meta_get(cli *c, const cli_call *call, cb_error *err)
 	cb_box *box = NULL;
 	char *value = NULL;
 	CB_TRY(cli_open(c, cli_operand_text(call, "PATH"), CLI_PATH, &box, &path, err));
-	cb_code code = cb_meta_get(box, path, name, &value, err);
+	cb_code code = cb_meta_get(box, path, name, &value, NULL, err);
 	if (code == CB_NODATA) cli_hint(c, "'cowbox meta list' shows what is there");
 	if (code != CB_OK) return code;
 	if (cli_is_json(c)) {

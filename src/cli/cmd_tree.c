@@ -65,7 +65,7 @@ static cb_code draw_entry(tree *t, const char *name, const cb_stat_info *info, b
 	char *target = NULL;
 	if (info->type == CB_DIR) t->folders++;
 	else t->files++;
-	if (info->type == CB_SYMLINK) CB_TRY(cb_readlink(t->box, path, &target, err));
+	if (info->type == CB_SYMLINK) CB_TRY(cb_readlink(t->box, path, &target, NULL, err));
 	if (w) {
 		json_object_begin(w);
 		json_member_str(w, "path", path);

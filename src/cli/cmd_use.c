@@ -56,13 +56,13 @@ static cb_code run_use(cli *c, const cli_call *call, cb_error *err)
 	if (!text && !cli_flag(call, "none")) return show(c, err);
 	CB_TRY(cli_store(c, &store, err));
 	if (!text) {
-		CB_TRY(cb_store_setting_set(store, "use", NULL, err));
+		CB_TRY(cb_store_setting_set(store, "use", NULL, 0, err));
 		if (cli_is_json(c)) show_json(c, NULL, NULL);
 		return CB_OK;
 	}
 	CB_TRY(cli_open(c, text, CLI_BOX, &box, NULL, err));
 	CB_TRY(cb_box_info_get(box, &info, err));
-	CB_TRY(cb_store_setting_set(store, "use", info.name, err));
+	CB_TRY(cb_store_setting_set(store, "use", info.name, CB_STRING, err));
 	warn_if_other(c, info.name);
 	if (cli_is_json(c)) show_json(c, info.name, "use");
 	return CB_OK;

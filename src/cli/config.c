@@ -124,7 +124,7 @@ static cb_code box_get(cli *c, cb_box *box, const char *name, const char **out, 
 	char key[128];
 	char *value = NULL;
 	(void)snprintf(key, sizeof(key), "config.%s", name);
-	CB_TRY(cb_setting_get(box, key, &value, err));
+	CB_TRY(cb_setting_get(box, key, &value, NULL, err));
 	cli_keep(c, value);
 	*out = value;
 	return CB_OK;

@@ -87,7 +87,7 @@ static cb_code attr_set(copying *k, const attr *a, const char *name, const char 
                         cb_error *err)
 {
 	if (a->kind == 't') return cb_tag_add(k->to, to, name, err);
-	if (a->kind == 'm') return cb_meta_set(k->to, to, name, value, err);
+	if (a->kind == 'm') return cb_meta_set(k->to, to, name, value, a->value_size, err);
 	return cb_xattr_set(k->to, to, name, value, a->value_size, flags, err);
 }
 
@@ -223,7 +223,7 @@ static cb_code link_copy(copying *k, const item *first, const char *to, cb_error
 static cb_code symlink_copy(copying *k, const item *it, const char *to, cb_error *err)
 {
 	char *target = NULL;
-	CB_TRY(cb_readlink(k->from, item_path(k, it), &target, err));
+	CB_TRY(cb_readlink(k->from, item_path(k, it), &target, NULL, err));
 	cb_code code = cb_symlink(k->to, target, to, err);
 	cb_free(target);
 	return code;

@@ -82,7 +82,8 @@ cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, v
 	*out_seq = 0;
 	if (step->single) return run_single(box, work, context, out_seq, err);
 	CB_TRY(params_of(step, &params, err));
-	cb_txn_options options = CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = step->kind, .params = params));
+	cb_txn_options options = CB_WITH(
+		cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = step->kind, .params = params, .params_size = CB_STRING));
 	cb_box *txn = NULL;
 	CB_TRY(cb_txn_begin(box, &options, &txn, err));
 	cb_code code = work(context, txn, err);

@@ -148,7 +148,8 @@ static cb_code take_start(cb_exec *e, bool entering, cb_error *err)
 
 static cb_code run_on(cb_exec *e, const cb_exec_options *options, const buf *body, const int child[3], cb_error *err)
 {
-	cb_step_info info = CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .record = true);
+	cb_step_info info =
+		CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .params_size = e->params_size, .record = true);
 	CB_TRY(work_begin(e->w, &info, err));
 	e->begun = true;
 	bool entering = !work_is_entered(e->w);
@@ -231,9 +232,15 @@ static cb_code remember(cb_exec *e, const cb_exec_options *o, const char *cwd, c
 	for (size_t i = 0; i < 2; i++) e->streams[i].kept = BUF_INIT((size_t)e->output_bytes + 1);
 	e->kind = mem_strdup(o->kind ? o->kind : "exec");
 	if (!e->kind) return cb_err_nomem(err);
+	e->params_size = CB_STRING;
 	if (!o->params) return command_params(o, cwd, &e->params, err);
-	e->params = mem_strdup(o->params);
-	return e->params ? CB_OK : cb_err_nomem(err);
+	span given = sized_bytes(o->params, o->params_size);
+	e->params = mem_alloc(given.size + 1);
+	if (!e->params) return cb_err_nomem(err);
+	memcpy(e->params, given.bytes, given.size);
+	e->params[given.size] = 0;
+	e->params_size = given.size;
+	return CB_OK;
 }
 
 static cb_code watch_timer(cb_exec *e, cb_error *err)
@@ -261,7 +268,7 @@ static cb_code start(cb_exec *e, const cb_exec_options *options, cb_error *err)
 cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_exec **out, cb_error *err)
 {
 	cb_exec_options o;
-	CB_TRY(SIZED_TAKE(cb_exec_options, params, &o, options, err));
+	CB_TRY(SIZED_TAKE(cb_exec_options, params_size, &o, options, err));
 	CB_TRY(check_options(&o, err));
 	cb_exec *e = mem_alloc(sizeof(*e));
 	if (!e) return cb_err_nomem(err);
@@ -323,7 +330,7 @@ cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 
 cb_code cb_exec_input(cb_exec *e, const void *bytes, size_t size, size_t *out_taken, cb_error *err)
 {
-	return streams_input(e, bytes, size, out_taken, err);
+	return streams_input(e, bytes, sized_bytes(bytes, size).size, out_taken, err);
 }
 
 cb_code cb_exec_resize(cb_exec *e, unsigned short rows, unsigned short columns, cb_error *err)
@@ -369,7 +376,8 @@ static cb_code finish(cb_exec *e, cb_error *err)
 	bool rejected = e->stopped && e->reject_output;
 	CB_TRY(result_fill(e, err));
 	work_how how = rejected ? WORK_DROP : e->sandbox->discard ? WORK_LOOK : WORK_COMMIT;
-	cb_step_info info = CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .result = e->result_json, .record = true);
+	cb_step_info info = CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .params_size = e->params_size,
+	                            .result = e->result_json, .result_size = CB_STRING, .record = true);
 	cb_code code = work_end(e->w, how, &info, pass_note, e, how == WORK_LOOK ? changes_keep : NULL, &e->changes, &got, err);
 	e->begun = false;
 	sandbox_give(e->sandbox, TAKE_PTR(e->w), code == CB_IO);

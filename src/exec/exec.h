@@ -98,6 +98,7 @@ struct cb_exec {
 	uint64_t output_bytes;
 	int64_t grace_ns;
 	char *kind, *params;
+	size_t params_size; /* or CB_STRING */
 
 	int epoll, timer;
 	exec_stream streams[2];

@@ -68,10 +68,11 @@ static cb_code is_empty(const find *f, const box_node *r, bool *out, cb_error *e
 static cb_code matches(const find *f, const char *path, const box_node *r, bool *out, cb_error *err)
 {
 	const cb_find_options *o = f->o;
+	span value = sized_bytes(o->meta_value, o->meta_value_size);
 	*out = numbers_match(o, r) && name_matches(f, path) && (!f->path || glob_match(f->path, span_str(path + 1)));
 	if (*out && o->empty) CB_TRY(is_empty(f, r, out, err));
 	if (*out && o->tag) CB_TRY(look_has(f->view.now, r, 't', o->tag, NULL, out, err));
-	if (*out && o->meta) CB_TRY(look_has(f->view.now, r, 'm', o->meta, o->meta_value, out, err));
+	if (*out && o->meta) CB_TRY(look_has(f->view.now, r, 'm', o->meta, o->meta_value ? &value : NULL, out, err));
 	return CB_OK;
 }
 

@@ -274,8 +274,7 @@ static cb_code record_it(applying *a, cb_box *b, cb_error *err)
 		CB_TRY(buf_printf(&text, err, "%s%s", named++ ? ", " : ": ", rows[i].path));
 	}
 	if (named < done) CB_TRY(buf_printf(&text, err, " and %zu more", done - named));
-	CB_TRY(buf_append_byte(&text, 0, err));
-	cb_step_info info = CB_WITH(cb_step_info, .kind = "apply", .params = (const char *)text.bytes, .record = true);
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "apply", .params = text.bytes, .params_size = text.size, .record = true);
 	if (!box_about(b).is_old) return cb_step_record(b, &info, &a->result.seq, err);
 	cb_box *head = NULL;
 	CB_TRY(cb_box_open(box_about(b).store, box_about(a->now).name, &head, err));

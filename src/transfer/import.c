@@ -156,7 +156,8 @@ static cb_code commit(importing *im, const box_place *before, cb_commit_result *
 	               " unchanged, %" PRIu64 " removed, %" PRIu64 " left out",
 	               c->files, c->folders, c->symlinks, c->bytes, c->unchanged, c->removed, c->left_out);
 	CB_TRY(cb_txn_commit(im->b,
-	                     &CB_WITH(cb_commit_options, .step = &CB_WITH(cb_step_info, .result = result), .lost = CB_LOST_FORK),
+	                     &CB_WITH(cb_commit_options, .step = &CB_WITH(cb_step_info, .result = result, .result_size = CB_STRING),
+	                              .lost = CB_LOST_FORK),
 	                     out, err));
 	im->count.seq = out->seq;
 	/* After a merge a file's version does not say that it is what was imported. */
@@ -166,7 +167,7 @@ static cb_code commit(importing *im, const box_place *before, cb_commit_result *
 
 static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
 {
-	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = im->host_path);
+	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = im->host_path, .params_size = CB_STRING);
 	cb_box *box = im->b;
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	box_place before = {0};

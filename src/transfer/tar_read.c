@@ -407,7 +407,7 @@ static cb_code import_stream(importing *i, int fd, cb_error *err)
 	CB_TRY(set_target(i, err));
 	if (o->exclude_count) CB_TRY(ignore_create(o->exclude, o->exclude_count, &i->exclude, err));
 	CB_TRY(tar_stream_init(&i->reader.stream, fd, err));
-	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = i->to_size ? i->to : "/");
+	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = i->to_size ? i->to : "/", .params_size = CB_STRING);
 	cb_box *box = i->b;
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	if (!box_about(box).is_txn) CB_TRY(cb_txn_begin(box, &CB_WITH(cb_txn_options, .step = &step), &i->b, err));

@@ -442,7 +442,7 @@ static cb_code put_file(exporting *e, header *h, const char *path, const cb_stat
 static cb_code put_symlink(exporting *e, header *h, const char *path, cb_error *err)
 {
 	AUTO_FREE char *target = NULL;
-	CB_TRY(cb_readlink(e->b, path, &target, err));
+	CB_TRY(cb_readlink(e->b, path, &target, NULL, err));
 	h->type = '2';
 	h->link = target;
 	CB_TRY(records_of(e, h, path, err));

@@ -124,6 +124,7 @@ struct work {
 	look *base;         /* of the command that runs; NULL: none */
 	look *layer;        /* of the newest layer as last used; it rests while no command runs */
 	char *kind, *params;
+	size_t params_size;
 	int64_t started_ns;
 };
 
@@ -144,7 +145,7 @@ static inline void work_stage(const char *name)
 /* The step's result with "run" in it; free() it. result: JSON, or any text, or NULL. */
 cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err);
 /* The step's parameters as the stamp keeps them: as they are, or their beginning as a text in JSON. */
-cb_code run_params(const char *params, char out[STAMP_PARAMS_BYTES], cb_error *err);
+cb_code run_params(span params, char out[STAMP_PARAMS_BYTES], cb_error *err);
 /* Starts the holder of w->slot, whose lock it takes. */
 cb_code work_hold(work *w, cb_error *err);
 /* Sends WORK for the slot as its stamp says. */

@@ -20,8 +20,8 @@ enum {
 
 static cb_step_info info_of(const stamp *s)
 {
-	return CB_WITH(cb_step_info, .kind = *s->kind ? s->kind : "exec", .params = s->params, .started_ns = s->started_ns,
-	               .record = true);
+	return CB_WITH(cb_step_info, .kind = *s->kind ? s->kind : "exec", .params = s->params, .params_size = CB_STRING,
+	               .started_ns = s->started_ns, .record = true);
 }
 
 static cb_code record_lost(work *w, const char *why, cb_error *err)
@@ -30,6 +30,7 @@ static cb_code record_lost(work *w, const char *why, cb_error *err)
 	cb_step_info info = info_of(&w->slot.stamp);
 	CB_TRY(run_result(NULL, w->slot.stamp.run, true, why, &result, err));
 	info.result = result;
+	info.result_size = CB_STRING;
 	return cb_step_record(w->b, &info, NULL, err);
 }
 
@@ -41,6 +42,7 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 	cb_step_info info = info_of(s);
 	CB_TRY(run_result(NULL, s->run, true, NULL, &result, err));
 	info.result = result;
+	info.result_size = CB_STRING;
 	cb_box *change = NULL;
 	CB_TRY(box_txn_begin_at(w->b, s->base.seq, s->base.state, &info, &change, err));
 	cb_code code = capture(w->link, change, options, &r, err);

@@ -27,19 +27,19 @@ cb_code run_result(const char *result, const char *run, bool interrupted, const 
 	return buf_take(&text, out, NULL, err);
 }
 
-cb_code run_params(const char *params, char out[STAMP_PARAMS_BYTES], cb_error *err)
+cb_code run_params(span params, char out[STAMP_PARAMS_BYTES], cb_error *err)
 {
 	enum { SHOWN_BYTES = 200 }; /* each takes six in JSON at most */
-	size_t size = strlen(params);
-	bool whole = size < STAMP_PARAMS_BYTES;
-	for (size_t i = 0; whole && i < size; i++) whole = (unsigned char)params[i] >= ' ' && params[i] != 0x7f;
+	bool whole = params.size < STAMP_PARAMS_BYTES;
+	for (size_t i = 0; whole && i < params.size; i++) whole = params.bytes[i] >= ' ' && params.bytes[i] != 0x7f;
 	if (whole) {
-		memcpy(out, params, size + 1);
+		if (params.size) memcpy(out, params.bytes, params.size);
+		out[params.size] = 0;
 		return CB_OK;
 	}
 	char shown[SHOWN_BYTES + 1];
 	AUTO_BUF buf text = BUF_INIT(STAMP_PARAMS_BYTES);
-	stamp_text_set(shown, sizeof(shown), params);
+	stamp_text_set(shown, sizeof(shown), (const char *)params.bytes);
 	json_writer w;
 	json_writer_init(&w, &text, JSON_COMPACT);
 	json_object_begin(&w);

@@ -10,6 +10,7 @@
  *
  * A stamp with "base" whose slot nobody holds is a crash's: recover.c.
  */
+#include "base/sized.h"
 #include "work/internal.h"
 
 #include <errno.h>
@@ -364,9 +365,13 @@ static cb_code command_set(work *w, const cb_step_info *info, cb_error *err)
 {
 	command_forget(w);
 	w->kind = mem_strdup(info && info->kind ? info->kind : "exec");
-	w->params = mem_strdup(info && info->params ? info->params : "");
+	span params = info ? sized_bytes(info->params, info->params_size) : (span){0};
+	w->params = mem_alloc(params.size + 1);
 	w->started_ns = info && info->started_ns ? info->started_ns : box_store_now(w->cs);
 	if (!w->kind || !w->params) return cb_err_nomem(err);
+	if (params.size) memcpy(w->params, params.bytes, params.size);
+	w->params[params.size] = 0;
+	w->params_size = params.size;
 	return look_open_newest(w->b, &w->base, err);
 }
 
@@ -382,7 +387,7 @@ static cb_code stamp_running(work *w, bool building, cb_error *err)
 	s->started_ns = w->started_ns;
 	CB_TRY(run_name(s->run, err));
 	stamp_text_set(s->kind, sizeof(s->kind), w->kind);
-	CB_TRY(run_params(w->params, s->params, err));
+	CB_TRY(run_params(span_make(w->params, w->params_size), s->params, err));
 	CB_TRY(stamp_save(w, err));
 	work_stage("stamped");
 	return CB_OK;
@@ -516,6 +521,7 @@ static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result 
 	cb_step_info info = e->info ? *e->info : CB_INIT(cb_step_info);
 	CB_TRY(run_result(info.result, w->slot.stamp.run, false, NULL, &result, err));
 	info.result = result;
+	info.result_size = CB_STRING;
 	info.record = true;
 	work_stage("commit");
 	cb_code code = cb_txn_commit(change, &CB_WITH(cb_commit_options, .step = &info, .lost = CB_LOST_FORK), &out->commit, err);
@@ -537,7 +543,8 @@ static cb_code end_in_txn(work *w, cb_box *change, ending *e, work_result *out, 
 static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 {
 	const box_place *base = &w->slot.stamp.base;
-	cb_step_info info = CB_WITH(cb_step_info, .kind = w->kind, .params = w->params, .started_ns = w->started_ns);
+	cb_step_info info = CB_WITH(cb_step_info, .kind = w->kind, .params = w->params, .params_size = w->params_size,
+	                            .started_ns = w->started_ns);
 	cb_box *change = NULL;
 	CB_TRY(box_txn_begin_at(w->b, base->seq, base->state, &info, &change, err));
 	cb_code code = end_in_txn(w, change, e, out, err);

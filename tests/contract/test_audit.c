@@ -73,8 +73,8 @@ TEST_BOTH(catalog_and_steps_in_one_list)
 	CHECK_OK(cb_box_who_set(b, "bob", &err));
 	must_write(b, "/work/b", "2");
 	CHECK_OK(cb_checkpoint_save(b, "here", 0, true, &err));
-	CHECK_OK(cb_setting_set(b, "token", "very secret", &err));
-	CHECK_OK(cb_store_setting_set(s, "colour", "blue", &err));
+	CHECK_OK(cb_setting_set(b, "token", "very secret", CB_STRING, &err));
+	CHECK_OK(cb_store_setting_set(s, "colour", "blue", CB_STRING, &err));
 	CHECK_OK(cb_box_quota_set(b, 100, 200, 300, &err));
 	CHECK_OK(cb_box_retention_set(b, 5, 6, &err));
 	CHECK_OK(cb_box_checkpoint_every_set(b, 7, &err));
@@ -119,18 +119,18 @@ TEST_BOTH(values_of_settings_are_not_told)
 	cb_error err = {0};
 	char *value = NULL;
 	cb_store *s = test_store_open(memory);
-	CHECK_CODE(cb_store_setting_get(s, "token", &value, &err), CB_NOTFOUND);
-	CHECK_OK(cb_store_setting_set(s, "token", "s3cret", &err));
-	CHECK_OK(cb_store_setting_get(s, "token", &value, &err));
+	CHECK_CODE(cb_store_setting_get(s, "token", &value, NULL, &err), CB_NOTFOUND);
+	CHECK_OK(cb_store_setting_set(s, "token", "s3cret", CB_STRING, &err));
+	CHECK_OK(cb_store_setting_get(s, "token", &value, NULL, &err));
 	CHECK_STR(test_keep(value), "s3cret");
-	CHECK_OK(cb_store_setting_set(s, "token", NULL, &err));
-	CHECK_CODE(cb_store_setting_get(s, "token", &value, &err), CB_NOTFOUND);
-	CHECK_CODE(cb_store_setting_set(s, "cowbox.x", "s3cret", &err), CB_RESERVED);
-	CHECK_CODE(cb_store_setting_set(s, "", "s3cret", &err), CB_INVALID);
+	CHECK_OK(cb_store_setting_set(s, "token", NULL, 0, &err));
+	CHECK_CODE(cb_store_setting_get(s, "token", &value, NULL, &err), CB_NOTFOUND);
+	CHECK_CODE(cb_store_setting_set(s, "cowbox.x", "s3cret", CB_STRING, &err), CB_RESERVED);
+	CHECK_CODE(cb_store_setting_set(s, "", "s3cret", CB_STRING, &err), CB_INVALID);
 	char *huge = test_keep(malloc(LIMIT_SETTING_VALUE_BYTES + 2));
 	memset(huge, 's', LIMIT_SETTING_VALUE_BYTES + 1);
 	huge[LIMIT_SETTING_VALUE_BYTES + 1] = 0;
-	CHECK_CODE(cb_store_setting_set(s, "token", huge, &err), CB_TOOBIG);
+	CHECK_CODE(cb_store_setting_set(s, "token", huge, CB_STRING, &err), CB_TOOBIG);
 	CHECK(!strstr(audit(s, NULL), "s3cret"));
 	CHECK_STR(audit(s, NULL), "  setting token TOOBIG x1 @0\n"
 	                          "  setting cowbox.x RESERVED x1 @0\n"
@@ -276,7 +276,8 @@ TEST_BOTH(long_subjects_are_cut)
 	char *params = test_keep(calloc(1, 6002));
 	for (size_t i = 0; i < 3000; i++) memcpy(params + 2 * i, "é", 2);
 	params[6000] = '!';
-	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = params, .params = params, .record = true), NULL, &err));
+	CHECK_OK(cb_step_record(
+		b, &CB_WITH(cb_step_info, .kind = params, .params = params, .params_size = CB_STRING, .record = true), NULL, &err));
 	params[4094] = 0;
 	CHECK_OK(cb_box_quota_set(b, 1, 0, 0, &err));
 	params[0] = '/';
@@ -302,16 +303,16 @@ TEST_LIMIT(the_newest_entries_are_kept, 120)
 	char label[32];
 	for (int i = 0; i < LIMIT_AUDIT_ROWS + 50; i++) {
 		(void)snprintf(label, sizeof(label), "k%d", i % 7);
-		CHECK_OK(cb_setting_set(b, label, "v", &err));
+		CHECK_OK(cb_setting_set(b, label, "v", CB_STRING, &err));
 	}
 	CHECK_U64(entries(s, NULL), LIMIT_AUDIT_ROWS);
-	CHECK_OK(cb_store_setting_set(s, "last", "v", &err));
+	CHECK_OK(cb_store_setting_set(s, "last", "v", CB_STRING, &err));
 	CHECK_U64(entries(s, NULL), LIMIT_AUDIT_ROWS);
 	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .max_entries = 1)), "  setting last OK x1 @0\n");
 	/* Refused in many ways: that pushes out older refusals, never what was done. */
 	for (int i = 0; i < LIMIT_AUDIT_ROWS + 50; i++) {
 		(void)snprintf(label, sizeof(label), "cowbox.%d", i);
-		CHECK_CODE(cb_store_setting_set(s, label, "v", &err), CB_RESERVED);
+		CHECK_CODE(cb_store_setting_set(s, label, "v", CB_STRING, &err), CB_RESERVED);
 	}
 	CHECK_U64(entries(s, &CB_WITH(cb_audit_options, .refused = true)), LIMIT_AUDIT_ROWS);
 	CHECK_U64(entries(s, NULL), 2 * LIMIT_AUDIT_ROWS);
@@ -404,7 +405,7 @@ TEST(a_store_that_is_read_only_records_nothing)
 	cb_box *b = must_open(r, "demo");
 	CHECK_CODE(cb_mkdir(b, "/work/x", 0755, 0, &err), CB_READONLY);
 	CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_READONLY);
-	CHECK_CODE(cb_setting_set(b, "cowbox.x", "", &err), CB_RESERVED);
+	CHECK_CODE(cb_setting_set(b, "cowbox.x", "", CB_STRING, &err), CB_RESERVED);
 	CHECK_CODE(cb_box_create(r, "x", NULL, &err), CB_READONLY);
 	CHECK_U64(entries(r, NULL), before);
 	CHECK_U64(entries(s, NULL), before);

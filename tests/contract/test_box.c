@@ -147,8 +147,10 @@ TEST_BOTH(transactions)
 	cb_box *b = new_box(s, "demo"), *other = must_open(s, "demo");
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_box *t = NULL;
-	CHECK_OK(
-		cb_txn_begin(b, &CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "edit", .params = "p")), &t, &err));
+	CHECK_OK(cb_txn_begin(
+		b,
+		&CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "edit", .params = "p", .params_size = CB_STRING)),
+		&t, &err));
 	must_write(t, "/work/a", "1");
 	must_write(t, "/work/b", "2");
 	CHECK_CODE(cb_mkdir(t, "/work/a", 0755, 0, &err), CB_EXISTS);

@@ -142,7 +142,8 @@ static void small_deeds(stage *g)
 	cb_error err = {0};
 	char path[32];
 	uint64_t seq = 0;
-	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .params = "p", .result = "r");
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .params = "p", .params_size = CB_STRING, .result = "r",
+	                            .result_size = CB_STRING);
 	name_of(g->acknowledged - 1, path);
 	CHECK_OK(cb_unlink(g->junk, path, &err));
 	CHECK_OK(cb_undo(g->junk, 0, &seq, &err));
@@ -288,7 +289,7 @@ TEST_LIMIT(a_long_record_is_kept, 120)
 	cb_error err = {0};
 	uint64_t seq = 0;
 	memset(result, 'r', sizeof(result) - 1);
-	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .result = result);
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .result = result, .result_size = CB_STRING);
 	stage_make(&g, DISK_EXT4, LARGE_BYTES);
 	refiller_start(&g.d);
 	fill(&g);
@@ -365,7 +366,7 @@ static void worker_deed(cb_store *s, cb_box *b, test_rng *r, uint64_t number)
 	char path[64];
 	cb_code code = CB_OK;
 	cb_prune_options keep = CB_WITH(cb_prune_options, .keep_steps = 5);
-	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .result = "r");
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "note", .result = "r", .result_size = CB_STRING);
 	(void)snprintf(path, sizeof(path), "/work/w%" PRIu64, number * 100 + test_rand_below(r, 20));
 	switch (test_rand_below(r, 12)) {
 	case 0:

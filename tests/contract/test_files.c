@@ -232,7 +232,7 @@ TEST_BOTH(links)
 	CHECK_OK(cb_symlink(b, "../work/b", "/work/s", &err));
 	CHECK_STR(must_read(b, "/work/s"), "two");
 	char *target = NULL;
-	CHECK_OK(cb_readlink(b, "/work/s", &target, &err));
+	CHECK_OK(cb_readlink(b, "/work/s", &target, NULL, &err));
 	(void)test_keep(target);
 	CHECK_STR(target, "../work/b");
 	CHECK_OK(cb_symlink(b, "/work/loop", "/work/loop", &err));
@@ -241,7 +241,7 @@ TEST_BOTH(links)
 	CHECK_CODE(cb_read_file(b, "/work/out", &target, NULL, &err), CB_NOTFOUND);
 	CHECK_STR(must_read(b, "/../../work/../work/b"), "two");
 	CHECK_CODE(cb_link(b, "/work", "/work2", &err), CB_NOPERM);
-	CHECK_CODE(cb_readlink(b, "/work/b", &target, &err), CB_INVALID);
+	CHECK_CODE(cb_readlink(b, "/work/b", &target, NULL, &err), CB_INVALID);
 	end();
 }
 
@@ -355,7 +355,7 @@ TEST_BOTH(attributes_tags_metadata)
 	CHECK_STR(listed(&out), "user.x=1;");
 	CHECK_OK(cb_tag_add(b, "/work/a", "todo", &err));
 	CHECK_OK(cb_tag_add(b, "/work/a", "hot", &err));
-	CHECK_OK(cb_meta_set(b, "/work/a", "owner", "me", &err));
+	CHECK_OK(cb_meta_set(b, "/work/a", "owner", "me", CB_STRING, &err));
 	CHECK_OK(cb_tag_list(b, "/work/a", count_name, &out, &err));
 	CHECK_STR(listed(&out), "hot=;todo=;");
 	CHECK_OK(cb_meta_list(b, "/work/a", count_name, &out, &err));
@@ -363,7 +363,7 @@ TEST_BOTH(attributes_tags_metadata)
 	CHECK_OK(cb_tag_remove(b, "/work/a", "hot", &err));
 	CHECK_CODE(cb_tag_remove(b, "/work/a", "hot", &err), CB_NODATA);
 	CHECK_OK(cb_copy(b, "/work/a", "/work/copy", 0, &err));
-	CHECK_OK(cb_meta_get(b, "/work/copy", "owner", &value, &err));
+	CHECK_OK(cb_meta_get(b, "/work/copy", "owner", &value, NULL, &err));
 	(void)test_keep(value);
 	CHECK_STR(value, "me");
 	CHECK_OK(cb_unlink(b, "/work/a", &err));
@@ -468,6 +468,41 @@ static cb_code gate_watch(void *context, const gate_request *request, cb_error *
 		CHECK_MSG(log.passed > 0, "%s did not pass the gate", #call); \
 	} while (0)
 
+static cb_code no_entry(void *context, const char *name, const cb_stat_info *info, cb_error *e)
+{
+	(void)context;
+	(void)name;
+	(void)info;
+	(void)e;
+	return CB_OK;
+}
+
+static cb_code no_name(void *context, const char *name, const char *value, size_t size, cb_error *e)
+{
+	(void)context;
+	(void)name;
+	(void)value;
+	(void)size;
+	(void)e;
+	return CB_OK;
+}
+
+static cb_code no_line(void *context, const cb_blame_line *line, cb_error *e)
+{
+	(void)context;
+	(void)line;
+	(void)e;
+	return CB_OK;
+}
+
+static cb_code no_step(void *context, const cb_step *step, cb_error *e)
+{
+	(void)context;
+	(void)step;
+	(void)e;
+	return CB_OK;
+}
+
 TEST_BOTH(every_path_operation_passes_the_gate)
 {
 	begin(memory);
@@ -493,32 +528,32 @@ TEST_BOTH(every_path_operation_passes_the_gate)
 	GATED(cb_rename(b, "/work/a", "/work/b", 0, &err));
 	GATED(cb_link(b, "/work/a", "/work/b", &err));
 	GATED(cb_symlink(b, "a", "/work/b", &err));
-	GATED(cb_readlink(b, "/work/s", &text, &err));
+	GATED(cb_readlink(b, "/work/s", &text, NULL, &err));
 	GATED(cb_chmod(b, "/work/a", 0600, 0, &err));
 	GATED(cb_utimens(b, "/work/a", 0, 0, 0, &err));
-	GATED(cb_readdir(b, "/work", NULL, NULL, &err));
-	GATED(cb_walk(b, "/work", NULL, NULL, &err));
-	GATED(cb_glob(b, "/work/*", NULL, NULL, &err));
+	GATED(cb_readdir(b, "/work", no_entry, NULL, &err));
+	GATED(cb_walk(b, "/work", no_entry, NULL, &err));
+	GATED(cb_glob(b, "/work/*", no_entry, NULL, &err));
 	GATED(cb_copy(b, "/work/a", "/work/b", 0, &err));
 	GATED(cb_remove(b, "/work/a", &err));
 	GATED(cb_xattr_set(b, "/work/a", "user.x", "1", 1, 0, &err));
 	GATED(cb_xattr_get(b, "/work/a", "user.x", 0, &text, &size, &err));
 	GATED(cb_xattr_remove(b, "/work/a", "user.x", 0, &err));
-	GATED(cb_xattr_list(b, "/work/a", 0, NULL, NULL, &err));
+	GATED(cb_xattr_list(b, "/work/a", 0, no_name, NULL, &err));
 	GATED(cb_tag_add(b, "/work/a", "t", &err));
 	GATED(cb_tag_remove(b, "/work/a", "t", &err));
-	GATED(cb_tag_list(b, "/work/a", NULL, NULL, &err));
-	GATED(cb_meta_set(b, "/work/a", "m", "v", &err));
-	GATED(cb_meta_get(b, "/work/a", "m", &text, &err));
-	GATED(cb_meta_list(b, "/work/a", NULL, NULL, &err));
+	GATED(cb_tag_list(b, "/work/a", no_name, NULL, &err));
+	GATED(cb_meta_set(b, "/work/a", "m", "v", CB_STRING, &err));
+	GATED(cb_meta_get(b, "/work/a", "m", &text, NULL, &err));
+	GATED(cb_meta_list(b, "/work/a", no_name, NULL, &err));
 	GATED(cb_open(b, "/work/a", CB_READ, 0, &f, &err));
 	GATED(cb_open(b, "/work/a", CB_WRITE | CB_CREATE, 0, &f, &err));
 	GATED(cb_kv_set(b, "k", "v", 1, &err));
 	GATED(cb_kv_get(b, "k", &text, &size, &err));
 	GATED(cb_kv_delete(b, "k", &err));
-	GATED(cb_kv_list(b, "", NULL, NULL, &err));
-	GATED(cb_log(b, &CB_WITH(cb_log_options, .path = "/work/a"), NULL, NULL, NULL, &err));
-	GATED(cb_blame(b, "/work/a", NULL, NULL, &err));
+	GATED(cb_kv_list(b, "", no_name, NULL, &err));
+	GATED(cb_log(b, &CB_WITH(cb_log_options, .path = "/work/a"), no_step, NULL, NULL, &err));
+	GATED(cb_blame(b, "/work/a", no_line, NULL, &err));
 	GATED(cb_restore(b, old, "/work/a", NULL, &err));
 	s->gate = NULL;
 	cb_box_close(old);

@@ -89,8 +89,8 @@ TEST_BOTH(base_cannot_be_addressed)
 	CHECK_CODE(cb_box_rename(s, name, "x", &err), CB_NOTFOUND);
 	CHECK_CODE(cb_box_rename(s, "demo", name, &err), CB_INVALID);
 	CHECK_CODE(cb_box_delete(s, name, &err), CB_NOTFOUND);
-	CHECK_CODE(cb_setting_set(b, "cowbox.folder", "/etc", &err), CB_RESERVED);
-	CHECK_CODE(cb_store_setting_set(s, "cowbox.folder", "/etc", &err), CB_RESERVED);
+	CHECK_CODE(cb_setting_set(b, "cowbox.folder", "/etc", CB_STRING, &err), CB_RESERVED);
+	CHECK_CODE(cb_store_setting_set(s, "cowbox.folder", "/etc", CB_STRING, &err), CB_RESERVED);
 	CHECK_U64(boxes(s), 1);
 	cb_box_close(b);
 	cb_store_close(s);
@@ -105,11 +105,11 @@ TEST_BOTH(base_forks_and_dies_with_its_box)
 	must_write(base, "/work/a", "host");
 	must_write(b, "/work/a", "box");
 	CHECK_OK(box_setting_set(b, "cowbox.folder.path", "/src/x", &err));
-	CHECK_OK(cb_setting_set(b, "mine", "1", &err));
+	CHECK_OK(cb_setting_set(b, "mine", "1", CB_STRING, &err));
 	cb_box *f = must_fork(s, "demo", "try"), *g = must_fork(s, "try@0", "again");
 	CHECK_OK(box_setting_get(f, "cowbox.folder.path", &value, &err));
 	CHECK_STR(test_keep(value), "/src/x");
-	CHECK_CODE(cb_setting_get(f, "mine", &value, &err), CB_NOTFOUND);
+	CHECK_CODE(cb_setting_get(f, "mine", &value, NULL, &err), CB_NOTFOUND);
 	CHECK_OK(box_setting_get(g, "cowbox.folder.path", &value, &err));
 	CHECK_STR(test_keep(value), "/src/x");
 	must_write(base, "/work/a", "host moved on");

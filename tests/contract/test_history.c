@@ -70,12 +70,18 @@ TEST_BOTH(records_are_steps_that_undo_skips)
 	begin(memory);
 	must_write(b, "/work/a", "1");
 	uint64_t seq = 0;
-	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "exec", .params = "ls", .result = "a\n"), &seq, &err));
+	CHECK_OK(cb_step_record(b,
+	                        &CB_WITH(cb_step_info, .kind = "exec", .params = "ls", .params_size = CB_STRING, .result = "a\n",
+	                                 .result_size = CB_STRING),
+	                        &seq, &err));
 	CHECK_U64(seq, 2);
 	char *big = test_keep(malloc(100001));
 	memset(big, 'r', 100000);
 	big[100000] = 0;
-	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "exec", .params = "cat", .result = big), &seq, &err));
+	CHECK_OK(cb_step_record(b,
+	                        &CB_WITH(cb_step_info, .kind = "exec", .params = "cat", .params_size = CB_STRING, .result = big,
+	                                 .result_size = CB_STRING),
+	                        &seq, &err));
 	AUTO_BUF buf out = BUF_INIT(1 << 20);
 	CHECK_OK(cb_step_get(b, 3, print_step, &out, &err));
 	CHECK_OK(cb_undo(b, 0, &seq, &err));

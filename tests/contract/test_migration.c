@@ -133,7 +133,7 @@ static void check_contents(cb_store *s)
 	CHECK_U64(strlen(must_read(b, "/work/big")), 900);
 	CHECK_OK(cb_kv_get(b, "k", &value, &size, &err));
 	CHECK_STR(test_keep(value), "v");
-	CHECK_OK(cb_setting_get(b, "mine", &value, &err));
+	CHECK_OK(cb_setting_get(b, "mine", &value, NULL, &err));
 	CHECK_STR(test_keep(value), "value");
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	CHECK_U64(info.seq, 7);
@@ -433,7 +433,7 @@ TEST(damaged_entries_are_found)
 		make_old_store();
 		cb_store *s = open_old(false);
 		cb_box *b = must_open(s, "demo");
-		CHECK_OK(cb_setting_set(b, "a", "1", &err));
+		CHECK_OK(cb_setting_set(b, "a", "1", CB_STRING, &err));
 		CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_RESERVED);
 		cb_box_close(b);
 		cb_store_close(s);
@@ -445,7 +445,7 @@ TEST(damaged_entries_are_found)
 		CHECK_U64(found, 1);
 		b = must_open(s, "demo"); /* the damaged row is the newest: it is nobody's twin, and nobody waits for its repair */
 		CHECK_CODE(cb_mkdir(b, "/usr", 0755, 0, &err), CB_RESERVED);
-		CHECK_OK(cb_setting_set(b, "a", "2", &err));
+		CHECK_OK(cb_setting_set(b, "a", "2", CB_STRING, &err));
 		cb_box_close(b);
 		cb_store_close(s);
 	}
@@ -469,7 +469,7 @@ TEST_LIMIT(deeds_and_their_records_are_one, 120)
 			atomic_store(&plan.cut_at_write, n);
 			bad = bad || cb_box_create(s, "x", &b, NULL) != CB_OK;
 			bad = bad || cb_box_quota_set(b, 7, 0, 0, NULL) != CB_OK;
-			bad = bad || cb_setting_set(b, "s", "v", NULL) != CB_OK;
+			bad = bad || cb_setting_set(b, "s", "v", CB_STRING, NULL) != CB_OK;
 			bad = bad || cb_checkpoint_save(b, "c", 0, true, NULL) != CB_OK;
 			cb_box_close(b);
 			bad = bad || cb_box_delete(s, "try", NULL) != CB_OK;

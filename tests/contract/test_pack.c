@@ -51,7 +51,7 @@ TEST_BOTH(one_of_everything)
 	pack_must_equal(s, "demo", t, "demo");
 	char *value = NULL;
 	cb_box *c = must_open(t, "demo");
-	CHECK_OK(cb_setting_get(c, "mine", &value, &err));
+	CHECK_OK(cb_setting_get(c, "mine", &value, NULL, &err));
 	CHECK_STR(value, "yes");
 	cb_free(value);
 	test_store_sound(t);

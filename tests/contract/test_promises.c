@@ -86,7 +86,7 @@ TEST_BOTH(outputs_are_written_on_success_only)
 	cb_file *file = (cb_file *)3;
 	CHECK_CODE(cb_read_file(b, "/work/none", &text, &size, NULL), CB_NOTFOUND);
 	CHECK_CODE(cb_kv_get(b, "none", &text, &size, NULL), CB_NOTFOUND);
-	CHECK_CODE(cb_readlink(b, "/work", &text, NULL), CB_INVALID);
+	CHECK_CODE(cb_readlink(b, "/work", &text, NULL, NULL), CB_INVALID);
 	CHECK_CODE(cb_box_open(s, "none", &box, NULL), CB_NOTFOUND);
 	CHECK_CODE(cb_open(b, "/work/none", CB_READ, 0, &file, NULL), CB_NOTFOUND);
 	CHECK_CODE(cb_undo(b, 0, &number, NULL), CB_NOTHING);
@@ -296,7 +296,7 @@ TEST_BOTH(every_visitor_can_end_its_walk)
 		const char *name = i ? "two" : "one";
 		CHECK_OK(cb_xattr_set(b, "/work/a", name, "v", 1, 0, &err));
 		CHECK_OK(cb_tag_add(b, "/work/a", name, &err));
-		CHECK_OK(cb_meta_set(b, "/work/a", name, "v", &err));
+		CHECK_OK(cb_meta_set(b, "/work/a", name, "v", CB_STRING, &err));
 		CHECK_OK(cb_kv_set(b, name, "v", 1, &err));
 		CHECK_OK(cb_checkpoint_save(b, name, 0, true, &err));
 	}
@@ -359,17 +359,17 @@ TEST_BOTH(settings_stand_beside_the_states)
 {
 	begin(memory);
 	char *value = NULL;
-	CHECK_OK(cb_setting_set(b, "model", "small", &err));
+	CHECK_OK(cb_setting_set(b, "model", "small", CB_STRING, &err));
 	must_write(b, "/work/a", "a");
-	CHECK_OK(cb_setting_set(b, "model", "large", &err));
+	CHECK_OK(cb_setting_set(b, "model", "large", CB_STRING, &err));
 	CHECK_U64(must_seq(b), 1);
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
-	CHECK_OK(cb_setting_get(b, "model", &value, &err));
+	CHECK_OK(cb_setting_get(b, "model", &value, NULL, &err));
 	CHECK_STR(test_keep(value), "large");
 	cb_box *fork = must_fork(s, "demo", "fork");
-	CHECK_CODE(cb_setting_get(fork, "model", &value, &err), CB_NOTFOUND);
-	CHECK_OK(cb_setting_set(b, "model", NULL, &err));
-	CHECK_CODE(cb_setting_get(b, "model", &value, &err), CB_NOTFOUND);
+	CHECK_CODE(cb_setting_get(fork, "model", &value, NULL, &err), CB_NOTFOUND);
+	CHECK_OK(cb_setting_set(b, "model", NULL, 0, &err));
+	CHECK_CODE(cb_setting_get(b, "model", &value, NULL, &err), CB_NOTFOUND);
 	cb_box_close(fork);
 	end();
 }

@@ -311,7 +311,7 @@ TEST_BOTH(find_options)
 	must_write(b, "/work/dir/nil", "");
 	CHECK_OK(cb_symlink(b, "dir", "/work/link", &err));
 	CHECK_OK(cb_tag_add(b, "/work/A.txt", "todo", &err));
-	CHECK_OK(cb_meta_set(b, "/work/dir", "owner", "me", &err));
+	CHECK_OK(cb_meta_set(b, "/work/dir", "owner", "me", CB_STRING, &err));
 	CHECK_OK(cb_utimens(b, "/work/A.txt", CB_TIME_OMIT, 1000, 0, &err));
 	CHECK_STR(finds("/work", NULL),
 	          "/work\n/work/A.txt\n/work/dir\n/work/dir/b.txt\n/work/dir/empty\n/work/dir/nil\n/work/link\n");
@@ -328,8 +328,8 @@ TEST_BOTH(find_options)
 	CHECK_STR(FIND("/work", .newer_ns = 1000, .name = "*.txt"), "/work/dir/b.txt\n");
 	CHECK_STR(FIND("/work", .tag = "todo"), "/work/A.txt\n");
 	CHECK_STR(FIND("/", .meta = "owner"), "/work/dir\n");
-	CHECK_STR(FIND("/", .meta = "owner", .meta_value = "me"), "/work/dir\n");
-	CHECK_STR(FIND("/", .meta = "owner", .meta_value = "you"), "");
+	CHECK_STR(FIND("/", .meta = "owner", .meta_value = "me", .meta_value_size = CB_STRING), "/work/dir\n");
+	CHECK_STR(FIND("/", .meta = "owner", .meta_value = "you", .meta_value_size = CB_STRING), "");
 	CHECK_STR(FIND("/work", .max_depth = 1), "/work\n/work/A.txt\n/work/dir\n/work/link\n");
 	CHECK_STR(FIND("/work", .empty = true), "/work/dir/empty\n/work/dir/nil\n");
 	CHECK_STR(FIND("/work", .max_results = 2), "/work\n/work/A.txt\n");

@@ -466,14 +466,14 @@ TEST(gc_takes_what_was_kept_for_long)
 	fake_now += 2 * day;
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(!there("old") && there("written") && there("mine") && there("named") && there("forked") && there("young"));
-	CHECK_OK(cb_store_setting_set(s, "lost-days", "never", &err));
+	CHECK_OK(cb_store_setting_set(s, "lost-days", "never", CB_STRING, &err));
 	fake_now += 400 * day;
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(there("young"));
-	CHECK_OK(cb_store_setting_set(s, "lost-days", "500", &err));
+	CHECK_OK(cb_store_setting_set(s, "lost-days", "500", CB_STRING, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(there("young"));
-	CHECK_OK(cb_store_setting_set(s, "lost-days", "1", &err));
+	CHECK_OK(cb_store_setting_set(s, "lost-days", "1", CB_STRING, &err));
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK(!there("young") && there("written"));
 	end();

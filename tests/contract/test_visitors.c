@@ -113,7 +113,7 @@ static visiting begin(bool memory)
 	must_write(v.b, "/work/a.txt", "one\ntwo\nthree\n");
 	CHECK_OK(cb_xattr_set(v.b, "/work/a.txt", "user.x", "1", 1, 0, &err));
 	CHECK_OK(cb_tag_add(v.b, "/work/a.txt", "red", &err));
-	CHECK_OK(cb_meta_set(v.b, "/work/a.txt", "level", "1", &err));
+	CHECK_OK(cb_meta_set(v.b, "/work/a.txt", "level", "1", CB_STRING, &err));
 	CHECK_OK(cb_kv_set(v.b, "key", "1", 1, &err));
 	CHECK_OK(cb_checkpoint_save(v.b, "first", 1, true, &err));
 	CHECK_OK(cb_checkpoint_save(v.b, "second", 2, true, &err));

@@ -160,7 +160,7 @@ static cb_code dump_entry(void *context, const char *path, const cb_stat_info *i
 	char *bytes = NULL;
 	size_t size = 0;
 	if (info->type == CB_FILE && cb_read_file(d->b, path, &bytes, &size, err) != CB_OK) return CB_IO;
-	if (info->type == CB_SYMLINK && cb_readlink(d->b, path, &bytes, err) != CB_OK) return CB_IO;
+	if (info->type == CB_SYMLINK && cb_readlink(d->b, path, &bytes, NULL, err) != CB_OK) return CB_IO;
 	if (info->type == CB_SYMLINK) size = strlen(bytes);
 	if (bytes) sum = hash64(bytes, size);
 	cb_free(bytes);

@@ -171,7 +171,7 @@ static cb_code read_entry(void *context, const char *path, const cb_stat_info *i
 	char *bytes = NULL;
 	size_t size = 0;
 	if (info->type == CB_FILE) CHECK_OK(cb_read_file(r->b, path, &bytes, &size, &err));
-	if (info->type == CB_SYMLINK) CHECK_OK(cb_readlink(r->b, path, &bytes, &err));
+	if (info->type == CB_SYMLINK) CHECK_OK(cb_readlink(r->b, path, &bytes, NULL, &err));
 	if (info->type == CB_SYMLINK) size = strlen(bytes);
 	if (info->type != CB_DIR) CHECK_U64(size, info->size);
 	model_entry *e = model_put(r->s, path, (int)info->type, info->mode, info->ino, bytes, size);

@@ -56,7 +56,8 @@ static void do_record(worker *w)
 	uint64_t seq = 0;
 	char text[32];
 	(void)snprintf(text, sizeof(text), "%u", w->number);
-	CHECK_OK(cb_step_record(w->shared, &CB_WITH(cb_step_info, .kind = "tool", .params = text), &seq, &err));
+	CHECK_OK(cb_step_record(w->shared, &CB_WITH(cb_step_info, .kind = "tool", .params = text, .params_size = CB_STRING), &seq,
+	                        &err));
 	note_step(w, seq, "record");
 }
 

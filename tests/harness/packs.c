@@ -112,7 +112,7 @@ static cb_code describe_path(void *context, const char *path, const cb_stat_info
 	if (info->type == CB_FILE) describe_file(d, path, info);
 	if (info->type == CB_SYMLINK) {
 		char *target = NULL;
-		CHECK_OK(cb_readlink(d->b, path, &target, &err));
+		CHECK_OK(cb_readlink(d->b, path, &target, NULL, &err));
 		(void)buf_printf(&d->out, &err, " -> %s", target);
 		cb_free(target);
 	}
@@ -487,7 +487,7 @@ cb_box *pack_sample(cb_store *s)
 	CHECK_OK(cb_truncate(b, "/work/holes", 101000, &err));
 	CHECK_OK(cb_xattr_set(b, "/work/a", "user.x", large, 500, 0, &err));
 	CHECK_OK(cb_tag_add(b, "/work/d", "tag", &err));
-	CHECK_OK(cb_meta_set(b, "/work/holes", "name", "value", &err));
+	CHECK_OK(cb_meta_set(b, "/work/holes", "name", "value", CB_STRING, &err));
 	CHECK_OK(cb_kv_set(b, "key", large, 150, &err));
 	CHECK_OK(cb_kv_set(b, "small", "v", 1, &err));
 	cb_box *fork = must_fork(s, "demo", "other");
@@ -497,9 +497,12 @@ cb_box *pack_sample(cb_store *s)
 	CHECK_OK(cb_rename(b, "/work/d/e", "/work/e", 0, &err));
 	CHECK_OK(cb_remove(b, "/work/gone", &err));
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
-	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "sh", .params = "ls", .result = "ok"), NULL, &err));
+	CHECK_OK(cb_step_record(b,
+	                        &CB_WITH(cb_step_info, .kind = "sh", .params = "ls", .params_size = CB_STRING, .result = "ok",
+	                                 .result_size = CB_STRING),
+	                        NULL, &err));
 	CHECK_OK(cb_checkpoint_save(b, NULL, 0, true, &err));
-	CHECK_OK(cb_setting_set(b, "mine", "yes", &err));
+	CHECK_OK(cb_setting_set(b, "mine", "yes", CB_STRING, &err));
 	CHECK_OK(cb_box_checkpoint_every_set(b, 1000, &err));
 	CHECK_OK(cb_box_quota_set(b, 1u << 30, 1000, 0, &err));
 	return b;

@@ -109,7 +109,7 @@ static cb_code box_row(void *context, const char *path, const cb_stat_info *info
 	row one = {.path = strdup(*relative ? relative : "."), .mode = info->mode, .mtime_ns = info->mtime_ns, .ino = info->ino};
 	one.type = info->type == CB_DIR ? 'd' : info->type == CB_SYMLINK ? 'l' : 'f';
 	one.size = info->size;
-	if (one.type == 'l') CB_TRY(cb_readlink(r->b, path, &one.target, e));
+	if (one.type == 'l') CB_TRY(cb_readlink(r->b, path, &one.target, NULL, e));
 	if (one.type == 'f') {
 		char *bytes = NULL;
 		size_t size = 0;

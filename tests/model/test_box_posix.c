@@ -289,7 +289,7 @@ static void op_readlink(pair *p)
 	make_path(p, path);
 	doing(p, "readlink %s", shown(path));
 	ssize_t n = readlink(path, real, sizeof(real) - 1);
-	if (!agree(p, failure(n), cb_readlink(p->b, path, &ours, &p->err))) return;
+	if (!agree(p, failure(n), cb_readlink(p->b, path, &ours, NULL, &p->err))) return;
 	real[n] = 0;
 	if (strcmp(real, ours) != 0) wrong(p, "another target");
 	cb_free(ours);
@@ -716,7 +716,7 @@ static cb_code ours_node(void *context, const char *path, const cb_stat_info *in
 	char *bytes = NULL;
 	size_t size = 0;
 	if (info->type == CB_FILE) CHECK_OK(cb_read_file(w->p->b, path, &bytes, &size, &err));
-	if (info->type == CB_SYMLINK) CHECK_OK(cb_readlink(w->p->b, path, &bytes, &err));
+	if (info->type == CB_SYMLINK) CHECK_OK(cb_readlink(w->p->b, path, &bytes, NULL, &err));
 	bool dir = info->type == CB_DIR;
 	tell_node(w->out, path, (int)info->type, info->mode, dir ? 0 : info->size, dir ? 0 : info->links, info->mtime_ns, bytes);
 	cb_free(bytes);

@@ -115,7 +115,7 @@ static void change_attrs(player *p, const char *path)
 		(void)cb_tag_add(p->b, path, name, NULL);
 		return;
 	case 4:
-		(void)cb_meta_set(p->b, path, name, below(p, 3) ? "value" : NULL, NULL);
+		(void)cb_meta_set(p->b, path, name, below(p, 3) ? "value" : NULL, CB_STRING, NULL);
 		return;
 	case 5:
 		(void)cb_kv_set(p->b, name, room, random_bytes(p, room, 2500000), NULL);
@@ -149,8 +149,10 @@ static void many_files(player *p)
 {
 	cb_write_options parents = CB_WITH(cb_write_options, .parents = true);
 	cb_box *t = NULL;
-	if (cb_txn_begin(p->b, &CB_WITH(cb_txn_options, .step = &CB_WITH(cb_step_info, .kind = "import", .params = "many")), &t,
-	                 NULL) != CB_OK)
+	if (cb_txn_begin(p->b,
+	                 &CB_WITH(cb_txn_options,
+	                          .step = &CB_WITH(cb_step_info, .kind = "import", .params = "many", .params_size = CB_STRING)),
+	                 &t, NULL) != CB_OK)
 		return;
 	for (unsigned i = 0; i < 2500; i++) {
 		char path[64];
@@ -209,8 +211,10 @@ static void play(player *p, unsigned steps)
 		else if (what < 84) go_back(p);
 		else if (what < 88) fork_and_merge(p);
 		else if (what < 90)
-			(void)cb_step_record(p->b, &CB_WITH(cb_step_info, .kind = "sh", .params = "ls", .result = "a\nb"), NULL,
-			                     NULL);
+			(void)cb_step_record(p->b,
+			                     &CB_WITH(cb_step_info, .kind = "sh", .params = "ls", .params_size = CB_STRING,
+			                              .result = "a\nb", .result_size = CB_STRING),
+			                     NULL, NULL);
 		else if (what < 92) (void)cb_box_who_set(p->b, below(p, 2) ? "ann" : "bob", NULL);
 		else if (what < 95) {
 			(void)snprintf(name, sizeof(name), "mark-%u", ++p->stamp);
@@ -221,11 +225,13 @@ static void play(player *p, unsigned steps)
 		else if (what == 98) {
 			memset(room, 'x', 5000);
 			room[5000] = 0;
-			(void)cb_step_record(p->b, &CB_WITH(cb_step_info, .kind = "exec", .params = room, .result = room + 3000),
+			(void)cb_step_record(p->b,
+			                     &CB_WITH(cb_step_info, .kind = "exec", .params = room, .params_size = CB_STRING,
+			                              .result = room + 3000, .result_size = CB_STRING),
 			                     NULL, NULL);
 		} else {
 			(void)cb_box_quota_set(p->b, 1u << 30, 1000000, 1u << 29, NULL);
-			(void)cb_setting_set(p->b, "mine", "yes", NULL);
+			(void)cb_setting_set(p->b, "mine", "yes", CB_STRING, NULL);
 		}
 	}
 }

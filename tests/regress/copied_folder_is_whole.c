@@ -56,7 +56,7 @@ static void make(cb_box *b)
 		CHECK_OK(cb_xattr_set(b, path, "user.x", names[i], strlen(names[i]), CB_NOFOLLOW, &err));
 		if (info_of(b, path).type == CB_SYMLINK) continue;
 		CHECK_OK(cb_tag_add(b, path, "tagged", &err));
-		CHECK_OK(cb_meta_set(b, path, "key", names[i], &err));
+		CHECK_OK(cb_meta_set(b, path, "key", names[i], CB_STRING, &err));
 		CHECK_OK(cb_chmod(b, path, 0700 + (uint32_t)i, 0, &err));
 	}
 	for (size_t i = 0; i < NAMES; i++) {

@@ -74,7 +74,7 @@ static cb_code no_xattr(cb_box *b, cb_error *err)
 
 static cb_code meta(cb_box *b, cb_error *err)
 {
-	return cb_meta_set(b, "/work/job", "owner", "me", err);
+	return cb_meta_set(b, "/work/job", "owner", "me", CB_STRING, err);
 }
 
 static cb_code chmod_file(cb_box *b, cb_error *err)

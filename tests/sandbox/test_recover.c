@@ -177,7 +177,8 @@ static void dies_while_it_runs(cb_store *s)
 {
 	const char *argv[] = {"sh", "echo two >> work/x; echo new > work/y; rm -r work/gone; touch tmp/done; sleep 1000", NULL};
 	work *w = kit_open(s, "demo", CB_TIER_AUTO);
-	CHECK_OK(work_begin(w, &CB_WITH(cb_step_info, .kind = "exec", .params = "{\"argv\":[\"sh\"]}"), &err));
+	CHECK_OK(work_begin(w, &CB_WITH(cb_step_info, .kind = "exec", .params = "{\"argv\":[\"sh\"]}", .params_size = CB_STRING),
+	                    &err));
 	kit_send(w, argv);
 	CHECK_OK(work_ready(w, &err));
 	while (access(host_text("%s/tmp/done", kit_root(w)), F_OK) != 0) (void)usleep(1000);

@@ -239,10 +239,11 @@ static int kit_command(work *w, const char *const *argv)
 static inline cb_code kit_sh(work *w, const char *script, work_result *out, cb_error *err)
 {
 	const char *argv[] = {"sh", script, NULL};
-	cb_step_info info = CB_WITH(cb_step_info, .kind = "exec", .params = "{\"argv\":[\"sh\"]}");
+	cb_step_info info = CB_WITH(cb_step_info, .kind = "exec", .params = "{\"argv\":[\"sh\"]}", .params_size = CB_STRING);
 	CB_TRY(work_begin(w, &info, err));
 	CHECK_U64(kit_command(w, argv), 0);
-	return work_end(w, WORK_COMMIT, &CB_WITH(cb_step_info, .result = "{\"exit\":0}"), NULL, NULL, NULL, NULL, out, err);
+	return work_end(w, WORK_COMMIT, &CB_WITH(cb_step_info, .result = "{\"exit\":0}", .result_size = CB_STRING), NULL, NULL,
+	                NULL, NULL, out, err);
 }
 
 static inline work *kit_open(cb_store *store_, const char *box, cb_tier tier)
