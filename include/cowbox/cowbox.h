@@ -10,6 +10,10 @@
  * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only on
  * success. What a call gives away is said at the call: "cb_free() it".
  *
+ * NULL. A pointer may be NULL where the call says so, and these everywhere: err, the context of a visitor, `options` (all defaults), and numbers
+ * told beside the result (`out_size`, `out_seq` ...). The few exceptions are said at the call. Else NULL is CB_INVALID and names the argument;
+ * what closes or frees accepts it.
+ *
  * Bytes. Contents, values, parameters and results of steps are any bytes, and have a size beside them; CB_STRING as that size means up to
  * the NUL. What a call gives away has a NUL after its last byte, which the size does not count. What cannot hold a NUL is a C string: paths,
  * names, addresses, keys of key-values and settings, tags, targets of symbolic links, patterns, kinds of steps, who, texts for people. None

@@ -1,4 +1,5 @@
 /* attr.c: extended attributes, tags, metadata and key-values: all of them keys of the map. */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/internal.h"
 
@@ -127,6 +128,7 @@ static cb_code attr_list(cb_box *b, const char *path, attr_key kind, unsigned fl
 
 cb_code cb_xattr_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, unsigned flags, cb_error *err)
 {
+	NEED(err, "box path name value", b, path, name, value || !size);
 	op o;
 	CB_TRY(op_begin(&o, b, "xattr", path, err));
 	return op_end(&o, attr_put(&o, path, xattr_kind, name, value, sized_bytes(value, size).size, flags, err), NULL, err);
@@ -134,12 +136,14 @@ cb_code cb_xattr_set(cb_box *b, const char *path, const char *name, const void *
 
 cb_code cb_xattr_get(cb_box *b, const char *path, const char *name, unsigned flags, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "box path name out", b, path, name, out);
 	CB_TRY(box_enter(b, err));
 	return box_leave(b, attr_get(b, path, xattr_kind, name, flags, out, out_size, err));
 }
 
 cb_code cb_xattr_remove(cb_box *b, const char *path, const char *name, unsigned flags, cb_error *err)
 {
+	NEED(err, "box path name", b, path, name);
 	op o;
 	CB_TRY(op_begin(&o, b, "xattr", path, err));
 	return op_end(&o, attr_remove(&o, path, xattr_kind, name, flags, err), NULL, err);
@@ -147,11 +151,13 @@ cb_code cb_xattr_remove(cb_box *b, const char *path, const char *name, unsigned 
 
 cb_code cb_xattr_list(cb_box *b, const char *path, unsigned flags, cb_name_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box path visit", b, path, visit);
 	return attr_list(b, path, xattr_kind, flags, visit, context, err);
 }
 
 cb_code cb_tag_add(cb_box *b, const char *path, const char *tag, cb_error *err)
 {
+	NEED(err, "box path tag", b, path, tag);
 	op o;
 	CB_TRY(op_begin(&o, b, "tag", path, err));
 	return op_end(&o, attr_put(&o, path, tag_kind, tag, "", 0, 0, err), NULL, err);
@@ -159,6 +165,7 @@ cb_code cb_tag_add(cb_box *b, const char *path, const char *tag, cb_error *err)
 
 cb_code cb_tag_remove(cb_box *b, const char *path, const char *tag, cb_error *err)
 {
+	NEED(err, "box path tag", b, path, tag);
 	op o;
 	CB_TRY(op_begin(&o, b, "tag", path, err));
 	return op_end(&o, attr_remove(&o, path, tag_kind, tag, 0, err), NULL, err);
@@ -166,11 +173,13 @@ cb_code cb_tag_remove(cb_box *b, const char *path, const char *tag, cb_error *er
 
 cb_code cb_tag_list(cb_box *b, const char *path, cb_name_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box path visit", b, path, visit);
 	return attr_list(b, path, tag_kind, 0, visit, context, err);
 }
 
 cb_code cb_meta_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, cb_error *err)
 {
+	NEED(err, "box path name", b, path, name);
 	op o;
 	CB_TRY(op_begin(&o, b, "meta", path, err));
 	cb_code code = value ? attr_put(&o, path, meta_kind, name, value, sized_bytes(value, size).size, 0, err)
@@ -180,12 +189,14 @@ cb_code cb_meta_set(cb_box *b, const char *path, const char *name, const void *v
 
 cb_code cb_meta_get(cb_box *b, const char *path, const char *name, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "box path name out", b, path, name, out);
 	CB_TRY(box_enter(b, err));
 	return box_leave(b, attr_get(b, path, meta_kind, name, 0, out, out_size, err));
 }
 
 cb_code cb_meta_list(cb_box *b, const char *path, cb_name_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box path visit", b, path, visit);
 	return attr_list(b, path, meta_kind, 0, visit, context, err);
 }
 
@@ -210,6 +221,7 @@ static cb_code kv_set(op *o, const char *name, const void *value, size_t size, c
 
 cb_code cb_kv_set(cb_box *b, const char *name, const void *value, size_t size, cb_error *err)
 {
+	NEED(err, "box key value", b, name, value || !size);
 	op o;
 	CB_TRY(op_begin(&o, b, "kv", name, err));
 	return op_end(&o, kv_set(&o, name, value, sized_bytes(value, size).size, err), NULL, err);
@@ -227,6 +239,7 @@ static cb_code kv_find(cb_box *b, const tree_view *v, const char *name, gate_acc
 
 cb_code cb_kv_get(cb_box *b, const char *name, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "box key out", b, name, out);
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	key k;
@@ -238,6 +251,7 @@ cb_code cb_kv_get(cb_box *b, const char *name, char **out, size_t *out_size, cb_
 
 cb_code cb_kv_delete(cb_box *b, const char *name, cb_error *err)
 {
+	NEED(err, "box key", b, name);
 	op o;
 	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "kv", name, err));
 	tree_view v = txn_view(o.t);
@@ -275,6 +289,7 @@ static cb_code kv_list(cb_box *b, const char *prefix, cb_name_visit visit, void 
 
 cb_code cb_kv_list(cb_box *b, const char *prefix, cb_name_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box prefix visit", b, prefix, visit);
 	CB_TRY(box_enter(b, err));
 	return box_leave(b, kv_list(b, prefix, visit, context, err));
 }

@@ -4,6 +4,7 @@
  * Each box's steps and the rows of the audit are sources, each in its own order; a heap gives the newest of their first entries. What is in
  * memory is a page of each: it grows with the number of boxes, not with their histories. Nothing is locked while a visitor runs.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/audit.h"
 
@@ -334,6 +335,7 @@ static cb_code listing_run(listing *l, cb_audit_visit visit, void *context, cb_e
 
 cb_code cb_audit_list(cb_store *cs, const cb_audit_options *options, cb_audit_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "store visit", cs, visit);
 	cb_audit_options o;
 	CB_TRY(SIZED_TAKE(cb_audit_options, max_entries, &o, options, err));
 	listing l = {.cs = cs, .options = &o};

@@ -6,6 +6,7 @@
  * that it had: they wrote nothing. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of
  * it, unless that was a return. Cost: the file's own versions, not the box's steps.
  */
+#include "base/args.h"
 #include "base/hash.h"
 #include "box/history.h"
 #include "box/text.h"
@@ -251,6 +252,7 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 
 cb_code cb_blame(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box path visit", b, path, visit);
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "blame", err);
 	if (code == CB_OK) code = box_flush(b, false, err);

@@ -1,6 +1,7 @@
 /*
  * boxes.c: the boxes of a store: create, open by address, fork, rename, delete, list, quotas, retention.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/audit.h"
 #include "box/past.h"
@@ -173,6 +174,7 @@ static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
 
 cb_code cb_box_create(cb_store *cs, const char *name, cb_box **out, cb_error *err)
 {
+	NEED(err, "store name", cs, name);
 	CB_TRY(box_name_check(name, false, err));
 	store_box row;
 	CB_TRY(store_write_begin(cs->s, err));
@@ -197,6 +199,7 @@ static cb_code open_row(cb_store *cs, const store_box *row, bool pinned, uint64_
 
 cb_code cb_box_open(cb_store *cs, const char *address, cb_box **out, cb_error *err)
 {
+	NEED(err, "store address out", cs, address, out);
 	store_box row;
 	uint64_t seq = 0;
 	bool pinned = false;
@@ -239,6 +242,7 @@ static cb_code fork_handle(cb_store *cs, const store_box *row, const state *orig
 
 cb_code cb_box_fork(cb_store *cs, const char *address, const char *name, cb_box **out, cb_error *err)
 {
+	NEED(err, "store address name", cs, address, name);
 	CB_TRY(box_name_check(name, false, err));
 	store_box row;
 	AUTO_STATE state *origin = NULL;
@@ -287,6 +291,7 @@ static cb_code change_name(store_box *row, const void *argument, cb_error *err)
 
 cb_code cb_box_rename(cb_store *cs, const char *name, const char *new_name, cb_error *err)
 {
+	NEED(err, "store name new_name", cs, name, new_name);
 	CB_TRY(box_name_check(new_name, false, err));
 	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
 	return change_row(cs, STORE_GROWS, 0, name, change_name, new_name, &(audit_note){box_store_who(cs), "rename", name}, err);
@@ -302,6 +307,7 @@ static cb_code change_deleted(store_box *row, const void *argument, cb_error *er
 
 cb_code cb_box_delete(cb_store *cs, const char *name, cb_error *err)
 {
+	NEED(err, "store name", cs, name);
 	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
 	CB_TRY(change_row(cs, STORE_FREES, 0, name, change_deleted, NULL, &(audit_note){box_store_who(cs), "delete", ""}, err));
 	box_side_files_drop(cs);
@@ -324,6 +330,7 @@ static cb_code change_quota(store_box *row, const void *argument, cb_error *err)
 
 cb_code cb_box_quota_set(cb_box *b, uint64_t bytes, uint64_t files, uint64_t file_bytes, cb_error *err)
 {
+	NEED(err, "box", b);
 	quota q = {bytes, files, file_bytes};
 	char text[96];
 	(void)snprintf(text, sizeof(text), "bytes %" PRIu64 ", files %" PRIu64 ", file-bytes %" PRIu64, bytes, files, file_bytes);
@@ -346,6 +353,7 @@ static cb_code change_retention(store_box *row, const void *argument, cb_error *
 
 cb_code cb_box_retention_set(cb_box *b, uint64_t keep_steps, int64_t keep_ns, cb_error *err)
 {
+	NEED(err, "box", b);
 	retention r = {keep_steps, keep_ns};
 	char text[64];
 	(void)snprintf(text, sizeof(text), "steps %" PRIu64 ", ns %" PRId64, keep_steps, keep_ns);
@@ -384,6 +392,7 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const state *he
 
 cb_code cb_box_info_get(cb_box *b, cb_box_info *out, cb_error *err)
 {
+	NEED(err, "box out", b, out);
 	store_box row;
 	cb_box_info info;
 	CB_TRY(SIZED_CHECK(cb_box_info, lost, out, err));
@@ -401,6 +410,7 @@ static cb_code collect_row(void *context, const store_box *row, cb_error *err)
 
 cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "store visit", cs, visit);
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	CB_TRY(store_box_list(cs->s, false, collect_row, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;

@@ -5,6 +5,7 @@
  * name is theirs and stays. Those made every so many steps are put in the transaction of their step and not flushed: as durable as the
  * step is.
  */
+#include "base/args.h"
 #include "box/audit.h"
 
 #include <inttypes.h>
@@ -92,6 +93,7 @@ static cb_code end_write(cb_store *cs, bool sync, cb_code code, cb_error *err)
 
 cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sync, cb_error *err)
 {
+	NEED(err, "box", b);
 	if (name) CB_TRY(box_name_check(name, true, err));
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
@@ -111,6 +113,7 @@ static cb_code delete_in_write(const cb_box *b, const char *name, cb_error *err)
 
 cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 {
+	NEED(err, "box name", b, name);
 	box_lock(b);
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = store_write_begin_as(b->cs->s, STORE_FREES, err);
@@ -122,6 +125,7 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
  * database. */
 cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box visit", b, visit);
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	CB_TRY(store_checkpoint_list(b->cs->s, b->row.id, collect_row, &rows, err));
 	const store_checkpoint *all = (const store_checkpoint *)(const void *)rows.bytes;
@@ -166,6 +170,7 @@ static cb_code every_in_write(cb_box *b, uint64_t steps, cb_error *err)
 
 cb_code cb_box_checkpoint_every_set(cb_box *b, uint64_t steps, cb_error *err)
 {
+	NEED(err, "box", b);
 	if (steps > UINT32_MAX) return cb_err_set(err, CB_INVALID, "a box has fewer steps than %" PRIu64, steps);
 	box_lock(b);
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);

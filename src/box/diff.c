@@ -6,6 +6,7 @@
  * it.
  */
 #include "box/diff.h"
+#include "base/args.h"
 
 #include <stdlib.h>
 
@@ -489,6 +490,7 @@ cb_code snapshot_pair(cb_box *from, cb_box *to, snapshot *a, snapshot *b, cb_err
 
 cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "from to visit", from, to, visit);
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
 	CB_TRY(snapshot_pair(from, to, &a, &b, err));
@@ -497,6 +499,7 @@ cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visi
 
 cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box visit", box, visit);
 	if (seq == 0) return cb_err_set(err, CB_INVALID, "step 0 is where the box begins: it changed nothing");
 	AUTO_KEPT kept_state after = {0};
 	AUTO_STATE state *before = NULL;

@@ -2,6 +2,7 @@
  * diff_text.c: a difference as unified text in git's format, or with its lines counted. Names with control bytes, quotes or non-ASCII are
  * quoted as git does.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/diff.h"
 #include "box/text.h"
@@ -178,6 +179,7 @@ static cb_code count_change(void *context, const cb_change *c, cb_error *err)
 
 cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "from to visit", from, to, visit);
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
 	CB_TRY(snapshot_pair(from, to, &a, &b, err));
@@ -201,6 +203,7 @@ static cb_code print_chosen(void *context, const cb_change *c, cb_error *err)
 
 cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *options, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "from to out", from, to, out);
 	cb_diff_text_options o;
 	CB_TRY(SIZED_TAKE(cb_diff_text_options, context, &o, options, err));
 	AUTO_SNAPSHOT snapshot a = {0};

@@ -4,6 +4,7 @@
  * Until it is published its name, "#new-" and the number of its owner, is none that anybody can ask for. The owner lives as long as the
  * handle: what a killed process leaves is a draft without a living owner, and the next gc takes it.
  */
+#include "base/args.h"
 #include "box/audit.h"
 #include "box/internal.h"
 
@@ -54,6 +55,7 @@ static cb_code draft_delete(cb_store *cs, store_box *row, cb_error *err)
 
 cb_code cb_box_draft(cb_store *cs, const char *name, cb_box **out, cb_error *err)
 {
+	NEED(err, "store name out", cs, name, out);
 	store_box row = {0};
 	uint64_t owner = 0;
 	cb_box *b = NULL;
@@ -151,6 +153,7 @@ static cb_code publish_locked(cb_box *b, cb_error *err)
 
 cb_code cb_box_publish(cb_box *b, cb_error *err)
 {
+	NEED(err, "box", b);
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_flush(b, false, err);
 	return box_leave(b, code == CB_OK ? publish_locked(b, err) : code);

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/internal.h"
 
@@ -294,6 +295,7 @@ static cb_code edit_file(op *o, const char *path, const cb_replacement *replacem
 cb_code cb_edit(cb_box *b, const char *path, const cb_replacement *replacements, size_t count, const cb_edit_options *options,
                 uint64_t *out_replaced, cb_error *err)
 {
+	NEED(err, "box path replacements", b, path, replacements || !count);
 	cb_edit_options how;
 	uint64_t replaced = 0;
 	op o;

@@ -15,6 +15,7 @@
  * While it is gone, cb_fsync and cb_close of a handle that wrote to it succeed, as in POSIX, when somebody unlinked it: that is what he
  * asked for. But when a step that goes through history took it (undo, redo, restore, merge) they are CB_STALE: nobody meant these bytes.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/internal.h"
 
@@ -193,6 +194,7 @@ static void file_destroy(cb_file *f)
 
 cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err)
 {
+	NEED(err, "box path out", b, path, out);
 	bool changing = flags & (CB_CREATE | CB_TRUNCATE);
 	if (!(flags & (CB_READ | CB_WRITE))) return cb_err_set(err, CB_INVALID, "open '%s' for reading, writing or both", path);
 	if ((changing || flags & CB_APPEND) && !(flags & CB_WRITE))
@@ -257,6 +259,7 @@ static cb_code need(const cb_file *f, unsigned flag, cb_error *err)
 
 cb_code cb_pread(cb_file *f, void *to, size_t size, uint64_t offset, size_t *out_size, cb_error *err)
 {
+	NEED(err, "file to out_size", f, to || !size, out_size);
 	CB_TRY(need(f, CB_READ, err));
 	CB_TRY(box_enter(f->b, err));
 	return box_leave(f->b, read_at(f, to, size, offset, out_size, err));
@@ -264,6 +267,7 @@ cb_code cb_pread(cb_file *f, void *to, size_t size, uint64_t offset, size_t *out
 
 cb_code cb_read(cb_file *f, void *to, size_t size, size_t *out_size, cb_error *err)
 {
+	NEED(err, "file to out_size", f, to || !size, out_size);
 	CB_TRY(need(f, CB_READ, err));
 	CB_TRY(box_enter(f->b, err));
 	size_t n = 0;
@@ -277,6 +281,7 @@ cb_code cb_read(cb_file *f, void *to, size_t size, size_t *out_size, cb_error *e
 
 cb_code cb_fstat(cb_file *f, cb_stat_info *out, cb_error *err)
 {
+	NEED(err, "file out", f, out);
 	CB_TRY(SIZED_CHECK(cb_stat_info, atime_ns, out, err));
 	CB_TRY(box_enter(f->b, err));
 	tree_view v;
@@ -307,6 +312,7 @@ static cb_code seek_target(cb_file *f, int64_t offset, cb_whence whence, uint64_
 
 cb_code cb_seek(cb_file *f, int64_t offset, cb_whence whence, uint64_t *out_position, cb_error *err)
 {
+	NEED(err, "file", f);
 	CB_TRY(box_enter(f->b, err));
 	uint64_t to = 0;
 	cb_code code = seek_target(f, offset, whence, &to, err);
@@ -530,6 +536,7 @@ static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)
 
 cb_code cb_pwrite(cb_file *f, const void *bytes, size_t size, uint64_t offset, cb_error *err)
 {
+	NEED(err, "file bytes", f, bytes || !size);
 	if (size == 0) return need(f, CB_WRITE, err);
 	/* NULL would mean another request. */
 	write_request w = {bytes ? bytes : "", sized_bytes(bytes, size).size, offset, (f->flags & CB_APPEND) != 0, NULL};
@@ -538,6 +545,7 @@ cb_code cb_pwrite(cb_file *f, const void *bytes, size_t size, uint64_t offset, c
 
 cb_code cb_write(cb_file *f, const void *bytes, size_t size, cb_error *err)
 {
+	NEED(err, "file bytes", f, bytes || !size);
 	if (size == 0) return need(f, CB_WRITE, err);
 	uint64_t end = 0;
 	write_request w = {bytes ? bytes : "", sized_bytes(bytes, size).size, f->position, (f->flags & CB_APPEND) != 0, &end};
@@ -548,12 +556,14 @@ cb_code cb_write(cb_file *f, const void *bytes, size_t size, cb_error *err)
 
 cb_code cb_ftruncate(cb_file *f, uint64_t size, cb_error *err)
 {
+	NEED(err, "file", f);
 	write_request w = {NULL, 0, size, false, NULL};
 	return file_write(f, &w, err);
 }
 
 cb_code cb_fsync(cb_file *f, cb_error *err)
 {
+	NEED(err, "file", f);
 	cb_box *b = f->b;
 	CB_TRY(box_enter(b, err));
 	cb_error why = {0};

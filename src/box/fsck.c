@@ -5,6 +5,7 @@
  * invariants listed in inode.c, and every content they name is there and has its sum. A complaint names the box, the state, and the
  * path where there is one; what is sound stays readable.
  */
+#include "base/args.h"
 #include "base/id_set.h"
 #include "box/history.h"
 
@@ -469,6 +470,7 @@ static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 
 cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)
 {
+	NEED(err, "store", cs);
 	checking c = {.cs = cs, .complain = complain, .context = context, .lines = BUF_INIT(16 << 20)};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	cb_error why = {0};

@@ -11,6 +11,7 @@
  * sweep spares. A step written meanwhile can only refer to older things through states whose steps are still there, or after touching
  * them (store_content_touch).
  */
+#include "base/args.h"
 #include "base/id_set.h"
 #include "base/sized.h"
 #include "box/audit.h"
@@ -450,6 +451,7 @@ static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_e
 
 cb_code cb_store_gc(cb_store *cs, cb_gc_result *out, cb_error *err)
 {
+	NEED(err, "store", cs);
 	uint64_t horizon = 0;
 	cb_gc_result result = CB_INIT(cb_gc_result);
 	CB_TRY(SIZED_CHECK(cb_gc_result, boxes_freed, out, err));

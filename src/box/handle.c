@@ -4,6 +4,7 @@
  * A handle is of one of three sorts: on the head of a box, on one state (pinned), or a transaction's own (transact.c). Open files belong to
  * the handle they were opened through; one that is closed before them stays, of no use, until the last of them is closed.
  */
+#include "base/args.h"
 #include "box/internal.h"
 
 enum { QUIET_NS = 1000000000 }; /* an open file's step ends after a second without writes */
@@ -80,6 +81,7 @@ cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err)
 
 uint64_t cb_box_step(cb_box *b)
 {
+	if (!b) return 0;
 	(void)pthread_mutex_lock(&b->lock);
 	uint64_t seq = b->last_seq;
 	(void)pthread_mutex_unlock(&b->lock);
@@ -399,6 +401,7 @@ cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params,
 
 cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, cb_error *err)
 {
+	NEED(err, "box info", b, info);
 	op o;
 	cb_step_info step;
 	cb_commit_result result = CB_INIT(cb_commit_result);
@@ -414,7 +417,8 @@ cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, c
 
 cb_code cb_box_who_set(cb_box *b, const char *who, cb_error *err)
 {
-	if (!who || strlen(who) > LIMIT_NAME_BYTES) return cb_err_set(err, CB_INVALID, "who: at most %d bytes", LIMIT_NAME_BYTES);
+	NEED(err, "box who", b, who);
+	if (strlen(who) > LIMIT_NAME_BYTES) return cb_err_set(err, CB_INVALID, "who: at most %d bytes", LIMIT_NAME_BYTES);
 	char *copy = mem_strdup(who);
 	if (!copy) return cb_err_nomem(err);
 	box_lock(b);

@@ -7,6 +7,7 @@
  *
  * What must outlive its process is a pin: a row of the catalog.
  */
+#include "base/args.h"
 #include "box/internal.h"
 
 #include <inttypes.h>
@@ -198,6 +199,7 @@ static cb_code pin_in_write(cb_box *b, const char *owner, const char *why, int64
 
 cb_code cb_pin_set(cb_box *b, const char *owner, const char *why, int64_t keep_ns, cb_error *err)
 {
+	NEED(err, "box owner why", b, owner, why);
 	if (!b || !why || strlen(why) > LIMIT_NAME_BYTES || keep_ns < 0)
 		return cb_err_set(err, CB_INVALID,
 		                  "a pin needs a box, a reason of at most %d bytes and a time that is not negative",
@@ -216,6 +218,7 @@ cb_code cb_pin_set(cb_box *b, const char *owner, const char *why, int64_t keep_n
 
 cb_code cb_pin_drop(cb_store *cs, const char *owner, cb_error *err)
 {
+	NEED(err, "store owner", cs, owner);
 	if (!cs) return cb_err_set(err, CB_INVALID, "which store?");
 	CB_TRY(owner_check(owner, err));
 	return box_pins_set(cs, owner, NULL, 0, err);
@@ -277,6 +280,7 @@ static cb_code tell_uses(cb_store *cs, const buf *uses, cb_use_visit visit, void
 
 cb_code cb_store_uses(cb_store *cs, cb_use_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "store visit", cs, visit);
 	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
 	listing l = {cs, BUF_INIT(SIZE_MAX)};
 	cb_code code = store_uses_read(cs->s, &uses, err);

@@ -2,6 +2,7 @@
  * log.c: the log of a box, a folder or a file. A file is followed by its place and its inode: through renames, and through editors that
  * save by writing a new file over the old name.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/graft.h"
 
@@ -40,6 +41,7 @@ static cb_code visit_seq(cb_store *cs, uint64_t box, uint64_t seq, cb_step_visit
 
 cb_code cb_step_get(cb_box *b, uint64_t seq, cb_step_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box visit", b, visit);
 	CB_TRY(box_enter(b, err));
 	cb_code code = visit_seq(b->cs, b->row.id, seq, visit, context, err);
 	return box_leave(b, code == CB_INTERRUPTED ? CB_OK : code);
@@ -293,6 +295,7 @@ static cb_code log_run(logging *l, const cb_log_options *options, cb_error *err)
 
 cb_code cb_log(cb_box *b, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned, cb_error *err)
 {
+	NEED(err, "box visit", b, visit);
 	cb_log_options o;
 	CB_TRY(SIZED_TAKE(cb_log_options, max_steps, &o, options, err));
 	logging l = {.b = b, .left = o.max_steps ? o.max_steps : UINT64_MAX, .visit = visit, .context = context};

@@ -6,6 +6,7 @@
  * again; answers are kept, so that nobody is asked twice about a path. After some lost races the lock is held while the merge is made;
  * a conflict that is new then is asked about in one more round without the lock.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/merge_base.h"
 
@@ -135,6 +136,7 @@ static cb_code merge_rounds(merging *g, cb_error *err)
 cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
                  cb_error *err)
 {
+	NEED(err, "into from", into, from);
 	cb_merge_options o;
 	CB_TRY(SIZED_TAKE(cb_merge_options, dry_run, &o, options, err));
 	if (into->cs != from->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");

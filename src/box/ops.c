@@ -1,6 +1,7 @@
 /*
  * ops.c: file operations by path, each one call and one step. Results and errors follow Linux on ext4; tests/model compares them.
  */
+#include "base/args.h"
 #include "box/internal.h"
 
 #include "base/sized.h"
@@ -9,6 +10,7 @@
 
 cb_code cb_stat(cb_box *b, const char *path, unsigned flags, cb_stat_info *out, cb_error *err)
 {
+	NEED(err, "box path out", b, path, out);
 	CB_TRY(SIZED_CHECK(cb_stat_info, atime_ns, out, err));
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
@@ -30,6 +32,7 @@ static cb_code find_file(cb_box *b, const tree_view *v, const char *path, gate_a
 
 cb_code cb_read_file(cb_box *b, const char *path, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "box path out", b, path, out);
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
@@ -40,6 +43,7 @@ cb_code cb_read_file(cb_box *b, const char *path, char **out, size_t *out_size, 
 
 cb_code cb_read_at(cb_box *b, const char *path, uint64_t offset, void *to, size_t size, size_t *out_size, cb_error *err)
 {
+	NEED(err, "box path to out_size", b, path, to || !size, out_size);
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
@@ -55,6 +59,7 @@ cb_code cb_read_at(cb_box *b, const char *path, uint64_t offset, void *to, size_
 
 cb_code cb_readlink(cb_box *b, const char *path, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "box path out", b, path, out);
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
 	resolved r;
@@ -108,6 +113,7 @@ static cb_code write_file(op *o, const char *path, const void *bytes, size_t siz
 
 cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t size, const cb_write_options *options, cb_error *err)
 {
+	NEED(err, "box path bytes", b, path, bytes || !size);
 	cb_write_options how;
 	op o;
 	cb_commit_result result = {0};
@@ -131,6 +137,7 @@ static cb_code do_truncate(op *o, const char *path, uint64_t size, cb_error *err
 
 cb_code cb_truncate(cb_box *b, const char *path, uint64_t size, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	op o;
 	CB_TRY(op_begin(&o, b, "truncate", path, err));
 	return op_end(&o, do_truncate(&o, path, size, err), NULL, err);
@@ -158,6 +165,7 @@ static cb_code do_mkdir(op *o, const char *path, uint32_t mode, unsigned flags, 
 
 cb_code cb_mkdir(cb_box *b, const char *path, uint32_t mode, unsigned flags, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	op o;
 	CB_TRY(op_begin(&o, b, "mkdir", path, err));
 	return op_end(&o, do_mkdir(&o, path, mode, flags, err), NULL, err);
@@ -194,6 +202,7 @@ static cb_code do_rmdir(op *o, const char *path, cb_error *err)
 
 cb_code cb_rmdir(cb_box *b, const char *path, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	op o;
 	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "rmdir", path, err));
 	return op_end(&o, do_rmdir(&o, path, err), NULL, err);
@@ -211,6 +220,7 @@ static cb_code do_unlink(op *o, const char *path, cb_error *err)
 
 cb_code cb_unlink(cb_box *b, const char *path, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	op o;
 	CB_TRY(op_begin_as(&o, b, STORE_SHRINKS, "unlink", path, err));
 	return op_end(&o, do_unlink(&o, path, err), NULL, err);
@@ -233,6 +243,7 @@ static cb_code do_link(op *o, const char *from, const char *to, cb_error *err)
 
 cb_code cb_link(cb_box *b, const char *from, const char *to, cb_error *err)
 {
+	NEED(err, "box from to", b, from, to);
 	op o;
 	CB_TRY(op_begin(&o, b, "link", to, err));
 	return op_end(&o, do_link(&o, from, to, err), NULL, err);
@@ -258,6 +269,7 @@ static cb_code do_symlink(op *o, const char *target, const char *path, cb_error 
 
 cb_code cb_symlink(cb_box *b, const char *target, const char *path, cb_error *err)
 {
+	NEED(err, "box target path", b, target, path);
 	op o;
 	CB_TRY(op_begin(&o, b, "symlink", path, err));
 	return op_end(&o, do_symlink(&o, target, path, err), NULL, err);
@@ -276,6 +288,7 @@ static cb_code do_chmod(op *o, const char *path, uint32_t mode, unsigned flags, 
 
 cb_code cb_chmod(cb_box *b, const char *path, uint32_t mode, unsigned flags, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	op o;
 	CB_TRY(op_begin(&o, b, "chmod", path, err));
 	return op_end(&o, do_chmod(&o, path, mode, flags, err), NULL, err);
@@ -294,6 +307,7 @@ static cb_code do_utimens(op *o, const char *path, int64_t atime_ns, int64_t mti
 
 cb_code cb_utimens(cb_box *b, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	op o;
 	CB_TRY(op_begin(&o, b, "utimens", path, err));
 	return op_end(&o, do_utimens(&o, path, atime_ns, mtime_ns, flags, err), NULL, err);
@@ -391,6 +405,7 @@ static cb_code do_rename(op *o, const char *from, const char *to, unsigned flags
 
 cb_code cb_rename(cb_box *b, const char *from, const char *to, unsigned flags, cb_error *err)
 {
+	NEED(err, "box from to", b, from, to);
 	op o;
 	CB_TRY(op_begin(&o, b, "rename", from, err));
 	return op_end(&o, do_rename(&o, from, to, flags, err), NULL, err);

@@ -6,6 +6,7 @@
  * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
  * went. Whatever moment the process dies at, every step that is left can be opened.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/audit.h"
 #include "box/history.h"
@@ -229,6 +230,7 @@ static cb_code prune_base(cb_store *cs, uint64_t box, cb_error *err)
 
 cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err)
 {
+	NEED(err, "box", b);
 	uint64_t pruned = 0;
 	cb_prune_options o;
 	CB_TRY(SIZED_TAKE(cb_prune_options, keep_ns, &o, options, err));

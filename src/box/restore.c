@@ -6,6 +6,7 @@
  * are for, so the steps are asked first: since the step that was the source, or that last restored it, only the keys in their change
  * lists can differ.
  */
+#include "base/args.h"
 #include "box/history.h"
 #include "box/past.h"
 
@@ -282,6 +283,7 @@ static cb_code do_restore(op *o, void *context, cb_error *err)
 
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)
 {
+	NEED(err, "box source", b, source);
 	if (b->cs != source->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
 	if (b == source)
 		return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance '%s@-1'",

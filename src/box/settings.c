@@ -1,4 +1,5 @@
 /* settings.c: free-form strings of boxes and of the store, beside the states: not undone, not forked. */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/audit.h"
 
@@ -88,21 +89,25 @@ static cb_code given(cb_code code, char *const *out, size_t *out_size)
 
 cb_code cb_setting_set(cb_box *b, const char *name, const void *value, size_t size, cb_error *err)
 {
+	NEED(err, "box key", b, name);
 	box_lock(b);
 	return box_leave(b, set_by_user(b->cs, &b->row, b->who, name, value, size, err));
 }
 
 cb_code cb_setting_get(cb_box *b, const char *name, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "box key out", b, name, out);
 	return given(box_setting_get(b, name, out, err), out, out_size);
 }
 
 cb_code cb_store_setting_set(cb_store *cs, const char *name, const void *value, size_t size, cb_error *err)
 {
+	NEED(err, "store key", cs, name);
 	return set_by_user(cs, NULL, box_store_who(cs), name, value, size, err);
 }
 
 cb_code cb_store_setting_get(cb_store *cs, const char *name, char **out, size_t *out_size, cb_error *err)
 {
+	NEED(err, "store key out", cs, name, out);
 	return given(box_store_setting_get(cs, name, out, err), out, out_size);
 }

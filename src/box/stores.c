@@ -1,6 +1,7 @@
 /*
  * stores.c: opening and closing a store, who uses it, and its upkeep as far as it is not gc.c's and fsck.c's.
  */
+#include "base/args.h"
 #include "base/io.h"
 #include "base/sized.h"
 #include "box/audit.h"
@@ -54,6 +55,7 @@ const char *cb_sqlite_version(void)
 
 cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err)
 {
+	NEED(err, "out", out);
 	cb_store_options o;
 	CB_TRY(SIZED_TAKE(cb_store_options, cache_bytes, &o, options, err));
 	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path(!o.no_create);
@@ -116,7 +118,8 @@ static store_who *who_find(cb_store *cs, const char *name)
  * inherit it taken. */
 cb_code cb_store_who_set(cb_store *cs, const char *who, cb_error *err)
 {
-	if (!who || strlen(who) > LIMIT_NAME_BYTES) return cb_err_set(err, CB_INVALID, "who: at most %d bytes", LIMIT_NAME_BYTES);
+	NEED(err, "store who", cs, who);
+	if (strlen(who) > LIMIT_NAME_BYTES) return cb_err_set(err, CB_INVALID, "who: at most %d bytes", LIMIT_NAME_BYTES);
 	store_who *w = who_find(cs, who);
 	if (!w) {
 		size_t size = strlen(who) + 1;
@@ -140,11 +143,13 @@ const char *box_store_who(cb_store *cs)
 
 cb_code cb_store_sync(cb_store *cs, cb_error *err)
 {
+	NEED(err, "store", cs);
 	return store_sync(cs->s, err);
 }
 
 cb_code cb_store_vacuum(cb_store *cs, cb_error *err)
 {
+	NEED(err, "store", cs);
 	CB_TRY(store_vacuum(cs->s, err));
 	audit_did_alone(cs, &(audit_note){box_store_who(cs), "vacuum", ""});
 	return CB_OK;
@@ -152,6 +157,7 @@ cb_code cb_store_vacuum(cb_store *cs, cb_error *err)
 
 cb_code cb_store_backup(cb_store *cs, const char *to_path, cb_error *err)
 {
+	NEED(err, "store to_path", cs, to_path);
 	CB_TRY(store_backup(cs->s, to_path, err));
 	audit_did_alone(cs, &(audit_note){box_store_who(cs), "backup", to_path});
 	return CB_OK;
@@ -159,6 +165,7 @@ cb_code cb_store_backup(cb_store *cs, const char *to_path, cb_error *err)
 
 cb_code cb_store_stats_get(cb_store *cs, cb_store_stats *out, cb_error *err)
 {
+	NEED(err, "store out", cs, out);
 	store_stats s;
 	CB_TRY(SIZED_CHECK(cb_store_stats, cache_misses, out, err));
 	CB_TRY(store_stats_get(cs->s, &s, err));

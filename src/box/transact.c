@@ -8,6 +8,7 @@
  * A transaction ends by a commit that succeeds, by being kept as a fork, or by being dropped. Whatever fails leaves it open. Writes
  * through open files collect in a transaction of the handle they were opened through, its running step, which has the same ends.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/internal.h"
 
@@ -54,9 +55,9 @@ static cb_code begin_over(cb_box *b, state *base, const cb_step_info *info, cb_b
 
 cb_code cb_txn_begin(cb_box *b, const cb_txn_options *options, cb_box **out, cb_error *err)
 {
+	NEED(err, "box out", b, out);
 	cb_txn_options o;
 	cb_step_info step;
-	if (!b || !out) return cb_err_set(err, CB_INVALID, "a transaction needs a box and a place for its handle");
 	CB_TRY(SIZED_TAKE(cb_txn_options, over, &o, options, err));
 	CB_TRY(step_info_take(&step, o.step, err));
 	AUTO_KEPT kept_state base = {0};
@@ -88,7 +89,6 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
  * caller's to end. */
 static cb_code end_begin(cb_box *b, cb_error *err)
 {
-	if (!b) return cb_err_set(err, CB_INVALID, "no transaction was given");
 	box_lock(b);
 	cb_code code = CB_OK;
 	if (b->closed) code = cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
@@ -128,6 +128,7 @@ static cb_code commit_locked(cb_box *b, const cb_commit_options *how, cb_commit_
 
 cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_result *out, cb_error *err)
 {
+	NEED(err, "txn", b);
 	cb_commit_options o;
 	cb_step_info step;
 	cb_commit_result result = CB_INIT(cb_commit_result);
@@ -149,6 +150,7 @@ cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_res
 
 cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error *err)
 {
+	NEED(err, "txn", b);
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	if (name) CB_TRY(box_name_check(name, false, err));
@@ -161,6 +163,7 @@ cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error
 
 cb_code cb_txn_drop(cb_box *b, cb_error *err)
 {
+	NEED(err, "txn", b);
 	CB_TRY(end_begin(b, err));
 	txn_destroy(TAKE_PTR(b->txn));
 	return box_leave(b, CB_OK);
@@ -168,7 +171,7 @@ cb_code cb_txn_drop(cb_box *b, cb_error *err)
 
 cb_code cb_txn_conflicts(cb_box *b, cb_conflict_visit visit, void *context, cb_error *err)
 {
-	if (!visit) return cb_err_set(err, CB_INVALID, "no visitor was given");
+	NEED(err, "txn visit", b, visit);
 	CB_TRY(end_begin(b, err));
 	const lost_path *all = (const lost_path *)(const void *)b->txn->lost.bytes;
 	cb_code code = CB_OK;

@@ -4,6 +4,7 @@
  * Versions only grow: whatever an undo brings back gets the new state as its version, so a version somebody read earlier never matches
  * again.
  */
+#include "base/args.h"
 #include "box/history.h"
 
 /* ---- undo ---- */
@@ -283,10 +284,12 @@ static cb_code undo_call(cb_box *b, const char *kind, bool redo, uint64_t seq, u
 
 cb_code cb_undo(cb_box *b, uint64_t seq, uint64_t *out_seq, cb_error *err)
 {
+	NEED(err, "box", b);
 	return undo_call(b, "undo", false, seq, out_seq, err);
 }
 
 cb_code cb_redo(cb_box *b, uint64_t *out_seq, cb_error *err)
 {
+	NEED(err, "box", b);
 	return undo_call(b, "redo", true, 0, out_seq, err);
 }

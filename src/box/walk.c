@@ -6,6 +6,7 @@
  * removing need no path and no order: they list folders as they find them, and go as deep as there is memory.
  */
 #include "box/walk.h"
+#include "base/args.h"
 
 #include <assert.h>
 
@@ -43,6 +44,7 @@ static cb_code enter_dir(cb_box *b, const char *path, snapshot *out, uint64_t *i
 
 cb_code cb_readdir(cb_box *b, const char *path, cb_entry_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box path visit", b, path, visit);
 	AUTO_SNAPSHOT snapshot now = {0};
 	uint64_t dir = 0;
 	CB_TRY(enter_dir(b, path, &now, &dir, err));
@@ -155,6 +157,7 @@ static cb_code walk_below(walker *w, walk_filter filter, void *filter_context, c
 
 cb_code cb_walk(cb_box *b, const char *path, cb_walk_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box path visit", b, path, visit);
 	AUTO_SNAPSHOT snapshot now = {0};
 	CB_TRY(box_enter(b, err));
 	resolved r;
@@ -185,6 +188,7 @@ static bool glob_filter(void *context, const char *path, bool *descend)
 
 cb_code cb_glob(cb_box *b, const char *pattern, cb_walk_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box pattern visit", b, pattern, visit);
 	glob *g = NULL;
 	while (*pattern == '/') pattern++;
 	CB_TRY(glob_compile(pattern, &g, err));
@@ -263,6 +267,7 @@ static cb_code do_remove(op *o, void *context, cb_error *err)
 
 cb_code cb_remove(cb_box *b, const char *path, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	return op_run(b, STORE_SHRINKS, "remove", path, do_remove, &path, NULL, err);
 }
 
@@ -473,6 +478,7 @@ static cb_code do_copy(op *o, void *context, cb_error *err)
 
 cb_code cb_copy(cb_box *b, const char *from, const char *to, unsigned flags, cb_error *err)
 {
+	NEED(err, "box from to", b, from, to);
 	copy_call c = {from, to, flags};
 	return op_run(b, STORE_GROWS, "copy", to, do_copy, &c, NULL, err);
 }

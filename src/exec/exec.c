@@ -1,5 +1,6 @@
 /* exec.c: one command: sent to the holder, watched, ended, captured. */
 #include "exec/exec.h"
+#include "base/args.h"
 #include "base/sized.h"
 
 #include <errno.h>
@@ -66,6 +67,7 @@ cb_code exec_clock(cb_exec *e, cb_error *err)
 
 cb_code cb_exec_kill(cb_exec *e, int number, cb_error *err)
 {
+	NEED(err, "exec", e);
 	if (!e || number <= 0 || number >= NSIG) return cb_err_set(err, CB_INVALID, "no signal %d", number);
 	(void)pthread_mutex_lock(&e->lock);
 	if (number == SIGKILL && e->running) e->killed = true;
@@ -76,6 +78,7 @@ cb_code cb_exec_kill(cb_exec *e, int number, cb_error *err)
 
 cb_code cb_exec_tick(cb_exec *e, cb_error *err)
 {
+	NEED(err, "exec", e);
 	return e ? exec_clock(e, err) : cb_err_set(err, CB_INVALID, "no command was given");
 }
 
@@ -267,6 +270,7 @@ static cb_code start(cb_exec *e, const cb_exec_options *options, cb_error *err)
 
 cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_exec **out, cb_error *err)
 {
+	NEED(err, "sandbox options out", sandbox, options, out);
 	cb_exec_options o;
 	CB_TRY(SIZED_TAKE(cb_exec_options, params_size, &o, options, err));
 	CB_TRY(check_options(&o, err));
@@ -287,7 +291,7 @@ cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_ex
 
 int cb_exec_fd(const cb_exec *e)
 {
-	return e->epoll;
+	return e ? e->epoll : -1;
 }
 
 static cb_code take_message(cb_exec *e, cb_error *err)
@@ -316,6 +320,7 @@ static cb_code take_event(cb_exec *e, const struct epoll_event *event, cb_error 
 
 cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 {
+	NEED(err, "exec done", e, done);
 	struct epoll_event events[8];
 	if (e->broken) return cb_err_set(err, CB_IO, "the helper is gone");
 	if (!e->finished && !e->exited) {
@@ -330,11 +335,13 @@ cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 
 cb_code cb_exec_input(cb_exec *e, const void *bytes, size_t size, size_t *out_taken, cb_error *err)
 {
+	NEED(err, "exec bytes out_taken", e, bytes || !size, out_taken);
 	return streams_input(e, bytes, sized_bytes(bytes, size).size, out_taken, err);
 }
 
 cb_code cb_exec_resize(cb_exec *e, unsigned short rows, unsigned short columns, cb_error *err)
 {
+	NEED(err, "exec", e);
 	return streams_resize(e, rows, columns, err);
 }
 
@@ -391,6 +398,7 @@ static cb_code finish(cb_exec *e, cb_error *err)
 
 cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
 {
+	NEED(err, "exec out", e, out);
 	bool done = e->finished;
 	while (!done) {
 		CB_TRY(cb_exec_pump(e, &done, err));
@@ -418,6 +426,7 @@ static cb_code changes_of_fork(const cb_exec *e, cb_change_visit visit, void *co
 
 cb_code cb_exec_changes(cb_exec *e, cb_change_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "exec visit", e, visit);
 	if (!e->finished) return cb_err_set(err, CB_BADHANDLE, "what a program changed is known after cb_exec_wait");
 	if (e->result.fork[0]) return changes_of_fork(e, visit, context, err);
 	if (e->result.step) return cb_diff_step(e->sandbox->box, e->result.step, NULL, visit, context, err);

@@ -1,4 +1,5 @@
 /* sandbox.c: what programs of a box may do, as a plan made once, and the works that are ready to run one. */
+#include "base/args.h"
 #include "base/sized.h"
 #include "exec/exec.h"
 
@@ -177,6 +178,7 @@ static cb_code sandbox_create(cb_box *box, const cb_sandbox_options *options, cb
 
 cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandbox **out, cb_error *err)
 {
+	NEED(err, "box out", box, out);
 	cb_sandbox *s = NULL;
 	CB_TRY(sandbox_create(box, options, &s, err));
 	/* What cannot be captured now (a full disk) waits in its slot; the box can be used. cb_exec_recover says why. */
@@ -201,6 +203,7 @@ void cb_sandbox_close(cb_sandbox *s)
 
 cb_code cb_sandbox_plan(cb_box *box, const cb_sandbox_options *options, bool json, char **out, cb_error *err)
 {
+	NEED(err, "box out", box, out);
 	cb_sandbox *s = NULL;
 	AUTO_BUF buf text = BUF_INIT(16 << 20);
 	CB_TRY(sandbox_create(box, options, &s, err));
@@ -238,6 +241,7 @@ void sandbox_give(cb_sandbox *s, work *w, bool broken)
 
 cb_code cb_exec_recover(cb_store *cs, const char *box, uint64_t *out_steps, cb_error *err)
 {
+	NEED(err, "store", cs);
 	cb_box *b = NULL;
 	if (box) CB_TRY(cb_box_open(cs, box, &b, err));
 	uint64_t id = b ? box_about(b).id : 0;
@@ -247,5 +251,6 @@ cb_code cb_exec_recover(cb_store *cs, const char *box, uint64_t *out_steps, cb_e
 
 cb_code cb_work_clean(cb_store *cs, bool all, uint64_t *out_removed, cb_error *err)
 {
+	NEED(err, "store", cs);
 	return work_clean(cs, all, out_removed, err);
 }

@@ -2,6 +2,7 @@
  * try.c: what this machine can do, by doing it: a store in a folder of its own beside the given one, a box, a program in it that writes
  * a file, and a look whether the file came back. What is in the way is told by switches of the kernel that are known to be.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "exec/exec.h"
 
@@ -175,6 +176,7 @@ static cb_code folder_make(const char *wish, temporary_place *out, cb_error *err
 
 cb_code cb_sandbox_try(const char *folder, cb_tier tier, cb_tier_report *out, cb_error *err)
 {
+	NEED(err, "out", out);
 	ATTR_CLEANUP(temporary_place_remove) temporary_place trial = TEMPORARY_PLACE_NONE;
 	AUTO_FREE char *store = NULL;
 	cb_error why = {0};

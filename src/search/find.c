@@ -1,4 +1,5 @@
 /* find.c: cb_find: what is below a path and passes every test that was given, the cheap ones first. */
+#include "base/args.h"
 #include "base/sized.h"
 #include "search/scope.h"
 
@@ -105,6 +106,7 @@ static cb_code find_all(find *f, cb_walk_visit visit, void *context, cb_error *e
 
 cb_code cb_find(cb_box *box, const char *path, const cb_find_options *options, cb_walk_visit visit, void *context, cb_error *err)
 {
+	NEED(err, "box path visit", box, path, visit);
 	cb_find_options o;
 	CB_TRY(SIZED_TAKE(cb_find_options, max_results, &o, options, err));
 	find f = {.o = &o};

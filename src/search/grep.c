@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "base/args.h"
 #include "base/sized.h"
 #include "search/regex.h"
 #include "search/scope.h"
@@ -323,6 +324,7 @@ static cb_code search_all(grep *g, cb_error *err)
 cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, cb_grep_visit visit, void *context,
                 cb_grep_count *out, cb_error *err)
 {
+	NEED(err, "box path options visit", box, path, options, visit);
 	cb_grep_options o;
 	CB_TRY(SIZED_TAKE(cb_grep_options, names_only, &o, options, err));
 	CB_TRY(SIZED_CHECK(cb_grep_count, matched_lines, out, err));

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 
+#include "base/args.h"
 #include "base/sized.h"
 #include "transfer/apply.h"
 #include "transfer/watch.h"
@@ -322,6 +323,7 @@ static cb_code run(applying *a, cb_box *b, cb_apply_visit visit, void *context, 
 cb_code cb_apply(cb_box *b, const cb_apply_options *options, cb_apply_visit visit, void *context, cb_apply_result *out,
                  cb_error *err)
 {
+	NEED(err, "box", b);
 	cb_apply_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_apply_options, watch, &o, options, err));

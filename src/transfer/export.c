@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/args.h"
 #include "base/inode_map.h"
 #include "base/io.h"
 #include "base/sized.h"
@@ -395,6 +396,7 @@ static void exporting_done(exporting *x)
 cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_export_options *options, cb_transfer_count *out,
                   cb_error *err)
 {
+	NEED(err, "box path host_path", b, path, host_path);
 	cb_export_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_export_options, watch, &o, options, err));

@@ -3,6 +3,7 @@
  * go on.
  */
 #include "transfer/pack.h"
+#include "base/args.h"
 #include "base/sized.h"
 #include "transfer/watch.h"
 
@@ -41,6 +42,7 @@ static cb_code out_tell(void *context, cb_error *err)
 
 cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err)
 {
+	NEED(err, "box", b);
 	cb_pack_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_pack_options, watch, &o, options, err));
@@ -87,6 +89,7 @@ static cb_code in_tell(void *context, cb_error *err)
 
 cb_code cb_unpack(cb_store *cs, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out, cb_error *err)
 {
+	NEED(err, "store", cs);
 	cb_transfer_watch ours;
 	CB_TRY(watch_take(&watch, &ours, err));
 	CB_TRY(SIZED_CHECK(cb_pack_info, history, out, err));

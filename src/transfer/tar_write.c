@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "base/args.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -559,6 +560,7 @@ static cb_code export_from(cb_box *b, const char *path, int fd, const cb_tar_opt
 
 cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options *options, cb_transfer_count *out, cb_error *err)
 {
+	NEED(err, "box path", b, path);
 	cb_tar_options o;
 	cb_transfer_watch watch;
 	cb_box_info info = CB_INIT(cb_box_info);
