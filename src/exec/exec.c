@@ -278,6 +278,7 @@ cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_ex
 	if (!e) return cb_err_nomem(err);
 	memset(e, 0, sizeof(*e));
 	e->sandbox = sandbox;
+	(void)atomic_fetch_add(&sandbox->refs, 1);
 	e->epoll = e->timer = e->streams[0].fd = e->streams[1].fd = e->input.source = e->input.to = -1;
 	(void)pthread_mutex_init(&e->lock, NULL);
 	e->result.struct_size = sizeof(e->result);
@@ -462,5 +463,6 @@ void cb_exec_close(cb_exec *e)
 	free(e->params);
 	free(e->result_json);
 	(void)pthread_mutex_destroy(&e->lock);
+	sandbox_unref(e->sandbox);
 	free(e);
 }

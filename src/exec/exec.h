@@ -8,6 +8,7 @@
 #define EXEC_EXEC_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <cowbox/cowbox.h>
 
@@ -34,8 +35,9 @@ typedef struct exec_mount {
 } exec_mount;
 
 struct cb_sandbox {
+	_Atomic uint32_t refs; /* the caller's, and one of each cb_exec: they are closed in any order */
 	cb_store *store;
-	cb_box *box; /* of our own: for checkpoints, undo, and what is there */
+	cb_box *box; /* of our own: for checkpoints, undo, and what is there; it keeps the store */
 	cb_box_info info;
 	cb_tier tier;
 	bool discard;
@@ -47,7 +49,9 @@ struct cb_sandbox {
 	pthread_mutex_t lock;
 	work *idle[EXEC_IDLE_MAX];
 	size_t idle_count;
+	bool closed; /* by the caller: what comes back is not kept ready */
 };
+void sandbox_unref(cb_sandbox *s);
 /* A work that nobody uses, or a new one. */
 cb_code sandbox_take(cb_sandbox *s, work **out, bool *out_fresh, cb_error *err);
 /* broken: its holder is gone. */

@@ -168,7 +168,7 @@ static cb_code sandbox_create(cb_box *box, const cb_sandbox_options *options, cb
 	CB_TRY(check_options(o, err));
 	cb_sandbox *s = mem_alloc(sizeof(*s));
 	if (!s) return cb_err_nomem(err);
-	*s = (cb_sandbox){0};
+	*s = (cb_sandbox){.refs = 1};
 	(void)pthread_mutex_init(&s->lock, NULL);
 	cb_code code = sandbox_fill(s, box, o, err);
 	if (code == CB_OK) *out = s;
@@ -190,7 +190,18 @@ cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandb
 void cb_sandbox_close(cb_sandbox *s)
 {
 	if (!s) return;
-	while (s->idle_count > 0) work_close(s->idle[--s->idle_count]);
+	(void)pthread_mutex_lock(&s->lock);
+	s->closed = true;
+	size_t count = s->idle_count;
+	s->idle_count = 0; /* nobody takes from a closed one, and nothing is added */
+	(void)pthread_mutex_unlock(&s->lock);
+	while (count > 0) work_close(s->idle[--count]);
+	sandbox_unref(s);
+}
+
+void sandbox_unref(cb_sandbox *s)
+{
+	if (atomic_fetch_sub(&s->refs, 1) != 1) return;
 	plan_done(&s->plan);
 	for (size_t i = 0; i < s->mount_count; i++) free(s->mounts[i].from);
 	free(s->mounts);
@@ -231,7 +242,7 @@ cb_code sandbox_take(cb_sandbox *s, work **out, bool *out_fresh, cb_error *err)
 void sandbox_give(cb_sandbox *s, work *w, bool broken)
 {
 	(void)pthread_mutex_lock(&s->lock);
-	bool keep = !broken && s->idle_count < EXEC_IDLE_MAX;
+	bool keep = !broken && !s->closed && s->idle_count < EXEC_IDLE_MAX;
 	if (keep) s->idle[s->idle_count++] = w;
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!keep) work_close(w);
