@@ -1,23 +1,23 @@
 /*
  * cowbox.h: a copy-on-write box for files, attributes and key-values, with every step kept.
  *
- * Words. A *store* is a folder of boxes (or ":memory:"). A *box* is a named workspace. Each call that changes a box is one *step*;
- * a step leads from one immutable *state* to the next. A *fork* is a new box that starts at any state of another.
+ * Words. A *store* is a folder of boxes (or ":memory:"). A *box* is a named workspace. Each call that changes a box is one *step*; a
+ * step leads from one immutable *state* to the next. A *fork* is a new box that starts at any state of another.
  *
  * Addresses. "demo" is a box at its newest state; "demo@7" is its state after step 7, "demo@-1" one step back, "demo@name" a
  * checkpoint. Paths are absolute inside the box; a relative one starts at "/". ".." and symbolic links never leave the box.
  *
- * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only on
- * success. What a call gives away is said at the call: "cb_free() it".
+ * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only
+ * on success. What a call gives away is said at the call: "cb_free() it".
  *
- * NULL. A pointer may be NULL where the call says so, and these everywhere: err, the context of a visitor, `options` (all defaults), and numbers
- * told beside the result (`out_size`, `out_seq` ...). The few exceptions are said at the call. Else NULL is CB_INVALID and names the argument;
- * what closes or frees accepts it.
+ * NULL. A pointer may be NULL where the call says so, and these everywhere: err, the context of a visitor, `options` (all defaults),
+ * and numbers told beside the result (`out_size`, `out_seq` ...). The few exceptions are said at the call. Else NULL is CB_INVALID
+ * and names the argument; what closes or frees accepts it.
  *
- * Bytes. Contents, values, parameters and results of steps are any bytes, and have a size beside them; CB_STRING as that size means up to
- * the NUL. What a call gives away has a NUL after its last byte, which the size does not count. What cannot hold a NUL is a C string: paths,
- * names, addresses, keys of key-values and settings, tags, targets of symbolic links, patterns, kinds of steps, who, texts for people. None
- * of them need be UTF-8.
+ * Bytes. Contents, values, parameters and results of steps are any bytes, and have a size beside them; CB_STRING as that size means
+ * up to the NUL. What a call gives away has a NUL after its last byte, which the size does not count. What cannot hold a NUL is a C
+ * string: paths, names, addresses, keys of key-values and settings, tags, targets of symbolic links, patterns, kinds of steps, who,
+ * texts for people. None of them need be UTF-8.
  *
  * Structs begin with struct_size: make them with CB_INIT or CB_WITH (types.h says why and how).
  *

@@ -58,11 +58,12 @@ typedef struct cb_sandbox_options {
 	uint64_t files;        /* made in the box */
 } cb_sandbox_options;
 
-/* Makes ready to run programs against a box. It, its commands, the box's handle and the store's are closed in any order. What it needs (a helper process, mounts)
- * comes with the first command and stays until it is closed: later commands start as fast as the machine can. CB_UNSUPPORTED: this
- * machine cannot isolate programs, in one line with what to do. options may be NULL. */
+/* Makes ready to run programs against a box. It, its commands, the box's handle and the store's are closed in any order. What it
+ * needs (a helper process, mounts) comes with the first command and stays until it is closed: later commands start as fast as the
+ * machine can. CB_UNSUPPORTED: this machine cannot isolate programs, in one line with what to do. options may be NULL. */
 CB_API cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandbox **out, cb_error *err);
-/* Commands that were started go on, and are waited for and closed as ever; what they need is given up with the last of them. Accepts NULL. */
+/* Commands that were started go on, and are waited for and closed as ever; what they need is given up with the last of them. Accepts
+ * NULL. */
 CB_API void cb_sandbox_close(cb_sandbox *sandbox);
 /* What would be done to run programs so, as text: namespaces, mounts, limits, filter. Nothing is done. *out: cb_free() it. */
 CB_API cb_code cb_sandbox_plan(cb_box *box, const cb_sandbox_options *options, bool json, char **out, cb_error *err);

@@ -61,9 +61,9 @@ typedef struct cb_edit_options {
 	uint64_t expect;           /* exactly so many places; 0: exactly one */
 	uint64_t expected_version; /* as in cb_write_options */
 } cb_edit_options;
-/* Replaces exact text, one replacement after the other, all or nothing, as one step. CB_NOTFOUND: the text is not there; CB_CONFLICT: it is
- * there in another number of places than expected, and *err names the lines; CB_INVALID: the new text is the old one. options,
- * out_replaced may be NULL. */
+/* Replaces exact text, one replacement after the other, all or nothing, as one step. CB_NOTFOUND: the text is not there;
+ * CB_CONFLICT: it is there in another number of places than expected, and *err names the lines; CB_INVALID: the new text is the old
+ * one. options, out_replaced may be NULL. */
 CB_API cb_code cb_edit(cb_box *box, const char *path, const cb_replacement *replacements, size_t count,
                        const cb_edit_options *options, uint64_t *out_replaced, cb_error *err);
 CB_API cb_code cb_truncate(cb_box *box, const char *path, uint64_t size, cb_error *err);

@@ -58,7 +58,8 @@ typedef struct cb_change {
 } cb_change;
 typedef cb_code (*cb_change_visit)(void *context, const cb_change *change, cb_error *err);
 
-/* What changed from one state to another (of the same or different boxes of one store), by path; path NULL: everything. Cost in proportion to the change. */
+/* What changed from one state to another (of the same or different boxes of one store), by path; path NULL: everything. Cost in
+ * proportion to the change. */
 CB_API cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err);
 /* What one step did. */
 CB_API cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err);

@@ -55,9 +55,9 @@ typedef cb_code (*cb_use_visit)(void *context, const cb_use *use, cb_error *err)
 /* What is lent is lent for the call of the visitor, which may call the store. CB_INTERRUPTED from it ends the listing with CB_OK. */
 CB_API cb_code cb_store_uses(cb_store *store, cb_use_visit visit, void *context, cb_error *err);
 
-/* Keeps the state that the handle shows now until the pin is dropped, or for keep_ns (0: no bound), whatever becomes of this process: for a
- * long job that comes back to it. owner names the job (1 to 64 bytes, not beginning with "cowbox."); setting it again replaces its pin.
- * why is a short text for people. CB_INVALID on a transaction. */
+/* Keeps the state that the handle shows now until the pin is dropped, or for keep_ns (0: no bound), whatever becomes of this
+ * process: for a long job that comes back to it. owner names the job (1 to 64 bytes, not beginning with "cowbox."); setting it again
+ * replaces its pin. why is a short text for people. CB_INVALID on a transaction. */
 CB_API cb_code cb_pin_set(cb_box *box, const char *owner, const char *why, int64_t keep_ns, cb_error *err);
 CB_API cb_code cb_pin_drop(cb_store *store, const char *owner, cb_error *err);
 
@@ -71,7 +71,8 @@ CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
 /* A consistent copy of a live store in a new folder. (Copying a live store with cp is not safe.) */
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
-/* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be NULL. */
+/* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be
+ * NULL. */
 typedef void (*cb_complain)(void *context, const char *line);
 CB_API cb_code cb_store_check(cb_store *store, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err);
 

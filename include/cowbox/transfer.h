@@ -78,8 +78,8 @@ typedef struct cb_export_options {
 	const cb_transfer_watch *watch; /* may be NULL */
 } cb_export_options;
 /* A folder or file of a box (any state) to the host. The target must not exist or be an empty folder (else CB_EXISTS). Files appear
- * whole: a folder that is not there is filled under a temporary name beside its place and renamed at the end; in one that is, each file is
- * written so. Modes, times, links, holes and user.* attributes are kept. out may be NULL. */
+ * whole: a folder that is not there is filled under a temporary name beside its place and renamed at the end; in one that is, each
+ * file is written so. Modes, times, links, holes and user.* attributes are kept. out may be NULL. */
 CB_API cb_code cb_export(cb_box *box, const char *path, const char *host_path, const cb_export_options *options,
                          cb_transfer_count *out, cb_error *err);
 
@@ -132,10 +132,9 @@ typedef struct cb_apply_result {
 	uint64_t seq; /* the record of it in the box's history */
 } cb_apply_result;
 
-/* Writes what the box changed since the import or the last apply back to the host. All items are visited (visit may be NULL) before anything
- * is written.
- * CB_CONFLICT (and nothing was written) when one is CB_APPLY_CHANGED and not forced. Killed midway, the same call goes on where it was.
- * CB_NOTHING: the host has it all. out may be NULL. */
+/* Writes what the box changed since the import or the last apply back to the host. All items are visited (visit may be NULL) before
+ * anything is written. CB_CONFLICT (and nothing was written) when one is CB_APPLY_CHANGED and not forced. Killed midway, the same
+ * call goes on where it was. CB_NOTHING: the host has it all. out may be NULL. */
 CB_API cb_code cb_apply(cb_box *box, const cb_apply_options *options, cb_apply_visit visit, void *context, cb_apply_result *out,
                         cb_error *err);
 
@@ -150,8 +149,9 @@ typedef struct cb_tar_options {
 	bool setid;                     /* export: keep setuid and setgid bits */
 	const cb_transfer_watch *watch; /* may be NULL */
 } cb_tar_options;
-/* Reads a tar stream (ustar, pax, GNU; plain, gzip is not undone; zstd is) from a descriptor, as one step. Members that would leave `to`
- * are CB_DENIED and nothing is changed. A stream that ends early or is malformed is CB_CORRUPT and nothing is changed. out may be NULL. */
+/* Reads a tar stream (ustar, pax, GNU; plain, gzip is not undone; zstd is) from a descriptor, as one step. Members that would leave
+ * `to` are CB_DENIED and nothing is changed. A stream that ends early or is malformed is CB_CORRUPT and nothing is changed. out may
+ * be NULL. */
 CB_API cb_code cb_tar_import(cb_box *box, int fd, const cb_tar_options *options, cb_transfer_count *out, cb_error *err);
 /* Writes a pax tar of a folder or file; names in it are relative to the folder. out may be NULL. */
 CB_API cb_code cb_tar_export(cb_box *box, const char *path, int fd, const cb_tar_options *options, cb_transfer_count *out,
@@ -171,7 +171,8 @@ typedef struct cb_pack_info {
 /* A whole box as one compressed, checksummed stream (docs/format.md): files, attributes, tags, key-values, and with history its steps and
  * checkpoints. A handle on an old state packs up to there. out may be NULL. */
 CB_API cb_code cb_pack(cb_box *box, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err);
-/* Makes a box of a pack. name NULL: the one it was packed under. watch and out may be NULL. A damaged, cut or hostile stream is CB_CORRUPT and leaves no box. */
+/* Makes a box of a pack. name NULL: the one it was packed under. watch and out may be NULL. A damaged, cut or hostile stream is
+ * CB_CORRUPT and leaves no box. */
 CB_API cb_code cb_unpack(cb_store *store, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out,
                          cb_error *err);
 

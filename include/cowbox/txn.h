@@ -89,9 +89,9 @@ CB_API cb_code cb_txn_begin(cb_box *box, const cb_txn_options *options, cb_box *
 CB_API cb_code cb_txn_commit(cb_box *txn, const cb_commit_options *options, cb_commit_result *out, cb_error *err);
 /* The conflicts of the last commit that failed for them. */
 CB_API cb_code cb_txn_conflicts(cb_box *txn, cb_conflict_visit visit, void *context, cb_error *err);
-/* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7"; out may be NULL. Such a box is
- * marked (cb_box_info.lost) until it is renamed or changed, and a marked one is removed by gc after an age (30 days; the store's
- * setting "lost-days"). */
+/* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7"; out may
+ * be NULL. Such a box is marked (cb_box_info.lost) until it is renamed or changed, and a marked one is removed by gc after an age
+ * (30 days; the store's setting "lost-days"). */
 CB_API cb_code cb_txn_keep(cb_box *txn, const char *name, cb_commit_result *out, cb_error *err);
 /* Ends it; nothing happened. On a box: drops the writes that its open files have under way. */
 CB_API cb_code cb_txn_drop(cb_box *txn, cb_error *err);
