@@ -144,7 +144,8 @@ typedef struct differ {
 	root_diff roots;
 	map_stream maps[MAPS]; /* those of the views that can make a difference */
 	int map_count;
-	tree_value looked_up; /* what both roots have for it, if they agree */
+	tree_value looked_up;    /* what both roots have for it, if they agree */
+	tree_value rooms[SIDES]; /* of values that a veil shows otherwise */
 	/* the current difference: */
 	bool live;
 	span key, values[SIDES];
@@ -247,6 +248,19 @@ static cb_code evaluate(differ *d, span key, cb_error *err)
 	return CB_OK;
 }
 
+/* What the veils leave of a candidate that differs. */
+static cb_code veil(differ *d, span key, cb_error *err)
+{
+	for (int side = OLD; side < SIDES; side++) {
+		const tree_veil *v = d->views[side]->veil;
+		bool shown = true;
+		if (!v || !d->values[side].bytes) continue;
+		CB_TRY(v->shows(v->context, key, &d->values[side], &d->rooms[side], &shown, err));
+		if (!shown) d->values[side] = absent;
+	}
+	return CB_OK;
+}
+
 /* Finds the first difference from the current candidates on. */
 static cb_code differ_find(differ *d, cb_error *err)
 {
@@ -254,6 +268,7 @@ static cb_code differ_find(differ *d, cb_error *err)
 	span key;
 	while (next_candidate(d, &key)) {
 		CB_TRY(evaluate(d, key, err));
+		if (!same_value(d->values[OLD], d->values[NEW])) CB_TRY(veil(d, key, err));
 		if (!same_value(d->values[OLD], d->values[NEW])) {
 			d->key = key;
 			d->live = true;

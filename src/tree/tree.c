@@ -45,6 +45,15 @@ cb_code tree_get(const tree_view *v, span key, tree_value *out, cb_error *err)
 	pmap_found found = layers_get(v, key, &value);
 	if (found == PMAP_TOMBSTONE) return CB_NOTFOUND;
 	if (found == PMAP_ABSENT) CB_TRY(root_get(v->nodes, v->root, key, &held, &value, err));
+	if (v->veil) {
+		bool shown = false;
+		CB_TRY(v->veil->shows(v->veil->context, key, &value, out, &shown, err));
+		if (!shown) return CB_NOTFOUND;
+		if (value.bytes == out->bytes) {
+			out->size = value.size;
+			return CB_OK;
+		}
+	}
 	if (value.size > TREE_VALUE_MAX) return cb_err_set(err, CB_TOOBIG, "a value of %zu bytes", value.size);
 	if (value.size) memcpy(out->bytes, value.bytes, value.size);
 	out->size = value.size;
@@ -71,6 +80,8 @@ struct tree_cursor {
 	unsigned holders;      /* bit per source that stands at the current key */
 	size_t below_size;     /* the prefix that all wanted keys have; 0: none */
 	uint8_t below[TREE_KEY_MAX];
+	const tree_veil *veil;
+	tree_value room; /* of a value that the veil shows otherwise */
 };
 
 static void read_map(tree_cursor *c, int i)
@@ -141,6 +152,24 @@ static cb_code settle(tree_cursor *c, cb_error *err)
 	}
 }
 
+/* The same behind a veil: at the first that it shows. What is past the wanted ones is not asked about, and so not given. */
+static cb_code settle_shown(tree_cursor *c, cb_error *err)
+{
+	for (;;) {
+		bool shown = false;
+		CB_TRY(settle(c, err));
+		if (!c->current) return CB_OK;
+		if (c->below_size && !span_starts(c->current->key, span_make(c->below, c->below_size))) {
+			c->current = NULL;
+			return CB_OK;
+		}
+		source *s = &c->sources[c->current - c->sources];
+		CB_TRY(c->veil->shows(c->veil->context, s->key, &s->value, &c->room, &shown, err));
+		if (shown) return CB_OK;
+		CB_TRY(advance(c, c->holders, err));
+	}
+}
+
 /* After an error the cursor is at its end, so that it cannot be asked for what it no longer holds. */
 static cb_code end_on_error(tree_cursor *c, cb_code code)
 {
@@ -161,7 +190,7 @@ static cb_code seek(tree_cursor *c, span from, cb_error *err)
 		pmap_seek(&c->map_at[i], c->maps[i], from);
 		read_map(c, i);
 	}
-	return settle(c, err);
+	return c->veil ? settle_shown(c, err) : settle(c, err);
 }
 
 cb_code tree_cursor_seek(tree_cursor *c, span from, cb_error *err)
@@ -176,6 +205,7 @@ static cb_code cursor_open(const tree_view *v, span from, span below, tree_curso
 	c->below_size = below.size;
 	if (below.size) memcpy(c->below, below.bytes, below.size);
 	c->root = v->root;
+	c->veil = v->veil;
 	c->maps[FROM_DELTA] = v->delta;
 	c->maps[FROM_OVERLAY] = v->overlay;
 	path_init(&c->root_at, v->nodes);
@@ -212,7 +242,7 @@ cb_code tree_cursor_next(tree_cursor *c, cb_error *err)
 {
 	if (!c->current) return CB_OK;
 	cb_code code = advance(c, c->holders, err);
-	if (code == CB_OK) code = settle(c, err);
+	if (code == CB_OK) code = c->veil ? settle_shown(c, err) : settle(c, err);
 	return end_on_error(c, code);
 }
 

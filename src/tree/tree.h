@@ -45,17 +45,28 @@ typedef struct tree_nodes {
 	void *context;
 } tree_nodes;
 
-typedef struct tree_view {
-	const tree_nodes *nodes;
-	uint64_t root;
-	const pmap *overlay; /* changes since root; NULL: none */
-	const pmap *delta;   /* newer changes, over overlay; NULL: none */
-} tree_view;
-
 typedef struct tree_value {
 	size_t size;
 	uint8_t bytes[TREE_VALUE_MAX];
 } tree_value;
+
+/*
+ * What a view does not show. Asked for every key that the view has, each time it is about to leave through tree_get, a cursor or a
+ * difference; what it hides is as if it were not there. It may also show another value: *value is then to point into `room`. It may read
+ * the map, through a view without the veil.
+ */
+typedef struct tree_veil {
+	cb_code (*shows)(void *context, span key, span *value, tree_value *room, bool *out, cb_error *err);
+	void *context;
+} tree_veil;
+
+typedef struct tree_view {
+	const tree_nodes *nodes;
+	uint64_t root;
+	const pmap *overlay;   /* changes since root; NULL: none */
+	const pmap *delta;     /* newer changes, over overlay; NULL: none */
+	const tree_veil *veil; /* NULL: all is shown */
+} tree_view;
 
 /* CB_NOTFOUND (err is not filled: it is an answer, not a failure). */
 cb_code tree_get(const tree_view *v, span key, tree_value *out, cb_error *err);
@@ -76,7 +87,8 @@ void tree_cursor_close(tree_cursor *c);
  * nothing is written. Also the bulk build: root 0. Cost: nodes on the changed paths. */
 cb_code tree_apply(const tree_nodes *nodes, uint64_t root, const pmap *changes, uint64_t *out_root, cb_error *err);
 
-/* Keys whose values differ between two views, in key order. old/new have bytes NULL where the key is absent on that side (an empty
+/* Keys whose values differ between two views, as their veils show them, in key order. A key that is the same in both maps is not looked at,
+ * also when only one veil hides it. old/new have bytes NULL where the key is absent on that side (an empty
  * value has bytes non-NULL). Visiting may end early with CB_INTERRUPTED (then CB_OK is returned). Equal nodes are skipped: cost in
  * proportion to the difference, plus the overlays' keys. */
 typedef cb_code (*tree_diff_visit)(void *context, span key, span old_value, span new_value, cb_error *err);

@@ -310,6 +310,70 @@ static bool count_node(void *context, uint64_t id)
 	return true;
 }
 
+/* ---- veils ---- */
+
+/* Hides keys whose number is not a multiple of three, and shows another value for those of six. */
+static cb_code show_thirds(void *context, span key, span *value, tree_value *room, bool *out, cb_error *err)
+{
+	char text[32];
+	(void)err;
+	++*(size_t *)context;
+	(void)snprintf(text, sizeof(text), "%.*s", (int)key.size, (const char *)key.bytes);
+	unsigned n = (unsigned)strtoul(text + 4, NULL, 10);
+	*out = n % 3 == 0;
+	if (n % 6) return CB_OK;
+	memcpy(room->bytes, "masked", 6);
+	room->size = 6;
+	*value = span_make(room->bytes, room->size);
+	return CB_OK;
+}
+
+static cb_code count_thirds(void *context, span key, span old_value, span new_value, cb_error *err)
+{
+	(void)key;
+	(void)err;
+	++*(size_t *)context;
+	CHECK(old_value.bytes || new_value.bytes);
+	if (new_value.bytes) CHECK(span_equal(new_value, span_str("new")) || span_equal(new_value, span_str("masked")));
+	return CB_OK;
+}
+
+TEST(a_veil_hides_keys_and_shows_other_values)
+{
+	fixture f;
+	fixture_init(&f);
+	cb_error err;
+	char room[32];
+	tree_value value;
+	size_t asked = 0, count = 0;
+	const tree_veil veil = {show_thirds, &asked};
+	uint64_t root = build(&f, 3000, "old");
+	pmap overlay = PMAP_EMPTY, delta = PMAP_EMPTY;
+	put_range(&overlay, 3000, 6000, "new");
+	put_range(&delta, 0, 30, "new");
+	for (unsigned i = 30; i < 60; i++) CHECK_OK(pmap_put_tombstone(&delta, key_of(i, room), &err));
+	tree_view v = {&f.nodes, root, &overlay, &delta, &veil}, bare = {&f.nodes, root, NULL, NULL, &veil},
+		  all = {&f.nodes, root, NULL, NULL, NULL};
+	CHECK_U64(count_from(&v, span_str("")), 2000 - 10);
+	CHECK_U64(count_from(&bare, span_str("")), 1000);
+	CHECK_U64(count_from(&all, span_str("")), 3000);
+	CHECK_CODE(tree_get(&v, key_of(1, room), &value, &err), CB_NOTFOUND);
+	CHECK_OK(tree_get(&v, key_of(3, room), &value, &err));
+	CHECK(value.size == 3 && memcmp(value.bytes, "new", 3) == 0);
+	CHECK_OK(tree_get(&v, key_of(6, room), &value, &err));
+	CHECK(value.size == 6 && memcmp(value.bytes, "masked", 6) == 0);
+	/* Of what differs, keys that neither side shows, or both show alike, are no difference. */
+	CHECK_OK(tree_diff(&bare, &v, count_thirds, &count, &err));
+	CHECK_U64(count, 5 + 10 + 1000);
+	count = 0;
+	CHECK_OK(tree_diff(&all, &v, count_thirds, &count, &err));
+	CHECK_U64(count, 30 + 30 + 1000);
+	CHECK(asked > 0);
+	pmap_done(&overlay);
+	pmap_done(&delta);
+	fixture_done(&f);
+}
+
 TEST(walk_visits_shared_nodes_once)
 {
 	fixture f;
