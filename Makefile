@@ -199,6 +199,12 @@ $(TESTS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/harness/harness.o $(HE
 	$(call say,LD,$@)
 	$(call link)
 
+# A public call that its table does not have fails the build.
+$(BUILD)/tests/contract/test_gate_calls: $(BUILD)/gate-calls
+$(BUILD)/gate-calls: tools/lint-gate tests/contract/test_gate_calls.c $(wildcard include/cowbox/*.h)
+	@mkdir -p $(@D)
+	$(Q)awk -f tools/lint-gate $(filter %.h,$^) tests/contract/test_gate_calls.c && touch $@
+
 $(call programs,$(CLI_FUZZ_C)): $(call objects,$(filter-out src/cli/main.c,$(CLI_C)))
 
 ifeq ($(VARIANT),fuzz)

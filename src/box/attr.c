@@ -1,7 +1,7 @@
 /* attr.c: extended attributes, tags, metadata and key-values: all of them keys of the map. */
 #include "base/args.h"
 #include "base/sized.h"
-#include "box/internal.h"
+#include "box/gate.h"
 
 static cb_code name_span(const char *name, const char *what, span *out, cb_error *err)
 {
@@ -202,19 +202,12 @@ cb_code cb_meta_list(cb_box *b, const char *path, cb_name_visit visit, void *con
 
 /* ---- key-values ---- */
 
-/* Key-values pass the gate as a name without a path: the parent is no inode. */
-static cb_code kv_gate(cb_box *b, gate_access access, span name, cb_error *err)
-{
-	gate_request request = {.box = b, .access = access, .path = "", .name = name};
-	return gate_ask(b, &request, err);
-}
-
 static cb_code kv_set(op *o, const char *name, const void *value, size_t size, cb_error *err)
 {
 	span n;
 	CB_TRY(name_span(name, "a key", &n, err));
 	if (size > LIMIT_KV_VALUE_BYTES) return cb_err_set(err, CB_TOOBIG, "a value may have %d bytes", LIMIT_KV_VALUE_BYTES);
-	CB_TRY(kv_gate(o->b, GATE_WRITE, n, err));
+	CB_TRY(gate_key(o->b, GATE_WRITE, n, err));
 	key k = key_kv(n);
 	return value_store(o->t, &k, value, size, err);
 }
@@ -231,7 +224,7 @@ static cb_code kv_find(cb_box *b, const tree_view *v, const char *name, gate_acc
 {
 	span n;
 	CB_TRY(name_span(name, "a key", &n, err));
-	CB_TRY(kv_gate(b, access, n, err));
+	CB_TRY(gate_key(b, access, n, err));
 	*k = key_kv(n);
 	cb_code code = tree_get(v, key_span(k), out, err);
 	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "no key '%s'", name) : code;
@@ -266,7 +259,6 @@ static cb_code kv_list(cb_box *b, const char *prefix, cb_name_visit visit, void 
 {
 	span n = span_str(prefix ? prefix : "");
 	if (n.size > LIMIT_NAME_BYTES) return CB_OK; /* no key is that long */
-	CB_TRY(kv_gate(b, GATE_READ, n, err));
 	key k = key_kv(n);
 	AUTO_SNAPSHOT snapshot now = {0};
 	CB_TRY(snapshot_take(b, &now, err));

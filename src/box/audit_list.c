@@ -7,6 +7,7 @@
 #include "base/args.h"
 #include "base/sized.h"
 #include "box/audit.h"
+#include "box/gate.h"
 
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ enum {
 
 typedef struct item {
 	cb_audit a;
+	uint64_t box;
 	uint64_t content; /* of the subject; 0: it is there */
 	char *text;       /* holds all strings of a */
 } item;
@@ -59,7 +61,7 @@ static char *place(char **at, const char *s, size_t size)
 	return out;
 }
 
-static cb_code entry_add(listing *l, const cb_audit *a, uint64_t content, cb_error *err)
+static cb_code entry_add(listing *l, uint64_t box, const cb_audit *a, uint64_t content, cb_error *err)
 {
 	char subject[LIMIT_AUDIT_TEXT_BYTES + 1];
 	audit_cut(a->subject, subject);
@@ -68,7 +70,7 @@ static cb_code entry_add(listing *l, const cb_audit *a, uint64_t content, cb_err
 	char *text = mem_alloc(sizes + (content ? LIMIT_AUDIT_TEXT_BYTES : strlen(subject)) + 5), *at = text;
 	if (!text) return cb_err_nomem(err);
 	item *e = &l->filling->page[l->filling->count++];
-	*e = (item){*a, content, text};
+	*e = (item){*a, box, content, text};
 	e->a.box = place(&at, a->box, strlen(a->box));
 	e->a.who = place(&at, a->who, strlen(a->who));
 	e->a.action = place(&at, a->action, action);
@@ -114,7 +116,7 @@ static cb_code see_step(void *context, const store_step *step, cb_error *err)
 	              .message = "",
 	              .seq = step->seq,
 	              .count = 1};
-	CB_TRY(entry_add(l, &a, step->params_content, err));
+	CB_TRY(entry_add(l, s->box, &a, step->params_content, err));
 	return page_state(l);
 }
 
@@ -137,11 +139,25 @@ static cb_code read_subject(const cb_store *cs, item *e, cb_error *err)
 	return CB_OK;
 }
 
+/* Subjects name paths, and messages quote them: told as the parameters of steps are (gate_history.c). */
+static cb_code withhold(cb_store *cs, item *e, cb_error *err)
+{
+	const char *who = box_store_who(cs);
+	bool told = true;
+	if (!e->box || !gate_rules_for(cs, e->box, who)) return CB_OK;
+	CB_TRY(gate_step_told(cs, e->box, who, e->a.seq, e->a.who, e->a.subject, &told, err));
+	if (!told) e->a.subject = e->a.message = "";
+	return CB_OK;
+}
+
 static cb_code fill_steps(listing *l, source *s, cb_error *err)
 {
 	CB_TRY(store_step_walk(l->cs->s, s->box, s->next, 0, false, see_step, l, err));
 	if (!l->looked && !s->count) s->ended = true;
-	for (size_t i = 0; i < s->count; i++) CB_TRY(read_subject(l->cs, &s->page[i], err));
+	for (size_t i = 0; i < s->count; i++) {
+		CB_TRY(read_subject(l->cs, &s->page[i], err));
+		CB_TRY(withhold(l->cs, &s->page[i], err));
+	}
 	return CB_OK;
 }
 
@@ -198,7 +214,7 @@ static cb_code see_row(void *context, const store_audit *row, cb_error *err)
 	              .code = row->code,
 	              .message = row->message,
 	              .count = row->count};
-	CB_TRY(entry_add(l, &a, 0, err));
+	CB_TRY(entry_add(l, row->box, &a, 0, err));
 	return page_state(l);
 }
 
@@ -207,6 +223,7 @@ static cb_code fill_rows(listing *l, source *s, cb_error *err)
 	uint64_t before = s->next;
 	CB_TRY(store_audit_walk(l->cs->s, s->refused, s->next, LOOK_MAX, see_row, l, err));
 	s->ended = s->next == before;
+	for (size_t i = 0; i < s->count; i++) CB_TRY(withhold(l->cs, &s->page[i], err));
 	return CB_OK;
 }
 

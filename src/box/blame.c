@@ -8,10 +8,12 @@
  */
 #include "base/args.h"
 #include "base/hash.h"
+#include "box/gate.h"
 #include "box/history.h"
 #include "box/text.h"
 
 typedef struct blaming {
+	cb_box *b;
 	cb_store *cs;
 	buf versions; /* point, newest first */
 	buf known;    /* known_text, oldest first */
@@ -39,7 +41,9 @@ typedef struct point {
  * like a binary: what follows begins anew. */
 static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **out, size_t *size, cb_error *err)
 {
-	tree_view v = state_view(g->cs, s);
+	AUTO_VEIL veil *veiled = NULL;
+	tree_view all = state_view(g->cs, s), v;
+	CB_TRY(gate_view(g->b, &all, &veiled, &v, err));
 	key_parts parts;
 	inode node;
 	cb_code code = key_parse(key_span(entry_key), &parts, err);
@@ -231,7 +235,7 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 	if (r.node.rec.type != CB_FILE)
 		return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
 	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
-	blaming g = {b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), BUF_INIT(sizeof(known_text) * (size_t)VERSIONS_MAX),
+	blaming g = {b, b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), BUF_INIT(sizeof(known_text) * (size_t)VERSIONS_MAX),
 	             BUF_INIT(sizeof(uint64_t) * (size_t)KNOWN_ORIGINS_MAX)};
 	trail t;
 	lines l = {.text = mem_strdup("")};

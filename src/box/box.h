@@ -211,6 +211,8 @@ void box_hold(cb_box *b);
 void box_release(cb_box *b);
 /* A call on b made that step through a transaction of its own: cb_box_step() tells it. seq 0: none. */
 void box_made(cb_box *b, uint64_t seq);
+/* CB_DENIED where rules lie in the box (gate.h): `what` takes all of it. */
+cb_code box_refuse_rules(const cb_box *b, const char *what, cb_error *err);
 /* CB_INVALID on a transaction's handle: `what` is not for it. */
 cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err);
 /* A read-only handle on a step of the same box, whatever the box is called by now. */

@@ -4,6 +4,7 @@
 #include "base/args.h"
 #include "base/sized.h"
 #include "box/audit.h"
+#include "box/gate.h"
 #include "box/past.h"
 
 #include <inttypes.h>
@@ -223,6 +224,7 @@ static cb_code fork_in_write(cb_store *cs, const char *address, const char *name
 	CB_TRY(box_address(cs, address, &from, &seq, &pinned, err));
 	CB_TRY(pinned ? state_load(cs, from.id, seq, origin, err) : state_load_head(cs, from.id, &from.head, NULL, origin, err));
 	CB_TRY(box_insert(cs, name, *origin, row, err));
+	CB_TRY(gate_forked(cs, from.id, row->id, err));
 	return audit_did(cs, row, &(audit_note){box_store_who(cs), "fork", address}, err);
 }
 
@@ -362,7 +364,25 @@ cb_code cb_box_retention_set(cb_box *b, uint64_t keep_steps, int64_t keep_ns, cb
 
 /* ---- information ---- */
 
-static cb_code info_from_row(cb_store *cs, const store_box *row, const state *head, cb_box_info *out, cb_error *err)
+/* Files and bytes: as counted, or as far as they are shown. */
+static cb_code info_counters(cb_store *cs, const store_box *row, const char *who, const state *head, counters *out, cb_error *err)
+{
+	tree_view v = state_view(cs, head);
+	if (gate_rules_for(cs, row->id, who)) {
+		AUTO_VEIL veil *veiled = NULL;
+		CB_TRY(veil_create(cs, row->id, who, &veiled, err));
+		tree_view shown = veil_over(veiled, &v, 0);
+		return gate_count(&shown, out, err);
+	}
+	key k = key_counters();
+	tree_value value;
+	cb_code code = tree_get(&v, key_span(&k), &value, err);
+	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), out, err);
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+static cb_code info_from_row(cb_store *cs, const store_box *row, const char *who, const state *head, cb_box_info *out,
+                             cb_error *err)
 {
 	*out = CB_WITH(cb_box_info, .id = row->id, .created_ns = row->created_ns, .origin_seq = row->origin_seq);
 	memcpy(out->name, row->name, sizeof(out->name));
@@ -378,13 +398,8 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const state *he
 	store_box origin;
 	if (row->origin_box && store_box_get(cs->s, row->origin_box, &origin, NULL) == CB_OK && !origin.deleted)
 		memcpy(out->origin, origin.name, sizeof(out->origin));
-	tree_view v = state_view(cs, head);
-	key k = key_counters();
-	tree_value value;
 	counters c = {0};
-	cb_code code = tree_get(&v, key_span(&k), &value, err);
-	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &c, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	CB_TRY(info_counters(cs, row, who, head, &c, err));
 	out->files = c.files;
 	out->bytes = c.bytes;
 	return CB_OK;
@@ -398,7 +413,7 @@ cb_code cb_box_info_get(cb_box *b, cb_box_info *out, cb_error *err)
 	CB_TRY(SIZED_CHECK(cb_box_info, lost, out, err));
 	CB_TRY(box_enter(b, err));
 	cb_code code = store_box_get(b->cs->s, b->row.id, &row, err);
-	if (code == CB_OK) code = info_from_row(b->cs, &row, b->head, &info, err);
+	if (code == CB_OK) code = info_from_row(b->cs, &row, b->who, b->head, &info, err);
 	if (code == CB_OK) SIZED_GIVE(out, &info);
 	return box_leave(b, code);
 }
@@ -422,7 +437,7 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 		cb_code code = kept_load(&head, cs, all[i].id, all[i].head.seq, KEPT_VISIT, cb_err_aside(&why));
 		if (code == CB_STALE || code == CB_NOTFOUND) continue; /* pruned or deleted meanwhile */
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		code = info_from_row(cs, &all[i], head.s, &info, err);
+		code = info_from_row(cs, &all[i], box_store_who(cs), head.s, &info, err);
 		if (code == CB_OK) code = visit(context, &info, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}

@@ -112,7 +112,7 @@ static cb_code extents_collect(const tree_view *v, uint64_t ino, uint64_t from, 
 static cb_code extents_cut(txn *t, uint64_t ino, uint64_t from, uint64_t to, cb_error *err)
 {
 	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	CB_TRY(extents_collect(&v, ino, from, to, &list, err));
 	const extent *xs = (const extent *)(const void *)list.bytes;
 	for (size_t i = 0; i < list.size / sizeof(extent); i++) {
@@ -291,7 +291,7 @@ static cb_code write_small(txn *t, inode *node, uint64_t offset, const void *byt
 	uint8_t *p;
 	CB_TRY(buf_extend(&b, (size_t)whole, &p, err));
 	memset(p, 0, (size_t)whole);
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	CB_TRY(data_read(t->cs, t, &v, r, 0, p, (size_t)r->size, err));
 	memcpy(p + offset, bytes, size);
 	CB_TRY(set_size(t, r, whole, err));
@@ -303,7 +303,7 @@ static cb_code last_extent(txn *t, const record *r, extent *out, bool *found, cb
 	*found = false;
 	if (r->size == 0) return CB_OK;
 	AUTO_CURSOR tree_cursor *c = NULL;
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	CB_TRY(extents_open(&v, r->ino, r->size - 1, &c, err));
 	return cursor_extent(c, r->ino, out, found, err);
 }

@@ -8,6 +8,8 @@
 #include "box/diff.h"
 #include "base/args.h"
 
+#include "box/gate.h"
+
 #include <stdlib.h>
 
 typedef struct change_row {
@@ -92,6 +94,54 @@ static cb_code gather(void *context, span key_bytes, span old_value, span new_va
 	default:
 		return add_ino(d, parts.ino, parts.kind == KIND_ATTR || parts.kind == KIND_TAG, err);
 	}
+}
+
+/* ---- folders that came out of where they are hidden, or went there ---- */
+
+static cb_code add_listed(void *context, span key_bytes, span value, cb_error *err)
+{
+	buf *out = context;
+	(void)key_bytes;
+	entry e;
+	CB_TRY(entry_decode(value, &e, err));
+	return buf_append(out, &e.rec.ino, sizeof(uint64_t), err);
+}
+
+static cb_code add_below(diffing *d, const tree_view *v, uint64_t folder, cb_error *err)
+{
+	AUTO_BUF buf all = BUF_INIT(SIZE_MAX); /* uint64_t: those done, then those to do */
+	CB_TRY(inode_keys(v, folder, KIND_ENTRY, add_listed, &all, err));
+	for (size_t i = 0; i < all.size / sizeof(uint64_t); i++) {
+		uint64_t ino = ((const uint64_t *)(const void *)all.bytes)[i];
+		CB_TRY(add_ino(d, ino, false, err));
+		CB_TRY(inode_keys(v, ino, KIND_ENTRY, add_listed, &all, err)); /* none, if it is no folder */
+	}
+	return CB_OK;
+}
+
+static cb_code is_there(const tree_view *v, uint64_t ino, bool *out, inode *node, cb_error *err)
+{
+	cb_code code = inode_find(v, ino, node, err);
+	*out = code == CB_OK;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* A folder that one side hides and the other does not: what is in it has the same keys on both, so the difference does not tell it. */
+static cb_code add_crossed(diffing *d, const tree_view *shown, const tree_view *hiding, cb_error *err)
+{
+	if (!hiding->veil) return CB_OK;
+	tree_view all = view_raw(hiding);
+	for (size_t i = 0, n = d->inos.size / sizeof(uint64_t); i < n; i++) {
+		uint64_t ino = ((const uint64_t *)(const void *)d->inos.bytes)[i] >> 1;
+		inode node, other;
+		bool here = false, there = false, hidden = false;
+		CB_TRY(is_there(shown, ino, &here, &node, err));
+		if (!here || node.rec.type != CB_DIR) continue;
+		CB_TRY(is_there(hiding, ino, &there, &other, err));
+		if (!there) CB_TRY(is_there(&all, ino, &hidden, &other, err));
+		if (hidden) CB_TRY(add_below(d, shown, ino, err));
+	}
+	return CB_OK;
 }
 
 /* ---- one inode ---- */
@@ -409,6 +459,8 @@ static cb_code visit_rows(const change_row *rows, size_t n, const char *within, 
 static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, void *context, cb_error *err)
 {
 	CB_TRY(tree_diff(d->a, d->b, gather, d, err));
+	CB_TRY(add_crossed(d, d->b, d->a, err));
+	CB_TRY(add_crossed(d, d->a, d->b, err));
 	uint64_t *inos = (uint64_t *)(void *)d->inos.bytes;
 	size_t n = d->inos.size / sizeof(uint64_t);
 	if (n) qsort(inos, n, sizeof(uint64_t), u64_compare);
@@ -461,7 +513,9 @@ cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const
 
 cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *err)
 {
-	tree_view a = state_view(t->cs, t->base), b = txn_view(t);
+	AUTO_VEIL veil *veiled = NULL;
+	tree_view all = state_view(t->cs, t->base), a, b = txn_view(t);
+	CB_TRY(gate_view(t->b, &all, &veiled, &a, err));
 	return diff_between(t->cs, &a, NULL, &b, t, NULL, visit, context, err);
 }
 
@@ -509,6 +563,9 @@ cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visi
 	CB_TRY(box_leave(box, code));
 	/* The step's own list, taken back, is cheaper than building the state before it; what the list names is kept with the step. */
 	CB_TRY(state_before_gap(box->cs, after.s, &before, err));
-	tree_view a = state_view(box->cs, before), b = state_view(box->cs, after.s);
+	AUTO_VEIL veil *veil_a = NULL, *veil_b = NULL;
+	tree_view all_a = state_view(box->cs, before), all_b = state_view(box->cs, after.s), a, b;
+	CB_TRY(gate_view(box, &all_a, &veil_a, &a, err));
+	CB_TRY(gate_view(box, &all_b, &veil_b, &b, err));
 	return diff_views(box->cs, &a, &b, path, visit, context, err);
 }

@@ -50,7 +50,7 @@ static bool is_certain(const txn *t, const resolved *r)
 cb_code expect_absent(txn *t, const resolved *r, cb_error *err)
 {
 	if (is_certain(t, r)) return CB_OK;
-	tree_view base = state_view(t->cs, t->base), now = txn_view(t);
+	tree_view base = state_view(t->cs, t->base), now = txn_raw(t);
 	inode there;
 	/* What the transaction itself took away was there: whether others changed it is for the merge to say. */
 	cb_code code = inode_at(&base, r->parent, resolved_name(r), &there, NULL, err);
@@ -62,7 +62,7 @@ cb_code expect_version(txn *t, const resolved *r, uint64_t version, cb_error *er
 {
 	if (version == CB_VERSION_ANY || is_certain(t, r)) return CB_OK;
 	if (version == CB_VERSION_ABSENT) return expect_absent(t, r, err);
-	tree_view now = txn_view(t);
+	tree_view now = txn_raw(t);
 	expectation e = {.ino = r->node.rec.ino, .version = version, .parent = r->parent};
 	return expectation_add(t, &now, r, e, err);
 }

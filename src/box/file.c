@@ -17,7 +17,7 @@
  */
 #include "base/args.h"
 #include "base/sized.h"
-#include "box/internal.h"
+#include "box/gate.h"
 
 #include "base/hash.h"
 
@@ -92,6 +92,16 @@ void files_after_refresh(cb_box *b)
 
 static cb_code file_attach_again(cb_file *f, cb_error *err);
 
+/* A rule that came after it was opened holds for it too: it is there, but not for this handle. */
+static cb_code file_hidden(const cb_file *f, const tree_view *v, cb_error *err)
+{
+	tree_view all = view_raw(v);
+	inode node;
+	cb_code code = inode_find(&all, f->ino, &node, err);
+	if (code == CB_OK) return cb_err_set(err, CB_DENIED, "a rule now keeps '%s' from this handle", f->path);
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
 /* The file now: its view and record. */
 static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 {
@@ -103,9 +113,10 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 		cb_code code = inode_find(v, f->ino, out, err);
 		if (code == CB_OK) code = file_keep(f, err);
 		if (code != CB_NOTFOUND) return code;
+		if (v->veil) CB_TRY(file_hidden(f, v, err));
 		f->detached = true;
 	}
-	*v = f->private_ ? txn_view(f->private_->t) : f->kept.v;
+	*v = f->private_ ? txn_raw(f->private_->t) : f->kept.v;
 	cb_code code = inode_find(v, f->ino, out, err);
 	if (code == CB_NOTFOUND)
 		return cb_err_set(err, CB_STALE, "'%s' was removed before it was read through this handle", f->path);
@@ -385,7 +396,7 @@ static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 static cb_code write_detached(cb_file *f, inode *node, const write_request *w, cb_error *err)
 {
 	if (!f->private_) CB_TRY(file_make_private(f, node, err));
-	tree_view v = txn_view(f->private_->t);
+	tree_view v = txn_raw(f->private_->t);
 	CB_TRY(inode_find(&v, f->ino, node, err));
 	CB_TRY(write_inode(f->private_->t, node, w, err));
 	f->wrote = true;
@@ -416,7 +427,7 @@ static cb_code orphan_land(cb_file *f, cb_error *err)
 	size_t size = 0;
 	op w;
 	inode node;
-	tree_view v = txn_view(o->t);
+	tree_view v = txn_raw(o->t);
 	CB_TRY(inode_find(&v, f->ino, &node, err));
 	CB_TRY(data_load(f->b->cs, o->t, &v, &node.rec, SIZE_MAX / 2, &bytes, &size, err));
 	CB_TRY(op_begin_running(&w, f->b, "write", f->path, err));

@@ -5,10 +5,11 @@
  * of its box, is none that anybody can ask for. It lives and dies with its box, and a fork has one of its own from the start, for the fork
  * may be applied to the same folder. It stands on a root of its own and not on its origin's steps: nobody's history is kept for its sake.
  */
-#include "box/internal.h"
+#include "box/gate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define FOLDER_SETTINGS "cowbox.folder"
 
@@ -22,6 +23,11 @@ bool box_is_hidden(const store_box *row)
 bool box_is_base(const store_box *row)
 {
 	return strncmp(row->name, base_prefix, strlen(base_prefix)) == 0;
+}
+
+uint64_t box_governed(const store_box *row)
+{
+	return box_is_base(row) ? strtoull(row->name + strlen(base_prefix), NULL, 10) : row->id;
 }
 
 static void base_name(uint64_t box, char out[CB_NAME_MAX + 1])

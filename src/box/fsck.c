@@ -7,6 +7,7 @@
  */
 #include "base/args.h"
 #include "base/id_set.h"
+#include "box/gate.h"
 #include "box/history.h"
 
 #include <inttypes.h>
@@ -471,6 +472,7 @@ static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)
 {
 	NEED(err, "store", cs);
+	CB_TRY(gate_whole(cs, NULL, "a check", err)); /* complaints name paths */
 	checking c = {.cs = cs, .complain = complain, .context = context, .lines = BUF_INIT(16 << 20)};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	cb_error why = {0};

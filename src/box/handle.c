@@ -5,7 +5,7 @@
  * the handle they were opened through; one that is closed before them stays, of no use, until the last of them is closed.
  */
 #include "base/args.h"
-#include "box/internal.h"
+#include "box/gate.h"
 
 enum { QUIET_NS = 1000000000 }; /* an open file's step ends after a second without writes */
 
@@ -42,6 +42,7 @@ void box_destroy(cb_box *b)
 {
 	cb_store *cs = b->cs;
 	state_unref(b->head);
+	veil_destroy(b->veil);
 	kept_done(&b->kept);
 	store_use_end(b->cs->s, &b->call);
 	free(b->who);
@@ -97,21 +98,24 @@ void box_made(cb_box *b, uint64_t seq)
 
 tree_view box_view(const cb_box *b)
 {
-	return b->txn ? txn_view(b->txn) : state_view(b->cs, b->head);
+	if (b->txn) return txn_view(b->txn);
+	tree_view v = state_view(b->cs, b->head);
+	return b->cs->gate && b->veil ? veil_over(b->veil, &v, b->head->id) : v;
 }
 
 cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err)
 {
 	CB_TRY(kept_set(&out->base, b->cs, b->txn ? b->txn->base : b->head, KEPT_VISIT, err));
 	out->delta = b->txn ? pmap_ref(&b->txn->delta) : PMAP_EMPTY;
-	out->v = (tree_view){&b->cs->nodes, out->base.s->root, &out->base.s->overlay, &out->delta};
-	return CB_OK;
+	tree_view all = {&b->cs->nodes, out->base.s->root, &out->base.s->overlay, &out->delta, NULL};
+	return gate_view(b, &all, &out->veil, &out->v, err);
 }
 
 void snapshot_done(snapshot *s)
 {
 	if (!s->base.s) return;
 	kept_done(&s->base);
+	veil_destroy(TAKE_PTR(s->veil)); /* holds the delta */
 	pmap_done(&s->delta);
 	if (!s->locked) return;
 	s->locked->visiting--;
@@ -232,6 +236,7 @@ cb_code box_enter(cb_box *b, cb_error *err)
 		}
 	}
 	if (code == CB_OK && !b->txn) code = box_refresh(b, err);
+	if (code == CB_OK) code = gate_enter(b, err);
 	return code == CB_OK ? CB_OK : box_leave(b, code);
 }
 
@@ -317,6 +322,7 @@ static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind,
 	*o = (op){.b = b, .kind = kind, .subject = params};
 	box_lock(b);
 	cb_code code = handle_check(b, err);
+	if (code == CB_OK) code = gate_enter(b, err);
 	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
@@ -368,6 +374,7 @@ static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
 static cb_code op_end_how(op *o, cb_code code, bool *out_moved, cb_commit_result *out, cb_error *err)
 {
 	cb_box *b = o->b;
+	if (code == CB_OK) code = gate_changes(o->t, err);
 	if (o->own) {
 		b->txn = NULL;
 		if (code == CB_OK)

@@ -31,6 +31,7 @@ cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *
 
 /* Follows one path back through the steps of a box. */
 typedef struct trail {
+	cb_box *b; /* whose rules hold */
 	cb_store *cs;
 	uint64_t box;
 	uint64_t seq; /* the next step to look at, downwards */

@@ -120,7 +120,7 @@ void inode_changed(const txn *t, inode *node, bool data)
 
 cb_code inode_touch_dir(txn *t, uint64_t ino, cb_error *err)
 {
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	inode dir;
 	cb_code code = inode_find(&v, ino, &dir, err);
 	if (code == CB_NOTFOUND) return cb_err_set(err, CB_CORRUPT, "folder %llu is gone: run fsck", (unsigned long long)ino);
@@ -181,7 +181,7 @@ cb_code inode_keys(const tree_view *v, uint64_t ino, uint8_t kind, inode_key_vis
 cb_code inode_delete_keys(txn *t, uint64_t ino, uint8_t kind, cb_error *err)
 {
 	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	CB_TRY(inode_keys(&v, ino, kind, collect_key, &list, err));
 	const key *keys = (const key *)(const void *)list.bytes;
 	for (size_t i = 0; i < list.size / sizeof(key); i++) CB_TRY(txn_delete(t, &keys[i], err));
@@ -201,7 +201,7 @@ static cb_code inode_destroy(txn *t, inode *node, cb_error *err)
 
 cb_code inode_unlink(txn *t, uint64_t parent, span name, cb_error *err)
 {
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	inode node;
 	bool is_link = false;
 	CB_TRY(inode_at(&v, parent, name, &node, &is_link, err));
@@ -239,7 +239,7 @@ cb_code inode_link(txn *t, inode *node, uint64_t parent, span name, cb_error *er
 /* Moves one link from (parent, name) to (to_parent, to_name), which must be free. */
 cb_code inode_move(txn *t, uint64_t parent, span name, uint64_t to_parent, span to_name, cb_error *err)
 {
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	inode node;
 	bool is_link = false;
 	CB_TRY(inode_at(&v, parent, name, &node, &is_link, err));

@@ -22,7 +22,7 @@ void intake_done(intake *in)
 /* Is in->block what the box has there? */
 static cb_code equal_bytes(intake *in, const inode *node, uint64_t offset, size_t size, bool *out, cb_error *err)
 {
-	tree_view v = txn_view(in->t);
+	tree_view v = txn_raw(in->t);
 	CB_TRY(data_read(in->t->cs, in->t, &v, &node->rec, offset, in->other, size, err));
 	*out = memcmp(in->block, in->other, size) == 0;
 	return CB_OK;
@@ -93,7 +93,7 @@ static cb_code read_dense(intake *in, const intake_file *f, inode *node, bool *r
 /* The box's next stretch of data at or after offset. */
 static cb_code box_data_next(intake *in, const record *r, uint64_t offset, uint64_t *start, uint64_t *end, cb_error *err)
 {
-	tree_view v = txn_view(in->t);
+	tree_view v = txn_raw(in->t);
 	*start = *end = r->size;
 	if (offset >= r->size) return CB_OK;
 	cb_code code = data_seek(&v, r, offset, false, start, NULL);
@@ -289,7 +289,7 @@ static cb_code attributes_replace(intake *in, uint64_t ino, span before, span af
 cb_code intake_attributes(intake *in, uint64_t ino, span rows, bool fresh, bool *changed, cb_error *err)
 {
 	AUTO_BUF buf now = BUF_INIT(SIZE_MAX);
-	tree_view v = txn_view(in->t);
+	tree_view v = txn_raw(in->t);
 	if (!fresh) CB_TRY(intake_attributes_of(in->t->cs, in->t, &v, ino, &now, err));
 	if (span_equal(rows, buf_span(&now))) return CB_OK;
 	*changed = true;

@@ -133,9 +133,10 @@ static inline void tree_cursor_auto_(tree_cursor **c)
 }
 #define AUTO_CURSOR ATTR_CLEANUP(tree_cursor_auto_)
 
+/* All there is, whoever looks: not for what leaves the box (gate.h). */
 static inline tree_view state_view(const cb_store *cs, const state *s)
 {
-	return (tree_view){&cs->nodes, s->root, &s->overlay, NULL};
+	return (tree_view){&cs->nodes, s->root, &s->overlay, NULL, NULL};
 }
 
 /* ---- transactions ---- */
@@ -173,8 +174,11 @@ typedef struct txn {
 	store_need need; /* of the write transaction that commits it */
 	bool is_account; /* of what a program did already: its need does not depend on its calls */
 	uint64_t target, other_box, other_seq;
-	buf expected; /* what its calls relied on (expect.c) */
-	buf lost;     /* lost_path: what the last commit failed for */
+	buf expected;            /* what its calls relied on (expect.c) */
+	struct veil *veil;       /* of its view (gate.h); NULL: there was no hook when it began */
+	pmap passed;             /* the changes that the gate let pass, */
+	uint64_t passed_version; /* under rules of that version */
+	buf lost;                /* lost_path: what the last commit failed for */
 } txn;
 
 typedef struct lost_path {
@@ -207,7 +211,9 @@ cb_code txn_field_set(char **field, size_t *size, span bytes, cb_error *err); /*
 /* A step's description of the caller's into ours; NULL says nothing. */
 cb_code step_info_take(cb_step_info *to, const cb_step_info *from, cb_error *err);
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err);
+/* What its handle may see; and all there is (see gate.h). */
 tree_view txn_view(const txn *t);
+tree_view txn_raw(const txn *t);
 cb_code txn_get(const txn *t, const key *k, tree_value *out, cb_error *err);
 cb_code txn_put(txn *t, const key *k, const tree_value *v, cb_error *err);
 cb_code txn_delete(txn *t, const key *k, cb_error *err);
@@ -273,6 +279,7 @@ struct cb_box {
 	bool closed;       /* by the caller; what is left waits for its open files to be closed */
 	unsigned visiting; /* its contents in memory are being read across a visitor: it cannot be changed */
 	char *who;
+	struct veil *veil;   /* of box_view; NULL: there is no hook */
 	cb_file *open_files; /* a list */
 	uint64_t files_seq;  /* of the head that they keep, or found themselves gone from */
 	unsigned changing;   /* inside op_begin and op_end */
@@ -291,7 +298,7 @@ void box_lock(cb_box *b);
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);
 cb_code box_leave(cb_box *b, cb_code code);
-/* Between enter and leave: */
+/* Between enter and leave: what the handle may see. */
 tree_view box_view(const cb_box *b);
 cb_code box_refresh(cb_box *b, cb_error *err);
 /* After a commit through the handle: what is read on in this call, or through open files, is the new head. */
@@ -303,8 +310,9 @@ typedef struct snapshot {
 	kept_state base;
 	pmap delta;
 	tree_view v;
-	const txn *t;   /* where contents that are only in memory are found; NULL: none are. Only snapshot_of sets it */
-	cb_box *locked; /* its handle, kept locked and unchanged meanwhile */
+	struct veil *veil; /* of v; NULL: there is no hook */
+	const txn *t;      /* where contents that are only in memory are found; NULL: none are. Only snapshot_of sets it */
+	cb_box *locked;    /* its handle, kept locked and unchanged meanwhile */
 } snapshot;
 cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err);
 void snapshot_done(snapshot *s);
@@ -518,28 +526,6 @@ cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how,
 cb_code resolved_expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
-
-/* ---- gate: the one place where every path operation of every surface passes, reads too ---- */
-
-typedef struct gate_request {
-	const cb_box *box;
-	gate_access access;
-	const char *path; /* as given */
-	uint64_t parent;  /* of the last component */
-	span name;        /* "" for the root */
-	uint64_t ino;     /* 0: does not exist */
-} gate_request;
-/* CB_OK lets it pass. The hook is where policies, views, guards and providers attach. */
-typedef cb_code (*gate_hook)(void *context, const gate_request *request, cb_error *err);
-typedef struct gate {
-	gate_hook hook; /* NULL: none */
-	void *context;
-} gate;
-/* Asks the gate, and records a refusal of a call that is no op (op_end records those). */
-cb_code gate_ask(cb_box *b, const gate_request *request, cb_error *err);
-cb_code gate_pass(const gate *g, const gate_request *request, cb_error *err);
-/* A name that the sandbox owns at the root of every box. */
-bool gate_reserved(span name);
 
 /* ---- data of files ---- */
 

@@ -4,12 +4,17 @@
  */
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/gate.h"
 #include "box/graft.h"
 
 enum { PAGE = 64 };
 
-static void step_public(cb_store *cs, const step_row *r, cb_step *out)
+/* As it may be told through the handle. What is withheld is as if it had not been given. */
+static cb_code step_public(const cb_box *b, const step_row *r, cb_step *out, cb_error *err)
 {
+	cb_store *cs = b->cs;
+	bool told = true;
+	gate_touch touch = {.shown = true};
 	*out = (cb_step){
 		.struct_size = sizeof(*out),
 		.seq = r->row.seq,
@@ -28,14 +33,25 @@ static void step_public(cb_store *cs, const step_row *r, cb_step *out)
 	};
 	step_other_name(cs, r->row.box, r->row.other_box, out->other);
 	if (out->other[0]) out->other_seq = r->row.other_seq; /* a number of a box that nobody can name tells nothing */
+	if (!gate_has_rules(cs, b)) return CB_OK;
+	CB_TRY(gate_step_told(cs, r->row.box, b->who, r->row.seq, r->who, r->params, &told, err));
+	if (!told) {
+		out->params = out->result = "";
+		out->params_size = out->result_size = 0;
+	}
+	cb_error why;
+	cb_code code = gate_step_touch(cs, r->row.box, r->row.box, b->who, r->row.seq, &touch, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_STALE && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	out->changed = out->changed && touch.shown;
+	return CB_OK;
 }
 
-static cb_code visit_seq(cb_store *cs, uint64_t box, uint64_t seq, cb_step_visit visit, void *context, cb_error *err)
+static cb_code visit_seq(const cb_box *b, uint64_t seq, cb_step_visit visit, void *context, cb_error *err)
 {
 	AUTO_STEP_ROW step_row r = {0};
-	CB_TRY(step_row_load(cs, box, seq, false, &r, err));
+	CB_TRY(step_row_load(b->cs, b->row.id, seq, false, &r, err));
 	cb_step step;
-	step_public(cs, &r, &step);
+	CB_TRY(step_public(b, &r, &step, err));
 	return visit(context, &step, err);
 }
 
@@ -43,7 +59,7 @@ cb_code cb_step_get(cb_box *b, uint64_t seq, cb_step_visit visit, void *context,
 {
 	NEED(err, "box visit", b, visit);
 	CB_TRY(box_enter(b, err));
-	cb_code code = visit_seq(b->cs, b->row.id, seq, visit, context, err);
+	cb_code code = visit_seq(b, seq, visit, context, err);
 	return box_leave(b, code == CB_INTERRUPTED ? CB_OK : code);
 }
 
@@ -61,7 +77,7 @@ typedef struct logging {
 static cb_code log_visit(logging *l, const step_row *r, cb_error *err)
 {
 	cb_step step;
-	step_public(l->b->cs, r, &step);
+	CB_TRY(step_public(l->b, r, &step, err));
 	if (r->row.gap) l->pruned = true;
 	cb_code code = l->visit(l->context, &step, err);
 	l->ended = code != CB_OK || --l->left == 0;
@@ -92,7 +108,7 @@ cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, c
 {
 	resolved r;
 	CB_TRY(path_resolve(b, v, path, 0, GATE_READ, &r, err));
-	*t = (trail){.cs = b->cs, .box = b->row.id, .seq = b->head->seq, .entry = key_entry(r.parent, resolved_name(&r))};
+	*t = (trail){.b = b, .cs = b->cs, .box = b->row.id, .seq = b->head->seq, .entry = key_entry(r.parent, resolved_name(&r))};
 	t->known = r.exists;
 	if (r.exists) t->ino = r.node.rec.ino;
 	return CB_OK;
@@ -144,13 +160,54 @@ static cb_code scan_origin(void *context, span key_bytes, span old_value, span n
 	return CB_INTERRUPTED;
 }
 
+/* The states around a step, as the handle shows them. */
+typedef struct around {
+	kept_state kept;
+	state *earlier;
+	veil *veils[2];
+	tree_view before, after;
+} around;
+
+static cb_code around_open(around *a, const cb_box *b, uint64_t box, uint64_t seq, cb_error *err)
+{
+	CB_TRY(kept_load(&a->kept, b->cs, box, seq, KEPT_VISIT, err));
+	CB_TRY(state_before_gap(b->cs, a->kept.s, &a->earlier, err));
+	tree_view before = state_view(b->cs, a->earlier), after = state_view(b->cs, a->kept.s);
+	CB_TRY(gate_view(b, &before, &a->veils[0], &a->before, err));
+	return gate_view(b, &after, &a->veils[1], &a->after, err);
+}
+
+static void around_close(around *a)
+{
+	veil_destroy(a->veils[0]);
+	veil_destroy(a->veils[1]);
+	state_unref(a->earlier);
+	kept_done(&a->kept);
+}
+
+/* By the rules of now: *touched becomes false when the file was hidden before and after the step, and one that came from where it was
+ * hidden was made here, to who looks. */
+static cb_code trail_veil(const trail *t, uint64_t seq, trail_scan *s, cb_error *err)
+{
+	ATTR_CLEANUP(around_close) around seen = {0};
+	bool before = false, after = false, origin = false;
+	CB_TRY(around_open(&seen, t->b, t->box, seq, err));
+	CB_TRY(gate_shows(&seen.before, &t->entry, &before, err));
+	CB_TRY(gate_shows(&seen.after, &t->entry, &after, err));
+	if (s->came_from.size) CB_TRY(gate_shows(&seen.before, &s->came_from, &origin, err));
+	s->touched = before || after;
+	if (!origin) s->came_from.size = 0;
+	return CB_OK;
+}
+
 static cb_code trail_step_back(trail *t, uint64_t seq, bool *touched, cb_error *err)
 {
 	trail_scan s = {.t = t};
 	CB_TRY(step_changes(t->cs, t->box, seq, scan_entry, &s, err));
+	if (s.appeared && s.ino_after) CB_TRY(step_changes(t->cs, t->box, seq, scan_origin, &s, err));
+	if (s.touched && gate_has_rules(t->cs, t->b)) CB_TRY(trail_veil(t, seq, &s, err));
 	*touched = s.touched;
 	if (!s.appeared) return CB_OK;
-	if (s.ino_after) CB_TRY(step_changes(t->cs, t->box, seq, scan_origin, &s, err));
 	if (s.came_from.size && !s.ino_before) {
 		t->entry = s.came_from; /* renamed to here: go on where it was */
 		return CB_OK;
@@ -209,6 +266,7 @@ static cb_code log_file(logging *l, const tree_view *v, const char *path, uint64
 
 typedef struct below {
 	cb_store *cs;
+	const around *shown;  /* NULL: there are no rules */
 	const tree_view *now; /* where most folders still are */
 	uint64_t folder;
 	uint64_t box, seq;
@@ -234,15 +292,33 @@ static cb_code ino_below(const tree_view *v, uint64_t ino, uint64_t folder, bool
 	return CB_OK;
 }
 
+/* Is a change of an entry one that may be told, by the rules of now? */
+static cb_code change_shown(const below *w, span key_bytes, span old_value, span new_value, bool *out, cb_error *err)
+{
+	key k = {.size = key_bytes.size};
+	bool touch = false;
+	*out = true;
+	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+	/* A folder's times follow its entries: those that are hidden too. */
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	if (touch) *out = false;
+	if (*out && old_value.bytes) CB_TRY(gate_shows(&w->shown->before, &k, out, err));
+	if (*out && new_value.bytes) CB_TRY(gate_shows(&w->shown->after, &k, out, err));
+	return CB_OK;
+}
+
 static cb_code below_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	(void)old_value;
-	(void)new_value;
 	below *w = context;
 	key_parts parts;
 	CB_TRY(key_parse(key_bytes, &parts, err));
 	if (parts.kind != KIND_ENTRY || parts.ino == 0) return CB_OK;
 	bool known = false;
+	if (w->shown) {
+		bool told = false;
+		CB_TRY(change_shown(w, key_bytes, old_value, new_value, &told, err));
+		if (!told) return CB_OK;
+	}
 	CB_TRY(ino_below(w->now, parts.ino, w->folder, &known, &w->found, err));
 	if (!known) {
 		if (!w->then.s) {
@@ -259,10 +335,13 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 
 static cb_code log_folder(logging *l, const tree_view *v, uint64_t folder, uint64_t from, cb_error *err)
 {
+	bool rules = gate_has_rules(l->b->cs, l->b);
 	for (uint64_t seq = from; seq > 0 && !l->ended; seq--) {
-		below w = {l->b->cs, v, folder, l->b->row.id, seq, {0}, false};
+		ATTR_CLEANUP(around_close) around seen = {0};
+		below w = {l->b->cs, rules ? &seen : NULL, v, folder, l->b->row.id, seq, {0}, false};
 		cb_error why;
-		cb_code code = step_changes(w.cs, w.box, seq, below_key, &w, cb_err_aside(&why));
+		cb_code code = rules ? around_open(&seen, l->b, l->b->row.id, seq, cb_err_aside(&why)) : CB_OK;
+		if (code == CB_OK) code = step_changes(w.cs, w.box, seq, below_key, &w, cb_err_aside(&why));
 		kept_done(&w.then);
 		if (code == CB_STALE) {
 			l->pruned = true;

@@ -2,6 +2,7 @@
 #include "box/look.h"
 
 #include "box/diff.h"
+#include "box/gate.h"
 #include "box/intake.h"
 
 /* ---- nodes ---- */
@@ -48,18 +49,29 @@ cb_stat_info node_stat(const box_node *n)
 
 /* ---- life ---- */
 
+static tree_view veiled(const look *l, const state *s)
+{
+	tree_view v = state_view(l->b->cs, s);
+	return l->veil ? veil_over(l->veil, &v, s->id) : v;
+}
+
 tree_view look_view(const look *l)
 {
 	switch (l->kind) {
 	case LOOK_HANDLE:
 		return l->now.v;
 	case LOOK_STATE:
-		return state_view(l->b->cs, l->s);
+		return veiled(l, l->s);
 	case LOOK_PEN:
 		return txn_view(l->t);
 	default:
-		return state_view(l->b->cs, l->t->base);
+		return veiled(l, l->t->base);
 	}
+}
+
+cb_code look_veil(look *l, const cb_box *b, cb_error *err)
+{
+	return b->cs->gate ? veil_create(b->cs, box_governed(&b->row), b->who, &l->veil, err) : CB_OK;
 }
 
 cb_code look_open(cb_box *b, look **out, cb_error *err)
@@ -82,8 +94,10 @@ static cb_code look_of(cb_box *b, kept_state *h, look **out, cb_error *err)
 		return cb_err_nomem(err);
 	}
 	*l = (look){.kind = LOOK_STATE, .b = b, .kept = *h, .s = state_ref(h->s)};
-	*out = l;
-	return CB_OK;
+	cb_code code = look_veil(l, b, err);
+	if (code == CB_OK) *out = l;
+	else look_close(l);
+	return code;
 }
 
 cb_code look_open_newest(cb_box *b, look **out, cb_error *err)
@@ -116,6 +130,7 @@ void look_close(look *l)
 {
 	if (!l) return;
 	snapshot_done(&l->now);
+	veil_destroy(l->veil);
 	kept_done(&l->kept);
 	state_unref(l->s);
 	free(l);
@@ -145,6 +160,12 @@ cb_code look_wake(look *l, cb_error *err)
 cb_code look_count(look *l, uint64_t *out, cb_error *err)
 {
 	tree_view v = look_view(l);
+	if (gate_has_rules(l->b->cs, l->b)) {
+		counters shown = {0};
+		CB_TRY(gate_count(&v, &shown, err));
+		*out = shown.files;
+		return CB_OK;
+	}
 	key k = key_counters();
 	tree_value value;
 	counters c = {0};
@@ -336,4 +357,9 @@ cb_code look_new_names(look *from, look *to, look_name_visit visit, void *contex
 bool box_name_reserved(span name)
 {
 	return gate_reserved(name);
+}
+
+cb_code box_refuse_rules(const cb_box *b, const char *what, cb_error *err)
+{
+	return gate_whole(b->cs, b, what, err);
 }

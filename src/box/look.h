@@ -17,11 +17,13 @@ struct look {
 	cb_box *b; /* whose questions go to the gate */
 	snapshot now;
 	kept_state kept;
-	state *s; /* LOOK_STATE: also while it rests */
-	txn *t;   /* LOOK_PEN, LOOK_BASE; LOOK_HANDLE: where contents that are only in memory are found */
+	state *s;          /* LOOK_STATE: also while it rests */
+	struct veil *veil; /* LOOK_STATE, LOOK_BASE: what of it is shown; NULL: there is no hook */
+	txn *t;            /* LOOK_PEN, LOOK_BASE; LOOK_HANDLE: where contents that are only in memory are found */
 };
-/* Good until the look changes. */
+/* Good until the look changes. What the handle may see of it. */
 tree_view look_view(const look *l);
+cb_code look_veil(look *l, const cb_box *b, cb_error *err);
 static inline const txn *look_txn(const look *l)
 {
 	return l->kind == LOOK_HANDLE ? l->now.t : l->kind == LOOK_PEN ? l->t : NULL;

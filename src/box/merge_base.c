@@ -23,7 +23,7 @@ void merge_base_done(merge_base *base)
 
 tree_view merge_base_view(const cb_store *cs, const merge_base *base)
 {
-	if (base->t) return txn_view(base->t);
+	if (base->t) return txn_raw(base->t);
 	return base->first ? state_view(cs, base->first) : (tree_view){.nodes = &cs->nodes};
 }
 
@@ -149,7 +149,7 @@ static cb_code dispute_key(void *context, span key_bytes, span old_value, span n
  * differ is disputed. */
 static cb_code dispute_all(cb_store *cs, merge_base *out, const state *other, cb_error *err)
 {
-	tree_view a = txn_view(out->t), b = state_view(cs, other);
+	tree_view a = txn_raw(out->t), b = state_view(cs, other);
 	CB_TRY(tree_diff(&a, &b, dispute_key, &out->disputed, err));
 	return disputed_sort(&out->disputed);
 }

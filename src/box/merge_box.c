@@ -8,6 +8,8 @@
  */
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/gate.h"
+#include "box/history.h"
 #include "box/merge_base.h"
 
 #include <stdio.h>
@@ -18,13 +20,55 @@ enum {
 };
 
 typedef struct merging {
-	cb_box *into;
+	cb_box *into, *from;
 	const char *from_name;
 	state *theirs;
 	const cb_merge_options *options;
 	merge_conflicts conflicts;
 	uint64_t seq; /* of the step, once there is one */
 } merging;
+
+/* What theirs changed, as both handles show it: edges say that all of it was merged, so that it cannot be done in part, and conflicts are
+ * told by name. */
+typedef struct incoming {
+	tree_view base, ours, theirs; /* as `into` shows them */
+	tree_view sent;               /* theirs, as `from` shows it */
+	tree_view all[3];
+} incoming;
+
+static cb_code incoming_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	const incoming *c = context;
+	const tree_view *const shown[] = {&c->base, &c->ours, &c->theirs, &c->sent};
+	const tree_view *const there[] = {&c->all[0], &c->all[1], &c->all[2], &c->all[2]};
+	bool touch = false;
+	if (key_bytes.bytes[0] == KIND_COUNTERS) return CB_OK;
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	if (touch) return CB_OK;
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
+		key k = {.size = key_bytes.size};
+		bool has = false, shows = false;
+		memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+		CB_TRY(gate_shows(there[i], &k, &has, err));
+		if (has) CB_TRY(gate_shows(shown[i], &k, &shows, err));
+		if (has && !shows)
+			return cb_err_set(err, CB_DENIED, "it would bring what a rule keeps from one of the two handles");
+	}
+	return CB_OK;
+}
+
+static cb_code incoming_check(const merging *g, const tree_view *base, const tree_view *ours, const tree_view *theirs,
+                              cb_error *err)
+{
+	if (!gate_has_rules(g->into->cs, g->into) && !gate_has_rules(g->into->cs, g->from)) return CB_OK;
+	AUTO_VEIL veil *b = NULL, *o = NULL, *t = NULL, *s = NULL;
+	incoming c = {.all = {*base, *ours, *theirs}};
+	CB_TRY(gate_view(g->into, base, &b, &c.base, err));
+	CB_TRY(gate_view(g->into, ours, &o, &c.ours, err));
+	CB_TRY(gate_view(g->into, theirs, &t, &c.theirs, err));
+	CB_TRY(gate_view(g->from, theirs, &s, &c.sent, err));
+	return tree_diff(base, theirs, incoming_key, &c, err);
+}
 
 /* Into t, whose base is ours. CB_CONFLICT: some are open. */
 static cb_code merge_compute(merging *g, txn *t, state *ours, state *theirs, cb_error *err)
@@ -36,8 +80,9 @@ static cb_code merge_compute(merging *g, txn *t, state *ours, state *theirs, cb_
 	CB_TRY(merge_base_find(g->into, ours, theirs, &base, err));
 	tree_view vb = merge_base_view(cs, &base), vo = state_view(cs, ours), vt = state_view(cs, theirs);
 	merge_sides sides = {.base = &vb, .ours = &vo, .theirs = &vt, .disputed = &base.disputed};
+	cb_code code = incoming_check(g, &vb, &vo, &vt, err);
 	merge_base_lend(&base, t);
-	cb_code code = merge_sides_into(t, &sides, c, err);
+	if (code == CB_OK) code = merge_sides_into(t, &sides, c, err);
 	merge_base_return(&base, t);
 	merge_base_done(&base);
 	t->other_box = theirs->box;
@@ -79,8 +124,8 @@ static cb_code round_open(merging *g, bool ask_only, round_end *end, cb_error *e
 		AUTO_STATE state *ours = state_ref(t->base);
 		g->conflicts.ask_nobody = false;
 		code = merge_compute(g, t, ours, g->theirs, err);
-		bool answer =
-			code == CB_CONFLICT || code == CB_NOTHING || code == CB_INVALID || code == CB_LIMIT || code == CB_QUOTA;
+		bool answer = code == CB_CONFLICT || code == CB_DENIED || code == CB_NOTHING || code == CB_INVALID ||
+		              code == CB_LIMIT || code == CB_QUOTA;
 		if (answer) *end = ROUND_DONE;
 		if (code == CB_OK && g->options && g->options->dry_run) *end = ROUND_DONE;
 		else if (code == CB_OK && ask_only) *end = ROUND_AGAIN;
@@ -151,7 +196,7 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	if (code == CB_OK) code = kept_set(&theirs, from->cs, from->head, KEPT_VISIT, err);
 	(void)snprintf(name, sizeof(name), "%s", from->row.name);
 	CB_TRY(box_leave(from, code));
-	merging g = {.into = into, .from_name = name, .theirs = theirs.s, .options = &o};
+	merging g = {.into = into, .from = from, .from_name = name, .theirs = theirs.s, .options = &o};
 	g.conflicts = (merge_conflicts){.options = &o, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	code = merge_rounds(&g, err);
 	if (out_conflicts) *out_conflicts = g.conflicts.open;

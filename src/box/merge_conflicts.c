@@ -5,6 +5,7 @@
  * The list outlives one run of a merge: a merge that lost a race is run again, and the caller is not asked again.
  */
 #include "base/hash.h"
+#include "box/gate.h"
 #include "box/merge.h"
 
 #include <stdio.h>
@@ -141,13 +142,24 @@ static cb_code decide_item(merge *m, const item *it, uint64_t other, const char 
 	return chosen == CB_PREFER_NONE ? leave_in_conflict(m, it, other, err) : CB_OK;
 }
 
+/* The path on one side, if whoever the merge is for may be told. CB_NOTFOUND: not there. */
+static cb_code path_told(const merge *m, const tree_view *side, uint64_t ino, buf *path, cb_error *err)
+{
+	AUTO_VEIL veil *veiled = NULL;
+	tree_view v;
+	inode node;
+	CB_TRY(gate_view(m->t->b, side, &veiled, &v, err));
+	if (v.veil) CB_TRY(inode_find(&v, ino, &node, err));
+	return inode_path(side, ino, path, err);
+}
+
 cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
 	cb_code code = CB_NOTFOUND;
-	if (it->ours.present) code = inode_path(m->ours, merge_ino_here(it), &path, err);
-	if (code == CB_NOTFOUND && it->theirs.present) code = inode_path(m->theirs, merge_ino_there(it), &path, err);
-	if (code == CB_NOTFOUND) code = inode_path(m->base, it->ino, &path, err);
+	if (it->ours.present) code = path_told(m, m->ours, merge_ino_here(it), &path, err);
+	if (code == CB_NOTFOUND && it->theirs.present) code = path_told(m, m->theirs, merge_ino_there(it), &path, err);
+	if (code == CB_NOTFOUND) code = path_told(m, m->base, it->ino, &path, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	return decide_item(m, it, 0, path.size ? (const char *)path.bytes : "?", reason, theirs_wins, err);
 }

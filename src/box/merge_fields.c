@@ -219,7 +219,7 @@ static cb_code merge_data_of_successors(merge *m, item *it, cb_error *err)
 		CB_TRY(merge_new_file_here(m, at, &ino, err));
 		if (!ino) continue; /* ours took the name away; the file lives on under others */
 		CB_TRY(inode_find(m->ours, ino, &here, err));
-		tree_view v = txn_view(m->t);
+		tree_view v = txn_raw(m->t);
 		cb_code code = inode_find(&v, here.rec.ino, &node, err);
 		if (code == CB_NOTFOUND) continue;
 		if (code != CB_OK) return code;
@@ -315,7 +315,7 @@ static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_er
 cb_code merge_fields(merge *m, item *it, cb_error *err)
 {
 	attr_merge a = {m, it, false};
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	inode node;
 	/* CB_NOTFOUND: it gave way in a conflict that theirs won. */
 	cb_code code = inode_find(&v, merge_ino_here(it), &node, err);

@@ -11,7 +11,7 @@
 static cb_code slot_find(merge *m, uint64_t parent, span name, slot *out, cb_error *err)
 {
 	*out = (slot){.parent = parent};
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	cb_code code = inode_at(&v, parent, name, &out->occupant, NULL, err);
 	if (code == CB_NOTFOUND) return CB_OK;
 	out->taken = code == CB_OK;
@@ -60,7 +60,7 @@ cb_code merge_delete_files(merge *m, cb_error *err)
 static cb_code delete_if_empty(merge *m, item *it, cb_error *err)
 {
 	bool empty = false;
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	inode now;
 	cb_code code = inode_find(&v, merge_ino_here(it), &now, err);
 	if (code == CB_NOTFOUND) it->fate = FATE_DONE; /* gave way to something of theirs */
@@ -92,7 +92,7 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err)
 		item *it = &m->items[i];
 		if (it->fate != FATE_DELETE) continue;
 		it->fate = FATE_DONE;
-		tree_view v = txn_view(m->t);
+		tree_view v = txn_raw(m->t);
 		inode now;
 		cb_code code = inode_find(&v, it->ino, &now, err);
 		if (code == CB_NOTFOUND) continue; /* went with a folder above it */
@@ -186,7 +186,7 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 			CB_TRY(drop_successor(m, it, at, &theirs_wins, err));
 			continue;
 		}
-		tree_view v = txn_view(m->t);
+		tree_view v = txn_raw(m->t);
 		inode node;
 		char name[32];
 		size_t size = parked_name(merge_ino_here(it), name);
@@ -240,7 +240,7 @@ static cb_code result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 	if (waits_for_place(it)) CB_TRY(place_way(m, it, err));
 	*out = it ? it->into : ino;
 	if (*out == 0) return CB_OK;
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	inode node;
 	cb_code code = inode_find(&v, *out, &node, err);
 	if (code == CB_NOTFOUND || (code == CB_OK && node.rec.type != CB_DIR)) {
@@ -324,7 +324,7 @@ static cb_code merge_successors(merge *m, const item *it, const place *at, inode
 	uint64_t ino = old.rec.ino;
 	if (mine->rec.ino != ino) CB_TRY(merge_new_file_here(m, at, &ino, err));
 	if (mine->rec.ino != ino) return CB_OK; /* another file of the base that got this name */
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	merge_texts x = {m->base, &v, m->theirs, &old.rec, &mine->rec, &it->theirs.node.rec};
 	record before = mine->rec; /* of which x.ours must not change meanwhile */
 	x.ours = &before;
@@ -341,7 +341,7 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 	*clear = false;
 	if (it->fate == FATE_ADD && mine->type == their->type) {
 		bool same = mine->type == CB_DIR, merged = false;
-		tree_view v = txn_view(m->t);
+		tree_view v = txn_raw(m->t);
 		if (!same && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
 		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
@@ -411,7 +411,7 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 /* After it was placed: by lines, or a conflict; theirs wins: as it is; ours: ours' text. */
 static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err)
 {
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	inode node;
 	bool done = false, theirs_wins = true, agreed = false;
 	CB_TRY(inode_find(&v, it->into, &node, err));
@@ -436,7 +436,7 @@ static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *
 /* A further name for what theirs' inode became in the result. */
 static cb_code link_result(merge *m, const item *it, uint64_t parent, const place *at, cb_error *err)
 {
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	inode node;
 	cb_code code = inode_find(&v, it->into, &node, err);
 	if (code == CB_NOTFOUND) return CB_OK; /* its last name gave way just now, in a conflict that theirs won */
@@ -486,7 +486,7 @@ static cb_code find_twin(merge *m, const item *it, size_t *out, cb_error *err)
 		if (!parent) continue;
 		CB_TRY(slot_find(m, parent, place_name(at), &s, err));
 		if (!s.taken || s.occupant.rec.type != it->theirs.node.rec.type) continue;
-		tree_view v = txn_view(m->t);
+		tree_view v = txn_raw(m->t);
 		CB_TRY(merge_data_same(m, &v, &s.occupant.rec, m->theirs, &it->theirs.node.rec, &same, err));
 		if (!same) continue;
 		*out = i;
@@ -547,7 +547,7 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 	char parked[32], other[32];
 	size_t size = parked_name(merge_ino_here(it), parked);
 	const place *home = &it->ours.places[0];
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	inode dir;
 	cb_code found = inode_find(&v, home->parent, &dir, err);
 	if (found != CB_OK && found != CB_NOTFOUND) return found;
@@ -565,7 +565,7 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 /* Would a folder come to lie in itself? */
 static cb_code lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_error *err)
 {
-	tree_view v = txn_view(m->t);
+	tree_view v = txn_raw(m->t);
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size;
 	climb up = climb_from(dir);
@@ -583,7 +583,7 @@ static cb_code undo_blocking_move(merge *m, const item *it, uint64_t parent, boo
 	size_t size = 0;
 	*clear = false;
 	while (above != merge_ino_here(it)) { /* lies_below found it on this way */
-		tree_view v = txn_view(m->t);
+		tree_view v = txn_raw(m->t);
 		blocker = above;
 		CB_TRY(inode_place(&v, blocker, &above, at.name, &size, err));
 	}

@@ -9,6 +9,7 @@
  * In memory: one batch (the values of one key may lie in 64 contents that must be written together: then up to 64 MiB more), the keys of a
  * step (at most 4,096, then they are spilled), and tables of contents (16 bytes each) and steps (24).
  */
+#include "box/gate.h"
 #include "box/pack_parts.h"
 
 #include <assert.h>

@@ -7,6 +7,7 @@
  *
  * In memory: one record, and tables of the inodes and contents already named (about 32 bytes each) and of the steps (24).
  */
+#include "box/gate.h"
 #include "box/pack_parts.h"
 
 #include <stdio.h>
@@ -418,6 +419,7 @@ cb_code pack_out(cb_box *b, bool history, const pack_sink *sink, cb_error *err)
 	p.steps = p.checkpoints = BUF_INIT(SIZE_MAX);
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "a pack", err);
+	if (code == CB_OK) code = gate_whole(b->cs, b, "a pack", err);
 	if (code == CB_OK) code = box_flush(b, false, err);
 	if (code == CB_OK) {
 		p.row = b->row;

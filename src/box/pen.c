@@ -1,8 +1,9 @@
 /*
  * pen.c: changing a box entry by entry from outside this layer: see box.h.
  *
- * Whoever comes by a folder's number and not by a path passes the gate here: the path is worked out only when somebody asks.
+ * Whoever comes by a folder's number and not by a path passes the gate here, entry by entry; pen_end asks once more about all of it.
  */
+#include "box/gate.h"
 #include "box/intake.h"
 #include "box/look.h"
 
@@ -10,7 +11,6 @@ struct pen {
 	op o;
 	look now, base;
 	intake in;
-	buf path; /* for the gate */
 };
 
 /* ---- life ---- */
@@ -19,17 +19,19 @@ cb_code pen_begin(cb_box *b, const char *kind, const char *params, pen **out, cb
 {
 	pen *e = mem_alloc(sizeof(*e));
 	if (!e) return cb_err_nomem(err);
-	*e = (pen){.path = BUF_INIT(SIZE_MAX)};
+	*e = (pen){0};
 	cb_code code = intake_init(&e->in, err);
+	if (code == CB_OK) code = look_veil(&e->base, b, err);
 	if (code == CB_OK) code = op_begin(&e->o, b, kind, params, err);
 	if (code != CB_OK) {
+		veil_destroy(e->base.veil);
 		intake_done(&e->in);
 		free(e);
 		return code;
 	}
 	e->in.t = e->o.t;
 	e->now = (look){.kind = LOOK_PEN, .b = b, .t = e->o.t};
-	e->base = (look){.kind = LOOK_BASE, .b = b, .t = e->o.t};
+	e->base = (look){.kind = LOOK_BASE, .b = b, .t = e->o.t, .veil = e->base.veil};
 	*out = e;
 	return CB_OK;
 }
@@ -37,8 +39,8 @@ cb_code pen_begin(cb_box *b, const char *kind, const char *params, pen **out, cb
 cb_code pen_end(pen *e, cb_code code, cb_error *err)
 {
 	code = op_end(&e->o, code, NULL, err);
+	veil_destroy(e->base.veil);
 	intake_done(&e->in);
-	buf_done(&e->path);
 	free(e);
 	return code;
 }
@@ -55,23 +57,9 @@ look *pen_base(pen *e)
 
 /* ---- the gate ---- */
 
-static cb_code ask(pen *e, gate_access access, uint64_t dir, span name, uint64_t ino, cb_error *err)
-{
-	const cb_box *b = e->o.b;
-	if (!b->cs->gate && dir != INO_ROOT) return CB_OK;
-	tree_view v = txn_view(e->o.t);
-	buf_clear(&e->path);
-	CB_TRY(inode_path(&v, dir, &e->path, err));
-	if (e->path.size > 1) CB_TRY(buf_append_byte(&e->path, '/', err));
-	CB_TRY(buf_append(&e->path, name.bytes, name.size, err));
-	CB_TRY(buf_append_byte(&e->path, 0, err));
-	gate_request request = {b, access, (const char *)e->path.bytes, dir, name, ino};
-	return gate_pass(b->cs->gate, &request, err);
-}
-
 cb_code pen_allow(pen *e, uint64_t dir, span name, const box_node *n, cb_error *err)
 {
-	return ask(e, GATE_WRITE, dir, name, n->ino, err);
+	return gate_entry(e->o.t, GATE_WRITE, dir, name, n->ino, err);
 }
 
 /* ---- places ---- */
@@ -93,7 +81,7 @@ cb_code pen_spot_find(pen *e, const char *path, pen_spot *out, cb_error *err)
 cb_code pen_make(pen *e, uint64_t dir, span name, cb_type type, uint32_t mode, box_node *out, cb_error *err)
 {
 	inode made;
-	CB_TRY(ask(e, GATE_CREATE, dir, name, 0, err));
+	CB_TRY(gate_entry(e->o.t, GATE_CREATE, dir, name, 0, err));
 	CB_TRY(inode_create(e->o.t, dir, name, type, mode, &made, err));
 	node_of_inode(out, &made);
 	return CB_OK;
@@ -105,7 +93,7 @@ cb_code pen_remove(pen *e, uint64_t dir, span name, uint64_t *out_removed, cb_er
 	inode there;
 	uint64_t before = e->o.t->now.files;
 	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
-	CB_TRY(ask(e, GATE_REMOVE, dir, name, there.rec.ino, err));
+	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, there.rec.ino, err));
 	CB_TRY(tree_remove(e->o.t, dir, name, &there, err));
 	if (out_removed) *out_removed = before - e->o.t->now.files;
 	return CB_OK;
@@ -115,7 +103,7 @@ cb_code pen_link(pen *e, uint64_t ino, uint64_t dir, span name, box_node *out, c
 {
 	tree_view v = txn_view(e->o.t);
 	inode there;
-	CB_TRY(ask(e, GATE_CREATE, dir, name, 0, err));
+	CB_TRY(gate_entry(e->o.t, GATE_CREATE, dir, name, 0, err));
 	CB_TRY(inode_find(&v, ino, &there, err));
 	if (there.rec.links >= LIMIT_LINKS) return cb_err_set(err, CB_MLINK, "a file may have %d links", LIMIT_LINKS);
 	CB_TRY(inode_link(e->o.t, &there, dir, name, err));
@@ -128,7 +116,7 @@ cb_code pen_unlink(pen *e, uint64_t dir, span name, cb_error *err)
 	tree_view v = txn_view(e->o.t);
 	inode there;
 	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
-	CB_TRY(ask(e, GATE_REMOVE, dir, name, there.rec.ino, err));
+	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, there.rec.ino, err));
 	CB_TRY(inode_unlink(e->o.t, dir, name, err));
 	if (there.rec.links == 1) txn_content_forget(e->o.t, &there.rec);
 	return CB_OK;
@@ -136,8 +124,8 @@ cb_code pen_unlink(pen *e, uint64_t dir, span name, cb_error *err)
 
 cb_code pen_move(pen *e, uint64_t dir, span name, uint64_t to_dir, span to_name, cb_error *err)
 {
-	CB_TRY(ask(e, GATE_REMOVE, dir, name, 0, err));
-	CB_TRY(ask(e, GATE_CREATE, to_dir, to_name, 0, err));
+	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, 0, err));
+	CB_TRY(gate_entry(e->o.t, GATE_CREATE, to_dir, to_name, 0, err));
 	return inode_move(e->o.t, dir, name, to_dir, to_name, err);
 }
 
@@ -151,7 +139,7 @@ static cb_code inode_of(pen *e, const box_node *n, inode *out, cb_error *err)
 	out->where.size = in->where.size;
 	memcpy(out->where.bytes, in->where.bytes, in->where.size);
 	if (in->where.size) return CB_OK;
-	tree_view v = txn_view(e->o.t);
+	tree_view v = txn_raw(e->o.t);
 	return inode_find(&v, n->ino, out, err);
 }
 

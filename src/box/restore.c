@@ -7,6 +7,7 @@
  * lists can differ.
  */
 #include "base/args.h"
+#include "box/gate.h"
 #include "box/history.h"
 #include "box/past.h"
 
@@ -107,6 +108,7 @@ static cb_code restore_whole(op *o, const tree_view *from, uint64_t box, uint64_
 typedef struct dir_pair {
 	uint64_t here, there;
 	int64_t atime_ns, mtime_ns;
+	bool timeless; /* the source's times are not told: those here stay */
 } dir_pair;
 
 typedef struct restoring {
@@ -173,7 +175,8 @@ static cb_code restore_dir(restoring *w, inode *target, const record *source, cb
 	if (!same) CB_TRY(keys_equal(w, target->rec.ino, source->ino, KIND_ATTR, &attrs, err));
 	if (!same) CB_TRY(keys_equal(w, target->rec.ino, source->ino, KIND_TAG, &tags, err));
 	if (!attrs || !tags || target->rec.mode != source->mode) CB_TRY(restore_into(w, target, source, err));
-	dir_pair d = {target->rec.ino, source->ino, source->atime_ns, source->mtime_ns};
+	bool timeless = w->from->veil && source->version == GATE_MASKED_VERSION;
+	dir_pair d = {target->rec.ino, source->ino, source->atime_ns, source->mtime_ns, timeless};
 	return buf_append(&w->dirs, &d, sizeof(d), err);
 }
 
@@ -207,6 +210,7 @@ static cb_code restore_entry(restoring *w, uint64_t parent, span name, const rec
 		there = false;
 	}
 	if (!source) return CB_OK;
+	if (!there) CB_TRY(gate_entry(w->t, GATE_CREATE, parent, name, 0, err));
 	if (!there) return tree_copy_with(w->t, w->from, source, parent, name, &w->files, err);
 	if (source->type == CB_DIR) return restore_dir(w, &target, source, err);
 	return restore_file(w, parent, name, &target, source, err);
@@ -232,17 +236,23 @@ static cb_code restore_entries(restoring *w, const dir_pair *d, cb_error *err)
 		CB_TRY(inode_at(w->from, d->there, name, &node, NULL, err));
 		CB_TRY(restore_entry(w, d->here, name, &node.rec, err));
 	}
-	return inode_times_set(w->t, d->here, d->atime_ns, d->mtime_ns, err);
+	return d->timeless ? CB_OK : inode_times_set(w->t, d->here, d->atime_ns, d->mtime_ns, err);
+}
+
+static cb_code restore_dirs(restoring *w, cb_error *err)
+{
+	for (size_t i = 0; i < w->dirs.size / sizeof(dir_pair); i++) {
+		dir_pair d = ((const dir_pair *)(const void *)w->dirs.bytes)[i];
+		CB_TRY(restore_entries(w, &d, err));
+	}
+	return CB_OK;
 }
 
 static cb_code restore_below(txn *t, const tree_view *from, const resolved *here, const record *source, cb_error *err)
 {
 	restoring w = {.t = t, .from = from, .dirs = BUF_INIT(SIZE_MAX)};
 	cb_code code = restore_entry(&w, here->parent, resolved_name(here), source, err);
-	for (size_t i = 0; code == CB_OK && i < w.dirs.size / sizeof(dir_pair); i++) {
-		dir_pair d = ((const dir_pair *)(const void *)w.dirs.bytes)[i];
-		code = restore_entries(&w, &d, err);
-	}
+	if (code == CB_OK) code = restore_dirs(&w, err);
 	buf_done(&w.dirs);
 	pmap_done(&w.files);
 	return code;
@@ -260,6 +270,37 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 	return restore_below(o->t, from, &here, there.exists ? &there.node.rec : NULL, err);
 }
 
+/* ---- restore of a whole state of which only a part is seen ---- */
+
+/* Key-values are keys of their own: they come and go one by one. */
+static cb_code restore_kv(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)old_value;
+	txn *t = context;
+	return new_value.bytes ? pmap_put(&t->delta, key_bytes, new_value, err) : pmap_put_tombstone(&t->delta, key_bytes, err);
+}
+
+/* Name by name and not key by key: what is hidden stays, also where the source had one of its files elsewhere. */
+static cb_code restore_seen(op *o, const tree_view *from, cb_error *err)
+{
+	static const uint8_t kv = KIND_KV;
+	txn *t = o->t;
+	tree_view v = txn_view(t), raw = txn_raw(t);
+	inode here, there;
+	CB_TRY(inode_find(&raw, INO_ROOT, &here, err));
+	CB_TRY(inode_find(from, INO_ROOT, &there, err));
+	restoring w = {.t = t, .from = from, .dirs = BUF_INIT(SIZE_MAX)};
+	cb_code code = restore_dir(&w, &here, &there.rec, err);
+	if (code == CB_OK) code = restore_dirs(&w, err);
+	buf_done(&w.dirs);
+	pmap_done(&w.files);
+	if (code != CB_OK) return code;
+	/* Against the state, which does not change: the transaction's keys do. */
+	tree_view base = v;
+	base.delta = NULL;
+	return tree_diff_prefix(&base, from, span_make(&kv, 1), restore_kv, t, err);
+}
+
 typedef struct bringing {
 	cb_box *source;
 	state *wanted;
@@ -273,12 +314,15 @@ static cb_code do_restore(op *o, void *context, cb_error *err)
 	o->t->other_box = back->wanted->box;
 	o->t->other_seq = back->wanted->seq;
 	const state *wanted = back->wanted;
-	tree_view v = state_view(o->b->cs, wanted);
+	tree_view all = state_view(o->b->cs, wanted), v;
+	AUTO_VEIL veil *veiled = NULL;
+	CB_TRY(gate_view(back->source, &all, &veiled, &v, err));
 	if (!back->whole) return restore_path(o, back->source, &v, back->path, err);
+	if (gate_has_rules(o->b->cs, o->b) || gate_has_rules(o->b->cs, back->source)) return restore_seen(o, &v, err);
 	/* Its past becomes the source's: that may matter to merges even where no file differs. */
 	if (wanted->box == o->b->row.id)
 		CB_TRY(past_ends_in_merge(o->b->cs, wanted->box, wanted->seq, o->t->base->seq, &o->t->record, err));
-	return restore_whole(o, &v, wanted->box, wanted->seq, err);
+	return restore_whole(o, &all, wanted->box, wanted->seq, err);
 }
 
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)

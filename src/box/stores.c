@@ -5,6 +5,7 @@
 #include "base/io.h"
 #include "base/sized.h"
 #include "box/audit.h"
+#include "box/gate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,7 @@ cb_code cb_store_vacuum(cb_store *cs, cb_error *err)
 cb_code cb_store_backup(cb_store *cs, const char *to_path, cb_error *err)
 {
 	NEED(err, "store to_path", cs, to_path);
+	CB_TRY(gate_whole(cs, NULL, "a backup", err));
 	CB_TRY(store_backup(cs->s, to_path, err));
 	audit_did_alone(cs, &(audit_note){box_store_who(cs), "backup", to_path});
 	return CB_OK;

@@ -7,6 +7,7 @@
  * they began are dropped. The delta itself is left alone, so a failed or aborted commit can be tried again.
  */
 #include "base/sized.h"
+#include "box/gate.h"
 #include "box/past.h"
 
 #include <assert.h>
@@ -83,6 +84,7 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	CB_TRY(txn_field_set(&t->params, &t->params_size, span_str(params), err));
 	CB_TRY(txn_field_set(&t->result, &t->result_size, span_str(""), err));
 	CB_TRY(state_counters(t->cs, t->base, &t->now, err));
+	if (b->cs->gate) CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, &t->veil, err));
 	*out = TAKE_PTR(t);
 	return CB_OK;
 }
@@ -109,6 +111,8 @@ void txn_destroy(txn *t)
 	for (size_t i = 0; i < t->local_count; i++) buf_done(&t->locals[i].bytes);
 	free(t->locals);
 	pmap_done(&t->delta);
+	pmap_done(&t->passed);
+	veil_destroy(t->veil);
 	expectations_done(t);
 	txn_conflicts_forget(t);
 	buf_done(&t->lost);
@@ -120,14 +124,20 @@ void txn_destroy(txn *t)
 	free(t);
 }
 
+tree_view txn_raw(const txn *t)
+{
+	return (tree_view){&t->cs->nodes, t->base->root, &t->base->overlay, &t->delta, NULL};
+}
+
 tree_view txn_view(const txn *t)
 {
-	return (tree_view){&t->cs->nodes, t->base->root, &t->base->overlay, &t->delta};
+	tree_view v = txn_raw(t);
+	return t->cs->gate && t->veil ? veil_over(t->veil, &v, t->base->id) : v;
 }
 
 cb_code txn_get(const txn *t, const key *k, tree_value *out, cb_error *err)
 {
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	return tree_get(&v, key_span(k), out, err);
 }
 
@@ -609,6 +619,7 @@ static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, next_
 
 cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error *err)
 {
+	CB_TRY(gate_changes(t, err));
 	seal s = {0};
 	next_step next = {0};
 	*out = NULL;
@@ -687,6 +698,7 @@ static cb_code take_state_number(cb_store *cs, store_need need, uint64_t *out, c
 /* The number is taken now: it is greater than the base's, and nobody can have a greater one in this box while the base is its head. */
 cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err)
 {
+	CB_TRY(gate_changes(t, err));
 	uint64_t id = 0;
 	prepared *p = mem_alloc(sizeof(*p));
 	if (!p) return cb_err_nomem(err);

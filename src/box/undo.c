@@ -5,6 +5,7 @@
  * again.
  */
 #include "base/args.h"
+#include "box/gate.h"
 #include "box/history.h"
 
 /* ---- undo ---- */
@@ -20,7 +21,7 @@ static cb_code reverse_dir(reversal *r, span old_value, cb_error *err)
 {
 	entry e;
 	CB_TRY(entry_decode(old_value, &e, err));
-	tree_view v = txn_view(r->t);
+	tree_view v = txn_raw(r->t);
 	inode dir;
 	cb_code code = inode_find(&v, e.rec.ino, &dir, err);
 	if (code == CB_NOTFOUND) {
@@ -88,7 +89,7 @@ static cb_code count_key(void *context, span key_bytes, span value, cb_error *er
 static cb_code check_returned(reversal *r, cb_error *err)
 {
 	const uint64_t *inos = (const uint64_t *)(const void *)r->returned.bytes;
-	tree_view v = txn_view(r->t);
+	tree_view v = txn_raw(r->t);
 	for (size_t i = 0; i < r->returned.size / sizeof(uint64_t) && !r->blocked; i++) {
 		inode node;
 		uint64_t places = 0;
@@ -155,6 +156,7 @@ static cb_code reverse_step(txn *t, uint64_t box, uint64_t seq, cb_error *err)
  * closed: what lies between stands.
  */
 typedef struct choosing {
+	cb_box *b;
 	cb_store *cs;
 	uint64_t box;
 	buf cancelled; /* uint64_t: undos that were redone, steps that were undone, as far as the walk has not passed them */
@@ -214,6 +216,9 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 		bool is_undo = strcmp(r.kind, "undo") == 0, is_redo = strcmp(r.kind, "redo") == 0;
 		next = seq - 1;
 		forget_above(c, seq);
+		gate_touch touch;
+		CB_TRY(gate_step_touch(c->cs, c->box, c->box, c->b->who, seq, &touch, err));
+		if (touch.hidden && !touch.shown) continue; /* to who looks through this handle it changed nothing */
 		/* An undo or redo that found nothing left to change still says which step it took back. */
 		if ((r.row.weight == 0 && !is_undo && !is_redo) || is_cancelled(c, seq)) continue;
 		if (is_redo && redo) {
@@ -252,7 +257,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	bool redo = u->redo;
 	uint64_t seq = u->seq;
 	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
-	choosing c = {b->cs, b->row.id, BUF_INIT(1 << 26)};
+	choosing c = {b, b->cs, b->row.id, BUF_INIT(1 << 26)};
 	bool closed = !redo && (seq == 0 || seq == b->head->seq);
 	cb_code code = seq ? CB_OK : choose(&c, b->head->seq, redo, &seq, err);
 	buf_done(&c.cancelled);
@@ -260,8 +265,14 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	AUTO_STEP_ROW step_row r = {0};
 	CB_TRY(step_row_load(b->cs, b->row.id, seq, false, &r, err));
 	bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
-	if (seq == 0 || (r.row.weight == 0 && !is_return))
+	gate_touch touch;
+	CB_TRY(gate_step_touch(b->cs, b->row.id, b->row.id, b->who, seq, &touch, err));
+	if (seq == 0 || (r.row.weight == 0 && !is_return) || (touch.hidden && !touch.shown))
 		return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
+	/* The part that is seen cannot be taken back alone: the step would count as undone. */
+	if (touch.hidden)
+		return cb_err_set(err, CB_DENIED, "step %llu cannot be taken back through this handle: a rule keeps part of it",
+		                  (unsigned long long)seq);
 	o->t->target = u->target = seq;
 	if (closed) o->t->other_seq = seq;
 	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the

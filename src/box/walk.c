@@ -10,6 +10,7 @@
 
 #include <assert.h>
 
+#include "box/gate.h"
 #include "box/glob.h"
 
 /* The entry at a cursor below a folder; *found false past its last. Record of a link is fetched. */
@@ -246,7 +247,7 @@ cb_code tree_remove(txn *t, uint64_t parent, span name, const inode *node, cb_er
 {
 	if (node->rec.type == CB_DIR) {
 		AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
-		tree_view v = txn_view(t);
+		tree_view v = txn_raw(t); /* all of it; gate_changes refuses when something in it may not go */
 		CB_TRY(collect_below(&v, node->rec.ino, &list, err));
 		const victim *all = (const victim *)(const void *)list.bytes;
 		for (size_t i = list.size / sizeof(victim); i > 0; i--)
@@ -357,7 +358,7 @@ cb_code tree_copied_add(pmap *files, uint64_t source, uint64_t copy, cb_error *e
 /* A further name of a file that was copied already. */
 static cb_code copy_link(copying *c, uint64_t copy, uint64_t parent, span name, cb_error *err)
 {
-	tree_view v = txn_view(c->t);
+	tree_view v = txn_raw(c->t);
 	inode made;
 	CB_TRY(inode_find(&v, copy, &made, err));
 	return inode_link(c->t, &made, parent, name, err);
@@ -393,7 +394,7 @@ static cb_code copy_entries(copying *c, uint64_t dir, uint64_t to, cb_error *err
 
 cb_code inode_times_set(txn *t, uint64_t ino, int64_t atime_ns, int64_t mtime_ns, cb_error *err)
 {
-	tree_view v = txn_view(t);
+	tree_view v = txn_raw(t);
 	inode node;
 	CB_TRY(inode_find(&v, ino, &node, err));
 	if (node.rec.atime_ns == atime_ns && node.rec.mtime_ns == mtime_ns) return CB_OK;
@@ -471,6 +472,7 @@ static cb_code do_copy(op *o, void *context, cb_error *err)
 	CB_TRY(snapshot_take(o->b, &before, err));
 	resolved f, r;
 	CB_TRY(path_find(o->b, &before.v, from, path_how(flags), GATE_READ, &f, err));
+	CB_TRY(gate_copied(&before.v, &f, err));
 	CB_TRY(path_resolve(o->b, &before.v, to, PATH_FOLLOW, GATE_CREATE, &r, err));
 	cb_code code = copy_resolved(o, &before, &f, &r, flags, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "copying '%s' to '%s'", from, to);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "box/box.h"
 
 /* ---- signals and the clock ---- */
 
@@ -274,6 +275,7 @@ cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_ex
 	cb_exec_options o;
 	CB_TRY(SIZED_TAKE(cb_exec_options, params_size, &o, options, err));
 	CB_TRY(check_options(&o, err));
+	CB_TRY(box_refuse_rules(sandbox->box, "running a program", err)); /* rules may have come since it was opened */
 	cb_exec *e = mem_alloc(sizeof(*e));
 	if (!e) return cb_err_nomem(err);
 	memset(e, 0, sizeof(*e));

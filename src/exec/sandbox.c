@@ -135,6 +135,7 @@ static cb_code open_box(cb_sandbox *s, cb_box *box, cb_error *err)
 {
 	if (box_about(box).is_old)
 		return cb_err_set(err, CB_READONLY, "an old state cannot be changed: programs run in its box or in a fork");
+	CB_TRY(box_refuse_rules(box, "running a program", err)); /* its folder is the whole box */
 	s->info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(box, &s->info, err));
 	CB_TRY(cb_box_open(s->store, s->info.name, &s->box, err));

@@ -1,6 +1,6 @@
 /* test_audit.c: who did what and what was refused; settings and users of the store; checkpoints every so many steps. */
 #include "base/limits.h"
-#include "box/internal.h"
+#include "box/gate.h"
 #include "harness/boxes.h"
 
 #include <pthread.h>
@@ -220,11 +220,20 @@ TEST_BOTH(refused_inside_transactions_and_through_open_files)
 }
 
 /* The gate of a later policy: what it refuses is recorded once, reads too. */
-static cb_code deny_secret(void *context, const gate_request *request, cb_error *err)
+static gate_answer deny_secret(void *context, const gate_request *request)
 {
 	(void)context;
-	bool secret = strstr(request->path, "secret") || (request->name.size == 6 && memcmp(request->name.bytes, "secret", 6) == 0);
-	return secret ? cb_err_set(err, CB_DENIED, "not for you") : CB_OK;
+	bool secret = (request->path && strstr(request->path, "secret")) ||
+	              (request->name.size == 6 && memcmp(request->name.bytes, "secret", 6) == 0);
+	return secret && strcmp(request->who, "owner") != 0 ? GATE_DENIED : GATE_PASS;
+}
+
+static gate_below deny_below(void *context, const char *who, uint64_t box, const char *path)
+{
+	(void)context;
+	(void)box;
+	(void)path;
+	return strcmp(who, "owner") != 0 ? GATE_BELOW_INSIDE : GATE_BELOW_NONE;
 }
 
 TEST_BOTH(what_the_gate_refuses_is_recorded_once)
@@ -233,15 +242,20 @@ TEST_BOTH(what_the_gate_refuses_is_recorded_once)
 	cb_store *s = test_store_open(memory);
 	cb_box *b = new_box(s, "demo");
 	char *out = NULL;
-	gate g = {.hook = deny_secret};
+	gate g = {.ask = deny_secret, .below = deny_below};
+	must_write(b, "/work/secret", "s");
+	CHECK_OK(cb_kv_set(b, "secret", "s", 1, &err));
+	CHECK_OK(cb_store_who_set(s, "owner", &err));
 	s->gate = &g;
 	CHECK_CODE(cb_read_file(b, "/work/secret", &out, NULL, &err), CB_DENIED);
 	CHECK_CODE(cb_write_file(b, "/work/secret", "x", 1, NULL, &err), CB_DENIED);
 	CHECK_CODE(cb_kv_get(b, "secret", &out, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_mkdir(b, "/work/secret", 0755, 0, &err), CB_DENIED);
 	cb_box *t = must_begin(b);
 	CHECK_CODE(cb_copy(t, "/work/secret", "/work/x", 0, &err), CB_DENIED);
 	cb_box_close(t);
 	CHECK_STR(audit(s, &CB_WITH(cb_audit_options, .refused = true)), "demo  copy /work/x DENIED x1 @0\n"
+	                                                                 "demo  mkdir /work/secret DENIED x1 @0\n"
 	                                                                 "demo  read secret DENIED x1 @0\n"
 	                                                                 "demo  write /work/secret DENIED x1 @0\n"
 	                                                                 "demo  read /work/secret DENIED x1 @0\n");

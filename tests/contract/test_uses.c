@@ -2,7 +2,7 @@
  * test_uses.c: states in use: who keeps what from prune and gc, and for how long. Whatever ends a process ends what it keeps; whatever is
  * kept can be read to the last byte; and what nobody keeps goes.
  */
-#include "box/internal.h"
+#include "box/gate.h"
 #include "harness/boxes.h"
 #include "store/inuse.h"
 
@@ -339,20 +339,28 @@ TEST(the_head_moves_before_it_is_shown)
 	end_gap(s);
 }
 
-static cb_code remove_at_gate(void *context, const gate_request *request, cb_error *e)
+static gate_answer remove_at_gate(void *context, const gate_request *request)
 {
 	(void)context;
 	(void)request;
-	(void)e;
 	if (gap_left) remove_in_gap("show");
-	return CB_OK;
+	return GATE_PASS;
+}
+
+static gate_below rules_everywhere(void *context, const char *who, uint64_t box, const char *path)
+{
+	(void)context;
+	(void)who;
+	(void)box;
+	(void)path;
+	return GATE_BELOW_INSIDE;
 }
 
 /* A call on the head, which moves, is pruned and collected while the call resolves its path. */
 TEST(the_head_moves_during_a_call)
 {
 	cb_store *s = begin_gap();
-	gate g = {remove_at_gate, NULL};
+	gate g = {.ask = remove_at_gate, .below = rules_everywhere};
 	cb_box *b = must_open(s, "demo");
 	s->gate = &g;
 	gap_left = 1;

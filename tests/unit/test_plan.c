@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
-#include "box/internal.h"
+#include "box/gate.h"
 #include "harness/harness.h"
 #include "sandbox/plan.h"
 

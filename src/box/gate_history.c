@@ -1,0 +1,92 @@
+/*
+ * gate_history.c: what the steps of a box may tell.
+ *
+ * Rules are of now and hold for every state. The numbers of steps stay, with who made them, when, and of what kind; a step that changed
+ * only what is hidden is a record that changed nothing. Parameters and results are text that quotes whatever its author could see (the
+ * output of a command, say), which no rule about paths can take apart: so they are told to nobody but their author, and to him only while
+ * nothing of what the step touched or named is hidden from him.
+ */
+#include "box/veil.h"
+
+#include "box/history.h"
+
+typedef struct touching {
+	tree_view before, after;
+	gate_touch *out;
+} touching;
+
+static cb_code touch_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	touching *w = context;
+	bool touch = false, shown = true;
+	key k = {.size = key_bytes.size};
+	if (key_bytes.bytes[0] == KIND_COUNTERS) return CB_OK;
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	if (touch) return CB_OK;
+	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+	if (old_value.bytes) CB_TRY(gate_shows(&w->before, &k, &shown, err));
+	if (shown && new_value.bytes) CB_TRY(gate_shows(&w->after, &k, &shown, err));
+	if (shown) w->out->shown = true;
+	else w->out->hidden = true;
+	return w->out->shown && w->out->hidden ? CB_INTERRUPTED : CB_OK;
+}
+
+cb_code gate_step_touch(cb_store *cs, uint64_t box, uint64_t governed, const char *who, uint64_t seq, gate_touch *out,
+                        cb_error *err)
+{
+	*out = (gate_touch){.shown = true};
+	if (seq == 0 || !gate_rules_for(cs, governed, who)) return CB_OK;
+	AUTO_KEPT kept_state after = {0};
+	AUTO_STATE state *before = NULL;
+	AUTO_VEIL veil *old = NULL, *new = NULL;
+	CB_TRY(kept_load(&after, cs, box, seq, KEPT_VISIT, err));
+	CB_TRY(state_before_gap(cs, after.s, &before, err));
+	CB_TRY(veil_create(cs, governed, who, &old, err));
+	CB_TRY(veil_create(cs, governed, who, &new, err));
+	tree_view a = state_view(cs, before), b = state_view(cs, after.s);
+	touching w = {veil_over(old, &a, 0), veil_over(new, &b, 0), out};
+	*out = (gate_touch){0};
+	return tree_diff(&a, &b, touch_key, &w, err);
+}
+
+bool gate_path_named(const cb_store *cs, uint64_t box, const char *who, const char *path)
+{
+	const gate *g = cs->gate;
+	if (!g) return true;
+	AUTO_FREE char *clean = path_clean(path);
+	if (!clean) return false;
+	/* Every folder on the way, then the path itself. */
+	for (size_t i = 1, size = strlen(clean); i <= size; i++) {
+		if (clean[i] != '/' && clean[i] != 0) continue;
+		char end = clean[i];
+		clean[i] = 0;
+		const char *name = strrchr(clean, '/') + 1;
+		gate_request r = {.who = who, .box = box, .access = GATE_READ, .path = clean, .name = span_str(name)};
+		if (g->ask(g->context, &r) != GATE_PASS) return false;
+		clean[i] = end;
+	}
+	return true;
+}
+
+cb_code gate_step_told(cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who, const char *params,
+                       bool *out, cb_error *err)
+{
+	const gate *g = cs->gate;
+	*out = true;
+	if (!gate_rules_for(cs, box, who)) return CB_OK;
+	*out = strcmp(who, step_who) == 0 && gate_path_named(cs, box, who, params);
+	if (!*out) return CB_OK;
+	gate_request as_key = {.who = who, .box = box, .access = GATE_READ, .name = span_str(params)};
+	*out = g->ask(g->context, &as_key) == GATE_PASS;
+	if (!*out) return CB_OK;
+	gate_touch touch;
+	cb_error why;
+	cb_code code = gate_step_touch(cs, box, box, who, seq, &touch, cb_err_aside(&why));
+	if (code == CB_STALE || code == CB_NOTFOUND) { /* what it touched is not known any more */
+		*out = false;
+		return CB_OK;
+	}
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	*out = !touch.hidden;
+	return CB_OK;
+}

@@ -1,0 +1,60 @@
+/* veil.h: what the gate's own files share; see gate.h. */
+#ifndef BOX_VEIL_H
+#define BOX_VEIL_H
+
+#include "box/gate.h"
+
+/* A veil belongs to one thread at a time, as its view does. */
+struct veil {
+	tree_veil of;
+	const cb_store *cs;
+	uint64_t box; /* whose rules */
+	char who[LIMIT_NAME_BYTES + 1];
+	tree_view raw;
+	/* What is known of folders: number, big-endian -> veil_folder and the path. It holds while the view's delta is `seen`, which is
+	 * kept so that its address is nobody else's meanwhile, the view is `id`, and the rules are of this version. */
+	pmap folders;
+	size_t known_bytes;
+	pmap seen;
+	uint64_t id, version;
+	/* Keys of one file come one after the other. */
+	uint64_t last_ino;
+	gate_answer last;
+};
+
+typedef struct veil_folder {
+	gate_answer answer; /* to reading; the worst of its own and of those above it */
+	gate_below below;
+	buf path; /* empty where nobody asks for it: the folder is hidden, or no rule lies below */
+} veil_folder;
+static inline void veil_folder_done(veil_folder *f)
+{
+	buf_done(&f->path);
+}
+#define AUTO_FOLDER ATTR_CLEANUP(veil_folder_done)
+
+/* The veil of a view; NULL: none. */
+static inline veil *veil_of(const tree_view *v)
+{
+	return v->veil ? v->veil->context : NULL;
+}
+/* Forgets what no longer holds. Every question begins with it. */
+void veil_freshen(veil *v);
+/* A folder as the raw view has it. One that cannot be reached from the root is hidden. */
+cb_code veil_folder_get(veil *v, uint64_t ino, veil_folder *out, cb_error *err);
+/* The worst answer of all names that a node has in the raw view; without any: hidden. Writing to what may not be read is hidden or
+ * denied as reading is. */
+cb_code veil_ask_node(veil *v, gate_access access, uint64_t ino, gate_answer *out, cb_error *err);
+/* One name. ino 0: nothing is there. */
+cb_code veil_ask_name(veil *v, gate_access access, uint64_t parent, span name, uint64_t ino, cb_type type, gate_answer *out,
+                      cb_error *err);
+gate_answer veil_ask_key(veil *v, gate_access access, span name);
+/* The path of a name for messages, by the raw view. */
+cb_code veil_path(const tree_view *raw, uint64_t parent, span name, buf *out, cb_error *err);
+
+static inline gate_answer answer_worse(gate_answer a, gate_answer b)
+{
+	return a == GATE_HIDDEN || b == GATE_HIDDEN ? GATE_HIDDEN : a == GATE_DENIED || b == GATE_DENIED ? GATE_DENIED : GATE_PASS;
+}
+
+#endif

@@ -1,0 +1,404 @@
+/* test_gate.c: the gate, rule by rule: what test_gate_calls.c cannot compare, because the other world has nothing like it. */
+#include "harness/twins.h"
+
+static rules all;
+static cb_store *s;
+static cb_box *owner, *agent;
+static cb_error err;
+
+static void begin(bool memory)
+{
+	s = test_store_open(memory);
+	rules_init(&all);
+	rules_set(&all, s);
+	CHECK_OK(cb_store_who_set(s, "owner", &err));
+	CHECK_OK(cb_box_create(s, "demo", &owner, &err));
+	CHECK_OK(cb_store_who_set(s, "agent", &err));
+	agent = must_open(s, "demo");
+}
+
+static void end(void)
+{
+	CHECK_OK(cb_store_who_set(s, "owner", &err));
+	test_store_sound(s);
+	cb_box_close(agent);
+	cb_box_close(owner);
+	cb_store_close(s);
+}
+
+static void put(cb_box *b, const char *path, const char *text)
+{
+	CHECK_OK(cb_write_file(b, path, text, strlen(text), &CB_WITH(cb_write_options, .parents = true), &err));
+}
+
+static char *list(cb_box *from, cb_box *to)
+{
+	return must_diff(from, to);
+}
+
+/* ---- files with several names, open files ---- */
+
+TEST_BOTH(a_file_is_bound_by_all_its_names)
+{
+	begin(memory);
+	put(owner, "/work/a", "a");
+	put(owner, "/work/r", "r");
+	CHECK_OK(cb_mkdir(owner, "/work/hid", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(owner, "/work/ro", 0755, 0, &err));
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	rules_add(&all, RULE_READ_ONLY, "/work/ro");
+	CHECK_STR(must_read(agent, "/work/a"), "a");
+	CHECK_OK(cb_link(owner, "/work/a", "/work/hid/a", &err));
+	CHECK_OK(cb_link(owner, "/work/r", "/work/ro/r", &err));
+	CHECK(!exists(agent, "/work/a"));
+	CHECK_CODE(cb_write_file(agent, "/work/a", "x", 1, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_unlink(agent, "/work/a", &err), CB_NOTFOUND);
+	CHECK_STR(must_read(agent, "/work/r"), "r");
+	CHECK_CODE(cb_write_file(agent, "/work/r", "x", 1, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_chmod(agent, "/work/r", 0600, 0, &err), CB_DENIED);
+	CHECK_CODE(cb_link(agent, "/work/r", "/work/r2", &err), CB_DENIED);
+	CHECK_CODE(cb_unlink(agent, "/work/r", &err), CB_DENIED);
+	CHECK_OK(cb_unlink(owner, "/work/hid/a", &err));
+	CHECK_STR(must_read(agent, "/work/a"), "a");
+	CHECK_OK(cb_unlink(agent, "/work/a", &err));
+	end();
+}
+
+TEST_BOTH(rules_that_change_hold_for_open_files)
+{
+	char bytes[8];
+	size_t size = 0;
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	begin(memory);
+	put(owner, "/work/a", "aaaa");
+	cb_file *r = NULL, *w = NULL;
+	CHECK_OK(cb_open(agent, "/work/a", CB_READ, 0, &r, &err));
+	CHECK_OK(cb_open(agent, "/work/a", CB_READ | CB_WRITE, 0, &w, &err));
+	CHECK_OK(cb_pread(r, bytes, 4, 0, &size, &err));
+	rules_add(&all, RULE_READ_ONLY, "/work/a");
+	CHECK_OK(cb_pread(r, bytes, 4, 0, &size, &err));
+	CHECK_CODE(cb_pwrite(w, "b", 1, 0, &err), CB_DENIED);
+	rules_add(&all, RULE_HIDE, "/work");
+	CHECK_CODE(cb_pread(r, bytes, 4, 0, &size, &err), CB_DENIED);
+	CHECK_CODE(cb_fstat(r, &info, &err), CB_DENIED);
+	CHECK_CODE(cb_pwrite(w, "b", 1, 0, &err), CB_DENIED);
+	rules_clear(&all);
+	CHECK_OK(cb_pread(r, bytes, 4, 0, &size, &err));
+	CHECK(size == 4 && memcmp(bytes, "aaaa", 4) == 0);
+	CHECK_OK(cb_pwrite(w, "b", 1, 0, &err));
+	CHECK_OK(cb_close(w, &err));
+	CHECK_OK(cb_close(r, &err));
+	CHECK_STR(must_read(owner, "/work/a"), "baaa");
+	end();
+}
+
+/* What a transaction collected under other rules is asked about again when it commits. */
+TEST_BOTH(rules_that_change_hold_at_commit)
+{
+	begin(memory);
+	cb_box *t = must_begin(agent);
+	put(t, "/work/a", "a");
+	put(t, "/work/b", "b");
+	rules_add(&all, RULE_READ_ONLY, "/work/a");
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_DENIED);
+	CHECK(!exists(owner, "/work/a") && !exists(owner, "/work/b"));
+	rules_clear(&all);
+	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));
+	cb_box_close(t);
+	CHECK_STR(must_read(owner, "/work/b"), "b");
+	end();
+}
+
+/* Another who through the same handle is asked about as himself. */
+TEST_BOTH(who_asks_is_the_handles)
+{
+	begin(memory);
+	put(owner, "/work/hid/a", "a");
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	CHECK(!exists(agent, "/work/hid/a"));
+	CHECK_OK(cb_box_who_set(agent, "owner", &err));
+	CHECK(exists(agent, "/work/hid/a"));
+	CHECK_OK(cb_box_who_set(agent, "agent", &err));
+	CHECK(!exists(agent, "/work/hid/a"));
+	cb_box *t = must_begin(agent);
+	CHECK(!exists(t, "/work/hid/a"));
+	cb_box_close(t);
+	end();
+}
+
+/* ---- may be known, not read ---- */
+
+TEST_BOTH(what_may_not_be_read_is_said_where_it_is_named)
+{
+	char *text = NULL;
+	begin(memory);
+	put(owner, "/work/u/a", "a");
+	CHECK_OK(cb_kv_set(owner, "u.k", "1", 1, &err));
+	rules_add(&all, RULE_UNREADABLE, "/work/u");
+	rules_add(&all, RULE_UNREADABLE, "u.");
+	CHECK_CODE(cb_read_file(agent, "/work/u/a", &text, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_kv_get(agent, "u.k", &text, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_write_file(agent, "/work/u/a", "x", 1, NULL, &err), CB_DENIED);
+	CHECK(!strstr(must_dump(agent), "/work/u"));
+	end();
+}
+
+/* ---- through history ---- */
+
+TEST_BOTH(a_step_that_touched_hidden_things_too_cannot_be_undone)
+{
+	begin(memory);
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	put(owner, "/work/a", "1");
+	cb_box *t = must_begin(owner);
+	put(t, "/work/a", "2");
+	put(t, "/work/hid/h", "2");
+	uint64_t mixed = must_commit(t).seq;
+	CHECK_CODE(cb_undo(agent, 0, NULL, &err), CB_DENIED);
+	CHECK(!strstr(err.message, "hid"));
+	CHECK_CODE(cb_undo(agent, mixed, NULL, &err), CB_DENIED);
+	CHECK_STR(must_read(owner, "/work/a"), "2");
+	put(owner, "/work/hid/h", "3");
+	uint64_t only = must_seq(owner);
+	CHECK_CODE(cb_undo(agent, only, NULL, &err), CB_NOTHING);
+	CHECK_OK(cb_undo(owner, only, NULL, &err));
+	CHECK_OK(cb_undo(owner, mixed, NULL, &err));
+	CHECK_STR(must_read(agent, "/work/a"), "1");
+	end();
+}
+
+TEST_BOTH(a_merge_that_brings_hidden_things_is_refused)
+{
+	uint64_t conflicts = 0;
+	begin(memory);
+	put(owner, "/work/a", "1");
+	put(owner, "/work/hid/h", "1");
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	cb_box *side = must_fork(s, "demo", "side");
+	cb_box *mine = must_open(s, "side");
+	CHECK_OK(cb_box_who_set(mine, "owner", &err));
+	put(mine, "/work/hid/h", "theirs");
+	put(side, "/work/a", "theirs");
+	put(owner, "/work/hid/h", "ours");
+	CHECK_CODE(cb_merge(agent, side, NULL, NULL, &conflicts, &err), CB_DENIED);
+	CHECK(!strstr(err.message, "hid") && conflicts == 0);
+	CHECK_CODE(cb_merge(agent, side, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS), NULL, &conflicts, &err),
+	           CB_DENIED);
+	CHECK_STR(must_read(owner, "/work/hid/h"), "ours");
+	CHECK_STR(must_read(agent, "/work/a"), "1");
+	CHECK_CODE(cb_merge(owner, mine, NULL, NULL, &conflicts, &err), CB_CONFLICT);
+	CHECK_OK(cb_merge(owner, mine, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS), NULL, &conflicts, &err));
+	CHECK_STR(must_read(agent, "/work/a"), "theirs");
+	cb_box_close(mine);
+	cb_box_close(side);
+	end();
+}
+
+static cb_code no_hidden(void *context, const cb_conflict *c, cb_error *e)
+{
+	(void)e;
+	++*(int *)context;
+	CHECK_MSG(!strstr(c->path, "hid"), "%s", c->path);
+	return CB_OK;
+}
+
+/* While a transaction changes a file the owner moves it to where it is hidden. */
+TEST_BOTH(a_conflict_does_not_say_where_a_file_was_hidden)
+{
+	int count = 0;
+	begin(memory);
+	put(owner, "/work/a", "1\n");
+	CHECK_OK(cb_mkdir(owner, "/work/hid", 0755, 0, &err));
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	cb_box *t = must_begin(agent);
+	put(t, "/work/a", "2\n");
+	CHECK_OK(cb_rename(owner, "/work/a", "/work/hid/a", 0, &err));
+	put(owner, "/work/hid/a", "3\n");
+	cb_code code = cb_txn_commit(t, NULL, NULL, &err);
+	CHECK(code == CB_CONFLICT || code == CB_DENIED);
+	CHECK_MSG(!strstr(err.message, "hid"), "%s", err.message);
+	CHECK_OK(cb_txn_conflicts(t, no_hidden, &count, &err));
+	code = cb_txn_commit(t, &CB_WITH(cb_commit_options, .prefer = CB_PREFER_TXN), NULL, &err);
+	CHECK(code != CB_OK && !strstr(err.message, "hid"));
+	cb_box_close(t);
+	CHECK_STR(must_read(owner, "/work/hid/a"), "3\n");
+	end();
+}
+
+/* Out of where it is hidden, and back: to who looks, made and deleted with all that is in it. */
+TEST_BOTH(a_folder_that_comes_out_is_told_whole)
+{
+	begin(memory);
+	put(owner, "/work/hid/d/f", "f\n");
+	put(owner, "/work/hid/d/sub/g", "g\n");
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	cb_box *before = must_open(s, "demo@2");
+	CHECK_OK(cb_rename(owner, "/work/hid/d", "/work/d", 0, &err));
+	CHECK_STR(list(before, agent), "A /work/d\nA /work/d/f\nA /work/d/sub\nA /work/d/sub/g\n");
+	CHECK_STR(list(agent, before), "D /work/d\nD /work/d/f\nD /work/d/sub\nD /work/d/sub/g\n");
+	put(owner, "/work/d/f", "f\nmore\n");
+	CHECK_OK(cb_rename(owner, "/work/d", "/work/hid/d", 0, &err));
+	CHECK(!exists(agent, "/work/d"));
+	CHECK_OK(cb_rename(owner, "/work/hid/d/f", "/work/f", 0, &err));
+	cb_box_close(before);
+	end();
+}
+
+static cb_code count_steps(void *context, const cb_step *step, cb_error *e)
+{
+	(void)e;
+	(void)step;
+	++*(int *)context;
+	return CB_OK;
+}
+
+static cb_code blame_seq(void *context, const cb_blame_line *l, cb_error *e)
+{
+	(void)e;
+	uint64_t *first = context;
+	if (l->line == 1) *first = l->seq;
+	return CB_OK;
+}
+
+TEST_BOTH(the_past_of_a_file_ends_where_it_was_hidden)
+{
+	int count = 0;
+	uint64_t seq = 0;
+	begin(memory);
+	put(owner, "/work/hid/f", "1\n");
+	put(owner, "/work/hid/f", "1\n2\n");
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	CHECK_OK(cb_rename(owner, "/work/hid/f", "/work/f", 0, &err));
+	uint64_t moved = must_seq(owner);
+	put(owner, "/work/f", "1\n2\n3\n");
+	CHECK_OK(cb_log(agent, &CB_WITH(cb_log_options, .path = "/work/f"), count_steps, &count, NULL, &err));
+	CHECK(count == 2);
+	CHECK_OK(cb_blame(agent, "/work/f", blame_seq, &seq, &err));
+	CHECK_U64(seq, moved);
+	CHECK_OK(cb_blame(owner, "/work/f", blame_seq, &seq, &err));
+	CHECK_U64(seq, 1);
+	end();
+}
+
+/* ---- forks ---- */
+
+TEST_BOTH(a_fork_keeps_the_rules_or_is_not_made)
+{
+	begin(memory);
+	cb_box_info info = CB_INIT(cb_box_info);
+	put(owner, "/work/hid/a", "a");
+	CHECK_OK(cb_box_info_get(owner, &info, &err));
+	all.box = info.id;
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	CHECK_CODE(cb_box_fork(s, "demo", "fork", NULL, &err), CB_DENIED);
+	cb_box *t = must_begin(agent);
+	put(t, "/work/b", "b");
+	CHECK_CODE(cb_txn_keep(t, "kept", NULL, &err), CB_DENIED);
+	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));
+	cb_box_close(t);
+	all.g.forked = NULL; /* somebody who knows nothing of forks */
+	CHECK_CODE(cb_box_fork(s, "demo", "fork", NULL, &err), CB_DENIED);
+	rules_clear(&all);
+	CHECK_OK(cb_box_fork(s, "demo", "fork", NULL, &err));
+	end();
+}
+
+/* ---- folders that only look empty ---- */
+
+/* A hook that says wrongly that nothing lies below: what is hidden is still not lost. */
+static gate_below sees_nothing(void *context, const char *who, uint64_t box, const char *path)
+{
+	(void)context;
+	(void)box;
+	return strcmp(who, "owner") != 0 && strncmp(path, "/work/d", 7) != 0 ? GATE_BELOW_INSIDE : GATE_BELOW_NONE;
+}
+
+TEST_BOTH(a_folder_that_looks_empty_stays)
+{
+	begin(memory);
+	put(owner, "/work/d/hid", "h");
+	put(owner, "/work/d/ok", "o");
+	CHECK_OK(cb_mkdir(agent, "/work/e", 0755, 0, &err));
+	rules_add(&all, RULE_HIDE, "/work/d/hid");
+	CHECK_CODE(cb_rmdir(agent, "/work/d", &err), CB_NOTEMPTY);
+	CHECK_OK(cb_unlink(agent, "/work/d/ok", &err));
+	CHECK_CODE(cb_rmdir(agent, "/work/d", &err), CB_DENIED);
+	CHECK_CODE(cb_remove(agent, "/work/d", &err), CB_DENIED);
+	CHECK_CODE(cb_rename(agent, "/work/e", "/work/d", 0, &err), CB_DENIED);
+	CHECK_CODE(cb_rename(agent, "/work/d", "/work/f", 0, &err), CB_DENIED);
+	CHECK_CODE(cb_copy(agent, "/work/d", "/work/f", 0, &err), CB_DENIED);
+	all.g.below = sees_nothing;
+	atomic_fetch_add(&all.g.version, 1);
+	CHECK_CODE(cb_rmdir(agent, "/work/d", &err), CB_NOTEMPTY); /* nothing lies below: so nobody asked about what is in it */
+	CHECK_STR(must_read(owner, "/work/d/hid"), "h");
+	end();
+}
+
+/* ---- a rule on all of it ---- */
+
+TEST_BOTH(a_rule_may_lie_on_the_root)
+{
+	cb_box_info info = CB_INIT(cb_box_info);
+	begin(memory);
+	put(owner, "/work/a", "a");
+	rules_add(&all, RULE_HIDE, "/");
+	CHECK(!exists(agent, "/work/a") && !exists(agent, "/work"));
+	CHECK_CODE(cb_write_file(agent, "/b", "b", 1, NULL, &err), CB_DENIED);
+	CHECK_OK(cb_box_info_get(agent, &info, &err));
+	CHECK_U64(info.files, 0);
+	CHECK_CODE(cb_pack(agent, 1, NULL, NULL, &err), CB_DENIED);
+	rules_clear(&all);
+	rules_add(&all, RULE_READ_ONLY, "/");
+	CHECK_STR(must_read(agent, "/work/a"), "a");
+	CHECK_CODE(cb_write_file(agent, "/work/a", "b", 1, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_mkdir(agent, "/d", 0755, 0, &err), CB_DENIED);
+	CHECK_CODE(cb_chmod(agent, "/", 0700, 0, &err), CB_DENIED);
+	CHECK_CODE(cb_undo(agent, 0, NULL, &err), CB_DENIED);
+	CHECK_STR(must_read(owner, "/work/a"), "a");
+	end();
+}
+
+/* ---- times ---- */
+
+TEST_BOTH(chmod_of_a_folder_keeps_its_times)
+{
+	cb_stat_info before = CB_INIT(cb_stat_info), after = CB_INIT(cb_stat_info);
+	begin(memory);
+	put(owner, "/work/d/hid", "h");
+	CHECK_OK(cb_utimens(owner, "/work/d", 1000, 2000, 0, &err));
+	rules_add(&all, RULE_HIDE, "/work/d/hid");
+	CHECK_OK(cb_stat(owner, "/work/d", 0, &before, &err));
+	CHECK_OK(cb_chmod(agent, "/work/d", 0700, 0, &err));
+	CHECK_OK(cb_tag_add(agent, "/work/d", "t", &err));
+	CHECK_OK(cb_stat(owner, "/work/d", 0, &after, &err));
+	CHECK(after.mtime_ns == before.mtime_ns);
+	CHECK_U64(after.mode, 0700);
+	CHECK_OK(cb_stat(agent, "/work/d", 0, &after, &err));
+	CHECK(after.mtime_ns == 1000);
+	CHECK_U64(after.version, 1);
+	end();
+}
+
+/* ---- cost ---- */
+
+/* Where no rule lies, nobody is asked per entry; where one does, only about that folder's. */
+TEST(only_what_lies_near_a_rule_is_asked_about)
+{
+	begin(true);
+	cb_box *t = must_begin(owner);
+	for (int i = 0; i < 1000; i++) {
+		char path[64];
+		(void)snprintf(path, sizeof(path), "/work/many/%d/%d", i % 10, i);
+		put(t, path, "x");
+	}
+	put(t, "/work/few/hid", "h");
+	(void)must_commit(t);
+	rules_add(&all, RULE_HIDE, "/work/few/hid");
+	atomic_store(&all.asked, 0);
+	(void)must_dump(agent);
+	CHECK_MSG(atomic_load(&all.asked) < 20000, "%" PRIu64 " questions", atomic_load(&all.asked));
+	int entries = 0;
+	atomic_store(&all.asked, 0);
+	CHECK_OK(cb_log(agent, NULL, count_steps, &entries, NULL, &err));
+	end();
+}
