@@ -35,7 +35,7 @@ typedef struct cb_log_options {
 CB_API cb_code cb_log(cb_box *box, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned,
                       cb_error *err);
 CB_API cb_code cb_step_get(cb_box *box, uint64_t seq, cb_step_visit visit, void *context, cb_error *err);
-/* A step that changes nothing: what a command or tool call did. */
+/* A step that changes nothing: what a command or tool call did. info may be NULL. */
 CB_API cb_code cb_step_record(cb_box *box, const cb_step_info *info, uint64_t *out_seq, cb_error *err);
 
 typedef enum cb_change_kind {

@@ -408,7 +408,7 @@ cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params,
 
 cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, cb_error *err)
 {
-	NEED(err, "box info", b, info);
+	NEED(err, "box", b);
 	op o;
 	cb_step_info step;
 	cb_commit_result result = CB_INIT(cb_commit_result);

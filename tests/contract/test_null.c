@@ -50,7 +50,7 @@ static const char *const may_be_null[] = {
 	"cb_seek out_position",
 	"cb_setting_get out_size",
 	"cb_setting_set value",
-	"cb_step_record out_seq",
+	"cb_step_record info out_seq",
 	"cb_store_check complain out_complaints",
 	"cb_store_close store",
 	"cb_store_gc out",
@@ -383,7 +383,6 @@ static void refuse_all(void)
 	ROW(cb_step_get, box, cb_step_get(NULL, 1, see_cb_step_visit, NULL, e))
 	ROW(cb_step_get, visit, cb_step_get(b, 1, NULL, NULL, e))
 	ROW(cb_step_record, box, cb_step_record(NULL, &step, &number, e))
-	ROW(cb_step_record, info, cb_step_record(b, NULL, &number, e))
 	ROW(cb_diff, from, cb_diff(NULL, b, "/work/a", see_cb_change_visit, NULL, e))
 	ROW(cb_diff, to, cb_diff(b, NULL, "/work/a", see_cb_change_visit, NULL, e))
 	ROW(cb_diff, visit, cb_diff(b, b, "/work/a", NULL, NULL, e))
