@@ -31,6 +31,7 @@
 
 #include <cowbox/audit.h>
 #include <cowbox/box.h>
+#include <cowbox/cancel.h>
 #include <cowbox/error.h>
 #include <cowbox/exec.h>
 #include <cowbox/files.h>

@@ -49,7 +49,9 @@ extern "C" {
 	X(NOTHING, -31, EAGAIN, 1, "nothing to do")                            \
 	X(FORKED, -32, ECHILD, 70, "handle belongs to the parent process")     \
 	X(INTERRUPTED, -33, EINTR, 130, "interrupted")                         \
-	X(NOPERM, -34, EPERM, 77, "operation not permitted")
+	X(NOPERM, -34, EPERM, 77, "operation not permitted")                   \
+	X(CANCELLED, -35, ECANCELED, 130, "cancelled")                         \
+	X(TIMEOUT, -36, ETIMEDOUT, 124, "time limit passed")
 
 typedef enum cb_code {
 #define CB_X_(name, value, err, status, text) CB_##name = value,

@@ -1,0 +1,56 @@
+/*
+ * cancel.h: a time limit and a way to end a call from outside.
+ *
+ * Both hold for the calls that the calling thread makes between cb_limit_push and cb_limit_pop, whatever they are:
+ *
+ *   cb_limit limit = {.size = sizeof(limit), .timeout_ms = 5000, .cancel = token};
+ *   cb_limit_push(&limit, &err);
+ *   code = cb_import(box, "src", NULL, NULL, &err);
+ *   cb_limit_pop();
+ *
+ * A call that waits or works when its limit ends returns CB_CANCELLED or CB_TIMEOUT, some 10 ms later (one system call, a flush of the
+ * disk say, is not cut short). Nothing has changed then; of a call that is made in pieces (gc, vacuum, prune, apply, an export into a
+ * folder) as much as when its process had been killed, and the same call goes on. A call that succeeded is not taken back. Calls that
+ * close and free are never cut short. CB_CANCELLED is not CB_INTERRUPTED, by which a visitor says that it has seen enough.
+ */
+#ifndef COWBOX_CANCEL_H
+#define COWBOX_CANCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cowbox/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One token may bound any number of calls in any number of threads. In a child of fork() it is a copy: neither fires the other's. */
+typedef struct cb_cancel cb_cancel;
+
+CB_API cb_code cb_cancel_create(cb_cancel **out, cb_error *err);
+/* Ends what it bounds, now and from now on. From any thread, at any time, in a signal handler. Accepts NULL. */
+CB_API void cb_cancel_fire(cb_cancel *cancel);
+/* As it was before it was fired. Only while no call that it bounds is under way. Accepts NULL. */
+CB_API void cb_cancel_reset(cb_cancel *cancel);
+CB_API bool cb_cancel_is_fired(const cb_cancel *cancel); /* NULL: false */
+/* The caller's use of it ends. Limits that have it keep it until they are popped: then nobody can fire it any more. Accepts NULL. */
+CB_API void cb_cancel_free(cb_cancel *cancel);
+
+typedef struct cb_limit {
+	size_t size;        /* sizeof(cb_limit) */
+	int64_t timeout_ms; /* from now on, for all calls together; 0: none, below 0: it is over already */
+	cb_cancel *cancel;  /* NULL: none */
+} cb_limit;
+
+/* Limits nest: an inner one adds to those around it, so nobody can outstay what his own caller was given. CB_INVALID; CB_LIMIT: 64 are
+ * in force. What a thread leaves behind goes when it ends. */
+CB_API cb_code cb_limit_push(const cb_limit *limit, cb_error *err);
+/* Takes the last one back. Without one: nothing. */
+CB_API void cb_limit_pop(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
