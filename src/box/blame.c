@@ -220,6 +220,7 @@ static cb_code visit_lines(blaming *g, const lines *l, cb_blame_visit visit, voi
 			line.box = row.name;
 			line.seq = p->seq;
 		}
+		CB_TRY(cancel_check(err));
 		cb_code code = visit(context, &line, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}

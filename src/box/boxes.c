@@ -182,6 +182,7 @@ cb_code cb_box_create(cb_store *cs, const char *name, cb_box **out, cb_error *er
 	cb_code code = box_insert(cs, name, NULL, &row, err);
 	if (code == CB_OK) code = audit_did(cs, &row, &(audit_note){box_store_who(cs), "create", ""}, err);
 	CB_TRY(end_write(cs, code, err));
+	CANCEL_SHIELD; /* it is there: too late to say that it is not */
 	return out ? cb_box_open(cs, name, out, err) : CB_OK;
 }
 
@@ -190,7 +191,8 @@ static cb_code open_row(cb_store *cs, const store_box *row, bool pinned, uint64_
 	cb_box *b = NULL;
 	CB_TRY(box_handle_create(cs, row, &b, err));
 	b->pinned = pinned;
-	box_lock(b);
+	(void)pthread_mutex_lock(&b->lock); /* nobody else knows it yet */
+	b->depth++;
 	cb_code code = pinned ? kept_load(&b->kept, cs, row->id, seq, KEPT_OPEN, err) : box_refresh(b, err);
 	if (code == CB_OK && pinned) b->head = state_ref(b->kept.s);
 	if (box_leave(b, code) == CB_OK) *out = b;
@@ -275,7 +277,7 @@ static cb_code change_row(cb_store *cs, store_need need, uint64_t id, const char
 static cb_code change_own_row(cb_box *b, row_change change, const void *argument, const char *action, const char *subject,
                               cb_error *err)
 {
-	box_lock(b);
+	CB_TRY(box_lock(b, err));
 	audit_note note = {b->who, action, subject};
 	cb_code code = box_refuse_txn(b, action, err);
 	if (code != CB_OK) return box_leave(b, code);
@@ -398,6 +400,7 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const char *who
 	store_box origin;
 	if (row->origin_box && store_box_get(cs->s, row->origin_box, &origin, NULL) == CB_OK && !origin.deleted)
 		memcpy(out->origin, origin.name, sizeof(out->origin));
+	CB_TRY(cancel_check(err));
 	counters c = {0};
 	CB_TRY(info_counters(cs, row, who, head, &c, err));
 	out->files = c.files;

@@ -114,7 +114,7 @@ static cb_code delete_in_write(const cb_box *b, const char *name, cb_error *err)
 cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 {
 	NEED(err, "box name", b, name);
-	box_lock(b);
+	CB_TRY(box_lock(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = store_write_begin_as(b->cs->s, STORE_FREES, err);
 	if (code == CB_OK) code = end_write(b->cs, false, delete_in_write(b, name, err), err);
@@ -172,7 +172,7 @@ cb_code cb_box_checkpoint_every_set(cb_box *b, uint64_t steps, cb_error *err)
 {
 	NEED(err, "box", b);
 	if (steps > UINT32_MAX) return cb_err_set(err, CB_INVALID, "a box has fewer steps than %" PRIu64, steps);
-	box_lock(b);
+	CB_TRY(box_lock(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
 	if (code == CB_OK) code = end_write(b->cs, false, every_in_write(b, steps, err), err);

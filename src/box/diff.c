@@ -442,6 +442,7 @@ static cb_code visit_rows(const change_row *rows, size_t n, const char *within, 
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!rows[i].path) continue;
+		CB_TRY(cancel_check(err));
 		bool kv = rows[i].c.kind == CB_KEYVALUE;
 		if (within && (kv || (!path_within(rows[i].path, within) && !path_within(rows[i].old_path, within)))) continue;
 		cb_change c = rows[i].c;

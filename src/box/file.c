@@ -67,6 +67,7 @@ static cb_code file_keep(cb_file *f, cb_error *err)
 
 void files_before_unlink(cb_box *b, uint64_t ino)
 {
+	CANCEL_SHIELD;
 	for (cb_file *f = b->open_files; f; f = f->next)
 		if (f->ino == ino && !f->detached) (void)file_keep(f, NULL);
 }
@@ -76,6 +77,7 @@ void files_before_unlink(cb_box *b, uint64_t ino)
 void files_after_refresh(cb_box *b)
 {
 	if (b->files_seq == b->head->seq) return;
+	CANCEL_SHIELD; /* what could not be looked at would be taken for gone */
 	b->files_seq = b->head->seq;
 	tree_view v = state_view(b->cs, b->head);
 	for (cb_file *f = b->open_files; f; f = f->next) {
@@ -175,6 +177,7 @@ static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32
 	if (code == CB_OK) code = open_resolved(&o, path, flags, mode, &r, err);
 	if (code == CB_OK) f->ino = r.node.rec.ino;
 	CB_TRY(op_end(&o, code, NULL, err));
+	CANCEL_SHIELD; /* the file is made */
 	CB_TRY(box_enter(b, err));
 	return box_leave(b, file_attach(f, err));
 }
@@ -233,8 +236,9 @@ static cb_code file_settle(cb_file *f, bool closing, cb_error *err);
 cb_code cb_close(cb_file *f, cb_error *err)
 {
 	if (!f) return CB_OK;
+	CANCEL_SHIELD;
 	cb_box *b = f->b;
-	box_lock(b);
+	(void)box_lock(b, NULL);
 	cb_code code = f->private_ || f->lost ? file_settle(f, true, err) : CB_OK;
 	cb_file **at = &b->open_files;
 	while (*at != f) at = &(*at)->next;
@@ -523,7 +527,7 @@ static cb_code file_settle(cb_file *f, bool closing, cb_error *err)
 		g->wrote = true;
 		return CB_OK;
 	}
-	if (!taken_by_history(f)) return CB_OK;
+	if (!taken_by_history(f)) return cancel_check(err); /* a look that was ended has found nothing out */
 	return cb_err_set(err, CB_STALE, "'%s' is not in the box any more: what was written to it since is in no state", f->path);
 }
 
@@ -580,6 +584,7 @@ cb_code cb_fsync(cb_file *f, cb_error *err)
 	cb_error why = {0};
 	cb_code settled = f->private_ || f->lost ? file_settle(f, false, &why) : CB_OK;
 	cb_code code = box_flush(b, true, err);
+	CANCEL_SHIELD; /* the step is made */
 	if (code == CB_OK) code = store_sync(b->cs->s, err);
 	if (code == CB_OK && settled != CB_OK) code = cb_err_set(err, settled, "%s", why.message);
 	return box_leave(b, code);

@@ -178,8 +178,9 @@ static cb_code see_entry(pass *p, const key_parts *k, span value, cb_error *err)
 	bool root = k->ino == 0 && k->name.size == 0;
 	key place = key_name(e.rec.ino, k->ino, k->name);
 	tree_value ignored;
-	if (!root && tree_get(&p->v, key_span(&place), &ignored, NULL) != CB_OK)
-		complain_ino(p, k->ino, "holds an entry without its name key");
+	cb_code there = root ? CB_OK : tree_get(&p->v, key_span(&place), &ignored, NULL);
+	if (cancel_is_code(there)) return cb_err_set(err, there, NULL);
+	if (there != CB_OK) complain_ino(p, k->ino, "holds an entry without its name key");
 	if (root != (e.rec.ino == INO_ROOT)) complain_ino(p, e.rec.ino, "is a root where none may be");
 	if (!e.is_link) return add_record(p, &e.rec, k->ino, true, err);
 	found f = {.ino = e.rec.ino, .parent = k->ino, .entries = 1, .by_link = true};

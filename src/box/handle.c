@@ -54,7 +54,8 @@ void box_destroy(cb_box *b)
 void cb_box_close(cb_box *b)
 {
 	if (!b) return;
-	box_lock(b);
+	CANCEL_SHIELD;
+	(void)box_lock(b, NULL);
 	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
 	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_fork(b, b->txn, NULL, NULL, NULL);
 	b->closed = true;
@@ -83,7 +84,7 @@ cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err)
 uint64_t cb_box_step(cb_box *b)
 {
 	if (!b) return 0;
-	(void)pthread_mutex_lock(&b->lock);
+	if (cancel_lock(&b->lock, "", NULL) != CB_OK) return 0;
 	uint64_t seq = b->last_seq;
 	(void)pthread_mutex_unlock(&b->lock);
 	return seq;
@@ -184,7 +185,8 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 	if (b->head) CB_TRY(kept_call(b, err));
 	bool sure = store_fresh(b->cs->s, b->row.id, &stamp) && b->head;
 	while (!sure) {
-		uint64_t seen = store_removal_wait(b->cs->s);
+		uint64_t seen = 0;
+		CB_TRY(store_removal_wait(b->cs->s, &seen, err));
 		CB_TRY(refresh_once(b, stamp, err));
 		CB_TRY(kept_call(b, err));
 		/* Others may commit all the time; it is enough that nobody removed. */
@@ -196,6 +198,7 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 
 void box_committed(cb_box *b)
 {
+	CANCEL_SHIELD;
 	b->files_seq = UINT64_MAX; /* pictures with the transaction's contents in memory are over */
 	(void)box_refresh(b, NULL);
 }
@@ -216,15 +219,17 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 	return code;
 }
 
-void box_lock(cb_box *b)
+cb_code box_lock(cb_box *b, cb_error *err)
 {
-	(void)pthread_mutex_lock(&b->lock);
+	CB_TRY(cancel_lock(&b->lock, "for another thread's call on this handle", err));
 	b->depth++;
+	return CB_OK;
 }
 
 cb_code box_enter(cb_box *b, cb_error *err)
 {
-	box_lock(b);
+	CB_TRY(cancel_check(err));
+	CB_TRY(box_lock(b, err));
 	cb_code code = handle_check(b, err);
 	if (code != CB_OK) return box_leave(b, code);
 	int64_t now = b->txn && !b->txn->explicit_ ? clock_now(store_clock(b->cs->s)) : 0;
@@ -320,7 +325,8 @@ static void op_join(op *o, store_need need)
 static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind, const char *params, bool ahead, cb_error *err)
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};
-	box_lock(b);
+	CB_TRY(cancel_check(err));
+	CB_TRY(box_lock(b, err));
 	cb_code code = handle_check(b, err);
 	if (code == CB_OK) code = gate_enter(b, err);
 	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
@@ -426,10 +432,10 @@ cb_code cb_box_who_set(cb_box *b, const char *who, cb_error *err)
 {
 	NEED(err, "box who", b, who);
 	if (strlen(who) > LIMIT_NAME_BYTES) return cb_err_set(err, CB_INVALID, "who: at most %d bytes", LIMIT_NAME_BYTES);
-	char *copy = mem_strdup(who);
+	AUTO_FREE char *copy = mem_strdup(who);
 	if (!copy) return cb_err_nomem(err);
-	box_lock(b);
+	CB_TRY(box_lock(b, err));
 	free(b->who);
-	b->who = copy;
+	b->who = TAKE_PTR(copy);
 	return box_leave(b, CB_OK);
 }

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "box/box.h"
 #include "box/record.h"
 #include "store/store.h"
@@ -293,8 +294,8 @@ struct cb_box {
 	char draft_name[CB_NAME_MAX + 1];
 };
 
-/* Locks, and no more; box_leave() it. */
-void box_lock(cb_box *b);
+/* Locks, and no more; box_leave() it. Only the caller's limit makes it fail. */
+cb_code box_lock(cb_box *b, cb_error *err);
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);
 cb_code box_leave(cb_box *b, cb_code code);

@@ -46,8 +46,9 @@ cb_code kept_load(kept_state *h, cb_store *cs, uint64_t box, uint64_t seq, kept_
 	h->cs = cs;
 	for (;;) {
 		AUTO_STATE state *s = NULL;
-		uint64_t seen = store_removal_wait(cs->s);
-		cb_code code = state_load_known(cs, box, seq, &s, err);
+		uint64_t seen = 0;
+		cb_code code = store_removal_wait(cs->s, &seen, err);
+		if (code == CB_OK) code = state_load_known(cs, box, seq, &s, err);
 		if (code == CB_OK) code = show(cs, &h->use, s, why, seq, err);
 		if (code == CB_OK && !store_removal_is(cs->s, seen)) continue;
 		if (code != CB_OK) store_use_end(cs->s, &h->use);
@@ -61,8 +62,9 @@ cb_code kept_known(kept_state *h, cb_store *cs, state *known, kept_why why, cb_e
 	h->cs = cs;
 	for (;;) {
 		AUTO_STATE state *s = NULL;
-		uint64_t seen = store_removal_wait(cs->s);
-		cb_code code = state_settle(cs, known, &s, err);
+		uint64_t seen = 0;
+		cb_code code = store_removal_wait(cs->s, &seen, err);
+		if (code == CB_OK) code = state_settle(cs, known, &s, err);
 		if (code == CB_OK) code = show(cs, &h->use, s, why, s->seq, err);
 		if (code == CB_OK && !store_removal_is(cs->s, seen)) continue;
 		if (code != CB_OK) store_use_end(cs->s, &h->use);

@@ -90,7 +90,7 @@ static cb_code given(cb_code code, char *const *out, size_t *out_size)
 cb_code cb_setting_set(cb_box *b, const char *name, const void *value, size_t size, cb_error *err)
 {
 	NEED(err, "box key", b, name);
-	box_lock(b);
+	CB_TRY(box_lock(b, err));
 	return box_leave(b, set_by_user(b->cs, &b->row, b->who, name, value, size, err));
 }
 

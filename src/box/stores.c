@@ -88,6 +88,7 @@ cb_code box_store_open(cb_store *cs, const store_options *options, cb_error *err
 void cb_store_close(cb_store *cs)
 {
 	if (!cs) return;
+	CANCEL_SHIELD;
 	if (atomic_load(&cs->refs) > 1) (void)store_sync(cs->s, NULL); /* boxes are open still: the last of them closes it */
 	box_store_unref(cs);
 }

@@ -10,6 +10,7 @@
  * after which what is left is marked changed as a whole. The areas still to do form a stack of fixed depth: the smaller half goes
  * first.
  */
+#include "base/cancel.h"
 #include "box/text_lines.h"
 
 enum {
@@ -55,6 +56,8 @@ typedef struct search {
 	int32_t cost_max;
 	uint64_t *work_left;
 	bool long_snake; /* seen in this round */
+	cb_code ended;   /* by the caller's limit */
+	cb_error *err;
 } search;
 
 typedef enum outcome { GO_ON, SPLIT, SPENT } outcome;
@@ -203,6 +206,8 @@ static outcome area_split(search *s, const area *a, split *out)
 	bool odd = ((s->forward.centre - s->backward.centre) & 1) != 0;
 	for (int32_t cost = 1;; cost++) {
 		s->long_snake = false;
+		s->ended = cancel_check(s->err);
+		if (s->ended != CB_OK) return SPENT;
 		outcome met = round_forward(s, a, odd, out);
 		if (met == GO_ON) met = round_backward(s, a, !odd, out);
 		if (met != GO_ON) return met;
@@ -245,11 +250,12 @@ static bool split_divides(const split *p, const area *a)
 	return before > 0 && before < area_size(a);
 }
 
+/* s->ended: not to the end. */
 static void search_areas(search *s, const sequence *q1, const sequence *q2)
 {
 	area stack[AREA_STACK] = {{0, (int32_t)q1->count, 0, (int32_t)q2->count, false}};
 	size_t depth = 1;
-	while (depth > 0) {
+	while (depth > 0 && s->ended == CB_OK) {
 		area a = stack[--depth];
 		area_shrink(s, &a);
 		split p = {0};
@@ -354,11 +360,11 @@ static cb_code sequences_search(const sequence *q1, const sequence *q2, uint64_t
 	size_t width = 2 * cost_max + 5; /* cost_max + 1 diagonals and a neighbour on each side of the centre */
 	AUTO_FREE int32_t *reach = mem_alloc(2 * width * sizeof(*reach));
 	if (!reach) return cb_err_nomem(err);
-	search s = {.ids1 = q1->ids, .ids2 = q2->ids, .cost_max = (int32_t)cost_max, .work_left = work_left};
+	search s = {.ids1 = q1->ids, .ids2 = q2->ids, .cost_max = (int32_t)cost_max, .work_left = work_left, .err = err};
 	s.forward.reach = reach + width / 2;
 	s.backward.reach = reach + width + width / 2;
 	search_areas(&s, q1, q2);
-	return CB_OK;
+	return s.ended;
 }
 
 cb_code text_pair_search(text_pair *p, text_work *work, cb_error *err)
@@ -404,7 +410,9 @@ cb_code text_pair_diff(text_pair *p, span old_text, span new_text, text_work *wo
 {
 	CB_TRY(text_pair_open(p, old_text, new_text, err));
 	CB_TRY(text_pair_search(p, work, err));
+	CB_TRY(cancel_check(err));
 	text_pair_compact(p, work);
+	CB_TRY(cancel_check(err));
 	return text_pair_hunks(p, out, out_count, err);
 }
 

@@ -5,10 +5,11 @@
  * texts can make lines collide at will; when the table is probed far more often than honest lines ever need, it is dropped and the
  * lines are sorted instead, which is slower on honest input and cannot be driven past n log n.
  */
+#include "base/cancel.h"
 #include "base/hash.h"
 #include "box/text_lines.h"
 
-enum { TABLE_SLOTS_MIN = 1024, PROBES_PER_LINE = 16 };
+enum { TABLE_SLOTS_MIN = 1024, PROBES_PER_LINE = 16, LOOK_LINES = 1024 };
 
 typedef struct line_class {
 	uint64_t hash;
@@ -69,6 +70,7 @@ static cb_code table_grow(table *t, cb_error *err)
 /* The line's class, made if it is new. */
 static cb_code table_class(table *t, const text_pair *p, uint32_t line, uint32_t *out, cb_error *err)
 {
+	if (line % LOOK_LINES == 0) CB_TRY(cancel_check(err));
 	if (t->count == t->capacity) CB_TRY(table_grow(t, err));
 	span bytes = pair_line(p, line);
 	uint64_t hash = hash64(bytes.bytes, bytes.size);

@@ -5,6 +5,7 @@
  * CR is an ordinary byte.
  */
 #include "box/text_lines.h"
+#include "base/cancel.h"
 #include "base/limits.h"
 
 enum { BINARY_PROBE_BYTES = 8000 };
@@ -31,6 +32,7 @@ static size_t count_lines(span text)
 
 cb_code text_lines(span text, size_t **out, size_t *out_count, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	size_t count = count_lines(text), at = 0;
 	if (count > SIZE_MAX / sizeof(size_t)) return cb_err_nomem(err);
 	size_t *starts = mem_alloc(count * sizeof(*starts));
@@ -48,6 +50,7 @@ static cb_code side_open(text_side *s, span text, cb_error *err)
 {
 	if (text.size > LIMIT_DIFF_TEXT_BYTES)
 		return cb_err_set(err, CB_TOOBIG, "a text of %zu bytes is too large to compare by lines", text.size);
+	CB_TRY(cancel_check(err));
 	s->text = text;
 	s->count = count_lines(text);
 	s->starts = mem_alloc((s->count + 1) * sizeof(*s->starts));

@@ -3,6 +3,7 @@
  *
  * Changes at most 2 * context unchanged lines apart share a hunk, so that no line is printed twice.
  */
+#include "base/cancel.h"
 #include "box/text_lines.h"
 
 typedef struct printer {
@@ -15,6 +16,7 @@ static cb_code print_lines(const printer *p, char sign, const text_side *side, s
 {
 	for (size_t i = from; i < to; i++) {
 		span line = text_side_line(side, i);
+		CB_TRY(cancel_check(p->err));
 		CB_TRY(buf_append_byte(p->out, (uint8_t)sign, p->err));
 		CB_TRY(buf_append(p->out, line.bytes, line.size, p->err));
 		if (!text_line_ends(line)) CB_TRY(buf_append_str(p->out, "\n\\ No newline at end of file\n", p->err));

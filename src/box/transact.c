@@ -89,7 +89,7 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
  * caller's to end. */
 static cb_code end_begin(cb_box *b, cb_error *err)
 {
-	box_lock(b);
+	CB_TRY(box_lock(b, err));
 	cb_code code = CB_OK;
 	if (b->closed) code = cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
 	else if (b->is_txn && !b->txn) code = cb_err_set(err, CB_INVALID, "this transaction is over: close it");
@@ -106,7 +106,9 @@ static cb_code commit_lost(cb_box *b, const cb_commit_options *how, cb_commit_re
 	*over = how->lost == CB_LOST_DROP;
 	if (how->lost != CB_LOST_FORK) return CB_CONFLICT;
 	cb_commit_result kept = CB_INIT(cb_commit_result);
-	if (txn_fork(b, b->txn, NULL, &kept, &second) != CB_OK)
+	cb_code forked = txn_fork(b, b->txn, NULL, &kept, &second);
+	if (cancel_is_code(forked)) return cb_err_pass(err, forked, &second);
+	if (forked != CB_OK)
 		return cb_err_set(err, CB_CONFLICT, "%s; it could not be kept as a fork and is still open (%s)", why.message,
 		                  second.message);
 	*over = true;

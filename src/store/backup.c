@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/io.h"
 #include "base/temporary.h"
 
@@ -203,13 +204,16 @@ static cb_code move_rows(moving *v, uint64_t segment, cb_error *err)
 	uint64_t failures = segment_failures(s->segments);
 	cb_code code = CB_OK;
 	size_t copied = 0;
-	for (; code == CB_OK && copied < move_count(v); copied += code == CB_OK) code = copy_one(v, move_at(v, copied), err);
+	for (; code == CB_OK && copied < move_count(v); copied += code == CB_OK) {
+		code = cancel_check(err);
+		if (code == CB_OK) code = copy_one(v, move_at(v, copied), err);
+	}
 	if (code == CB_OK) code = segment_flush(s->segments, err);
 	if (code == CB_OK && segment_failures(s->segments) != failures) code = cb_err_set(err, CB_IO, "flushing a segment failed");
 	if (code == CB_OK) code = store_in_transaction(s, true, move_body, v, err);
 	for (size_t i = copied; i > 0; i--) {
 		const move *m = move_at(v, i - 1);
-		if (code == CB_NOSPACE) segment_take_back(s->segments, m->segment, m->offset, m->row.size);
+		if (code == CB_NOSPACE || cancel_is_code(code)) segment_take_back(s->segments, m->segment, m->offset, m->row.size);
 		else segment_unpin(s->segments, m->segment);
 	}
 	if (code != CB_OK) return code;

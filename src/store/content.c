@@ -9,6 +9,7 @@
 #include <inttypes.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/hash.h"
 
 typedef unsigned long long ull;
@@ -389,6 +390,7 @@ static cb_code fetch_locked(store *s, uint64_t id, fetched *out, cb_error *err)
 cb_code store_content_read(store *s, uint64_t id, uint64_t offset, void *to, size_t size, cb_error *err)
 {
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
+	CB_TRY(cancel_check(err));
 	fetched f = {.bytes = cache_get(s->cache, false, id)};
 	if (!f.bytes) {
 		if (read_known(s, id, offset, to, size)) return CB_OK;
@@ -406,6 +408,7 @@ cb_code store_content_read(store *s, uint64_t id, uint64_t offset, void *to, siz
 cb_code store_content_get(store *s, uint64_t id, blob **out, cb_error *err)
 {
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
+	CB_TRY(cancel_check(err));
 	blob *b = cache_get(s->cache, false, id);
 	if (!b) {
 		fetched f;

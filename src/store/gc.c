@@ -10,6 +10,7 @@
 #include <sched.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 
 /* ---- owners ---- */
 
@@ -69,6 +70,7 @@ static cb_code owner_end_body(store *s, void *context, cb_error *err)
 
 void store_owner_end(store *s, uint64_t owner)
 {
+	CANCEL_SHIELD;
 	if (owner == 0 || !fork_is_current(s) || !owner_forget(s, owner)) return;
 	/* A row that stays behind is found by the next gc, since its lock is free. */
 	if (store_in_write(s)) (void)store_wrote(s, owner_end_body(s, &owner, NULL));
@@ -78,6 +80,7 @@ void store_owner_end(store *s, uint64_t owner)
 
 bool store_owner_is_living(store *s, uint64_t owner)
 {
+	CANCEL_SHIELD; /* a moment; and it cannot say that it was ended */
 	bool living = false;
 	if (store_enter(s, NULL) != CB_OK) return true; /* cannot tell */
 	int fd = s->lock_fd;
@@ -107,6 +110,7 @@ cb_code store_gc_lock(store *s, cb_error *err)
 
 void store_gc_unlock(store *s)
 {
+	CANCEL_SHIELD;
 	if (store_enter(s, NULL) != CB_OK) return;
 	if (s->gc_running && s->lock_fd >= 0) lock_byte_release(s->lock_fd, LOCK_GC);
 	s->gc_running = false;
@@ -293,6 +297,12 @@ static cb_code give_back(sweep *w, bool at_end, cb_error *err)
 	return CB_OK;
 }
 
+static void give_back_surely(sweep *w)
+{
+	CANCEL_SHIELD;
+	(void)give_back(w, false, NULL);
+}
+
 /* ---- the tables ---- */
 
 static cb_code sweep_batch(sweep *w, cb_error *err)
@@ -350,7 +360,7 @@ cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, vo
 	if (code == CB_OK) code = sweep_table(w, false, err);
 	/* Also after a failure: what is gone already would otherwise keep its bytes for as long as its segment lives. */
 	if (code == CB_OK) code = give_back(w, true, err);
-	else if (w->ranges.size) (void)give_back(w, false, NULL);
+	else if (w->ranges.size) give_back_surely(w);
 	buf_done(&w->ranges);
 	if (code == CB_OK && out) *out = stats;
 	return code;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/cancel.h"
+
 enum {
 	SPIN_TRIES = 4,      /* a commit takes about 20 us: yielding a few times often saves a sleep */
 	LOOK_AGAIN_US = 300, /* a holder that is killed, or stops within its slice, wakes nobody */
@@ -66,6 +68,7 @@ static cb_code byte_wait_until(int fd, uint64_t byte, live *l, _Atomic uint32_t 
 		if (!is_held_by_other(error)) return cb_err_errno(err, error, "locking the store");
 		int64_t left = deadline_us - lock_now_us();
 		if (left <= 0) return cb_err_set(err, CB_BUSY, "another process keeps the store's writer lock");
+		CB_TRY(cancel_check_wait("for the store's lock, which another process holds", err));
 		if (tries < SPIN_TRIES) {
 			(void)sched_yield();
 		} else if (word) {
@@ -108,36 +111,44 @@ static void turn_unlink(lock_turn *t, const lock_waiter *w)
 	}
 }
 
-static bool turn_wait(lock_turn *t, lock_waiter *w, int64_t timeout_ms)
+static struct timespec timespec_of(int64_t us)
 {
-	struct timespec until;
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	int64_t ns = until.tv_nsec + (timeout_ms % 1000) * 1000000;
-	until.tv_sec += timeout_ms / 1000 + ns / 1000000000;
-	until.tv_nsec = ns % 1000000000;
+	return (struct timespec){us / 1000000, us % 1000000 * 1000};
+}
+
+/* Under a limit the waiter looks at it now and then: nobody knows whom to wake when it ends. */
+static cb_code turn_wait(lock_turn *t, lock_waiter *w, int64_t timeout_ms, cb_error *err)
+{
+	int64_t end_us = lock_now_us() + timeout_ms * 1000;
 	if (t->last) t->last->next = w;
 	else t->first = w;
 	t->last = w;
-	int error = 0;
-	while (!w->granted && error == 0) error = pthread_cond_clockwait(&w->granted_cond, &t->mutex, CLOCK_MONOTONIC, &until);
+	cb_code code = CB_OK;
+	while (!w->granted && code == CB_OK) {
+		int64_t now_us = lock_now_us(), look_us = now_us + CANCEL_LOOK_MS * 1000;
+		struct timespec until = timespec_of(cancel_is_possible() && look_us < end_us ? look_us : end_us);
+		if (now_us >= end_us) code = cb_err_set(err, CB_BUSY, "another thread keeps the store's writer lock");
+		else code = cancel_check_wait("for the store's writer lock, which another thread holds", err);
+		if (code == CB_OK) (void)pthread_cond_clockwait(&w->granted_cond, &t->mutex, CLOCK_MONOTONIC, &until);
+	}
 	if (!w->granted) turn_unlink(t, w);
-	return w->granted;
+	return code;
 }
 
 cb_code lock_turn_take(lock_turn *t, int64_t timeout_ms, cb_error *err)
 {
 	(void)pthread_mutex_lock(&t->mutex);
-	bool got = true;
+	cb_code code = CB_OK;
 	if (!t->held && !t->first) {
 		t->held = true;
 	} else {
 		lock_waiter w = {.granted = false};
 		(void)pthread_cond_init(&w.granted_cond, NULL);
-		got = turn_wait(t, &w, timeout_ms);
+		code = turn_wait(t, &w, timeout_ms, err);
 		(void)pthread_cond_destroy(&w.granted_cond);
 	}
 	(void)pthread_mutex_unlock(&t->mutex);
-	return got ? CB_OK : cb_err_set(err, CB_BUSY, "another thread keeps the store's writer lock");
+	return code;
 }
 
 void lock_turn_release(lock_turn *t)

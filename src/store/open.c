@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/io.h"
 #include "store/boot.h"
 
@@ -443,6 +444,7 @@ static bool is_unflushed(store *s)
 void store_close(store *s)
 {
 	if (!s) return;
+	CANCEL_SHIELD;
 	bool ours = fork_is_current(s);
 	if (ours && !atomic_load(&s->poisoned) && is_unflushed(s)) (void)store_sync(s, NULL);
 	fork_unregister(s);

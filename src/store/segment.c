@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "base/cancel.h"
 #include "base/io.h"
 #include "store/fault.h"
 #include "store/lock.h"
@@ -26,6 +27,7 @@ enum {
 	FORMAT = 1,
 	OPEN_FILES = 64, /* descriptors kept for reading */
 	NAME_BYTES = 32,
+	COPY_BYTES = 16 << 20, /* between two looks at the caller's limit */
 };
 static const uint64_t segment_max_bytes = 256u << 20;
 static const uint64_t segment_magic = 0x0047455342574f43u; /* "COWBSEG" */
@@ -574,7 +576,8 @@ static cb_code copy_bytes(int from, int to, const char *path, cb_error *err)
 	if (fstat(from, &st) != 0) return cb_err_errno(err, errno, "copying '%s'", path);
 	off_t left = st.st_size;
 	while (left > 0) {
-		ssize_t n = copy_file_range(from, NULL, to, NULL, (size_t)left, 0);
+		CB_TRY(cancel_check(err));
+		ssize_t n = copy_file_range(from, NULL, to, NULL, left < COPY_BYTES ? (size_t)left : COPY_BYTES, 0);
 		if (n < 0 && errno == EINTR) continue;
 		if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS)) break;
 		if (n < 0) return cb_err_errno(err, errno, "copying '%s'", path);
@@ -586,6 +589,7 @@ static cb_code copy_bytes(int from, int to, const char *path, cb_error *err)
 	while (left > 0) {
 		size_t got = 0;
 		uint64_t at = (uint64_t)(st.st_size - left);
+		CB_TRY(cancel_check(err));
 		CB_TRY(io_pread_all(from, piece, 1 << 20, at, &got, err));
 		if (got == 0) break;
 		CB_TRY(io_pwrite_all(to, piece, got, at, err));

@@ -3,6 +3,8 @@
 
 #include <stdarg.h>
 
+#include "base/cancel.h"
+
 static const char *const sql_texts[SQL_COUNT] = {
 #define SQL_X_(name, text) text,
 	SQL_TABLE(SQL_X_)
@@ -21,6 +23,8 @@ static cb_code code_of(const sqlite_engine *e, int rc)
 	case SQLITE_LOCKED:
 	case SQLITE_PROTOCOL: /* frozen_shm_lock, and SQLite after a hundred tries to begin reading */
 		return CB_BUSY;
+	case SQLITE_INTERRUPT: /* by a token that was reset since */
+		return CB_CANCELLED;
 	case SQLITE_CORRUPT:
 		return CB_CORRUPT;
 	case SQLITE_NOTADB:
@@ -48,6 +52,8 @@ static cb_code code_of(const sqlite_engine *e, int rc)
 
 cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err)
 {
+	/* A statement, or the wait for a lock of SQLite's own, that our handlers ended (set_up). */
+	if ((rc & 0xff) == SQLITE_INTERRUPT || (rc & 0xff) == SQLITE_BUSY) CB_TRY(cancel_check(err));
 	cb_code code = code_of(e, rc);
 	if (code == CB_CORRUPT)
 		return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
@@ -123,6 +129,7 @@ cb_code sql_take(engine *base, sql_id id, sql_use *out, cb_error *err, const cha
 
 cb_code sql_step(engine *base, const sql_use *u, bool *out_row, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	int rc = sqlite3_step(u->stmt);
 	if (rc != SQLITE_ROW && rc != SQLITE_DONE) return sql_error(sql_engine(base), rc, err);
 	*out_row = rc == SQLITE_ROW;

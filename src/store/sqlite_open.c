@@ -5,6 +5,7 @@
  * process hold on it. Its first bytes are therefore read through SQLite's own file object.
  */
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/io.h"
 #include "store/frozen.h"
 #include "store/sqlite.h"
@@ -15,10 +16,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum {
 	HEADER_BYTES = 100,
 	REWRITE_BYTES = 64 << 10,
+	PROGRESS_OPS = 10000,      /* of SQLite's machine between two looks at the caller's limit: a millisecond */
 	FOLD_AT_CLOSE_PAGES = 128, /* reading so many again costs the next open some 0.2 ms */
 };
 
@@ -33,6 +36,7 @@ static cb_code run(engine *e, sql_id id, cb_error *err)
 
 static void rollback(engine *e)
 {
+	CANCEL_SHIELD;
 	if (!sqlite3_get_autocommit(sql_engine(e)->db)) (void)run(e, SQL_ROLLBACK, NULL);
 }
 
@@ -43,17 +47,25 @@ static cb_code rollback_left(engine *e, cb_error *err)
 	return sqlite3_get_autocommit(sql_engine(e)->db) ? CB_OK : cb_err_nomem(err);
 }
 
+/* A BEGIN that was interrupted may have begun: nobody would end it. */
+static cb_code begun(engine *e, cb_code code)
+{
+	if (code != CB_OK) rollback(e);
+	return code;
+}
+
 static cb_code write_begin(engine *e, cb_error *err)
 {
 	static const room_need needs[] = {[STORE_GROWS] = ROOM_GROWS, [STORE_SHRINKS] = ROOM_SHRINKS, [STORE_FREES] = ROOM_FREES};
 	room *r = sql_engine(e)->room;
 	CB_TRY(rollback_left(e, err));
 	if (r) r->need = needs[e->need];
-	return run(e, SQL_BEGIN_WRITE, err);
+	return begun(e, run(e, SQL_BEGIN_WRITE, err));
 }
 
 static cb_code write_commit(engine *e, cb_error *err)
 {
+	CANCEL_SHIELD; /* what SQLite would say of a COMMIT that was done and then interrupted is that it was not done */
 	/* SQLite ends a transaction by itself after some failures; a COMMIT would then report that there is none. */
 	if (sqlite3_get_autocommit(sql_engine(e)->db))
 		return cb_err_set(err, CB_IO, "the transaction was rolled back by an earlier error");
@@ -74,11 +86,12 @@ static cb_code write_commit(engine *e, cb_error *err)
 static cb_code read_begin(engine *e, cb_error *err)
 {
 	CB_TRY(rollback_left(e, err));
-	return run(e, SQL_BEGIN_READ, err);
+	return begun(e, run(e, SQL_BEGIN_READ, err));
 }
 
 static void read_end(engine *e)
 {
+	CANCEL_SHIELD;
 	if (run(e, SQL_COMMIT, NULL) != CB_OK) rollback(e);
 }
 
@@ -256,10 +269,30 @@ static void close_unless_taken(sqlite_engine **e)
 	if (*e) close_database(&(*e)->base, false);
 }
 
+/* SQLite's own locks, behind ours: somebody recovers the log, or works on the database with another program. */
+static int wait_busy(void *context, int tries)
+{
+	(void)context;
+	static const unsigned pauses_ms[] = {0, 1, 2, 5, 10};
+	unsigned ms = pauses_ms[tries < (int)ARRAY_LEN(pauses_ms) ? tries : (int)ARRAY_LEN(pauses_ms) - 1];
+	if (tries > ENGINE_BUSY_MS / 10 || cancel_is_due()) return 0;
+	struct timespec t = {0, ms ? (long)ms * 1000000 : 200000};
+	(void)nanosleep(&t, NULL);
+	return 1;
+}
+
+static int is_statement_over(void *context)
+{
+	(void)context;
+	return cancel_is_due();
+}
+
 static cb_code set_up(sqlite_engine *e, const engine_options *o, cb_error *err)
 {
 	(void)sqlite3_extended_result_codes(e->db, 1);
-	(void)sqlite3_busy_timeout(e->db, ENGINE_BUSY_MS); /* before WAL: recovery by another process makes even that pragma wait */
+	(void)sqlite3_busy_handler(e->db, wait_busy,
+	                           NULL); /* before WAL: recovery by another process makes even that pragma wait */
+	sqlite3_progress_handler(e->db, PROGRESS_OPS, is_statement_over, NULL);
 	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -327,6 +360,12 @@ static void row_sum(sqlite3_context *context, int count, sqlite3_value **values)
 	sqlite3_result_int64(context, (int64_t)sql_sum(numbers, (size_t)count));
 }
 
+static void migrate_abandon(const sqlite_engine *e)
+{
+	CANCEL_SHIELD;
+	if (!sqlite3_get_autocommit(e->db)) (void)sql_exec(e, "ROLLBACK", NULL);
+}
+
 /* All or nothing: a process killed on the way leaves the store as it was. */
 static cb_code migrate(const sqlite_engine *e, cb_error *err)
 {
@@ -341,7 +380,7 @@ static cb_code migrate(const sqlite_engine *e, cb_error *err)
 	if (code == CB_OK) code = sql_number(e, "PRAGMA user_version", &from, err);
 	for (int64_t v = from; code == CB_OK && v < SQL_SCHEMA_VERSION; v++) code = sql_exec(e, sqlite_migrations[v], err);
 	if (code == CB_OK) code = sql_exec(e, last, err);
-	if (code != CB_OK && !sqlite3_get_autocommit(e->db)) (void)sql_exec(e, "ROLLBACK", NULL);
+	if (code != CB_OK) migrate_abandon(e);
 	return code;
 }
 

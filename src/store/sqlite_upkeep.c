@@ -1,4 +1,5 @@
 /* sqlite_upkeep.c: vacuum, backup, check and figures of the SQLite engine. */
+#include "base/cancel.h"
 #include "store/sqlite.h"
 
 #include <inttypes.h>
@@ -6,7 +7,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-enum { CHECK_LINES = 100 }; /* complaints of one kind; a file damaged all over needs no more */
+enum {
+	CHECK_LINES = 100, /* complaints of one kind; a file damaged all over needs no more */
+	COPY_PAGES = 1024, /* between two looks at the caller's limit */
+};
 
 /* Best effort: with readers about, the log begins anew later. */
 static cb_code fold(engine *base, int mode, cb_error *err)
@@ -69,8 +73,19 @@ static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to
 {
 	sqlite3_backup *b = sqlite3_backup_init(to, "main", e->db, "main");
 	if (!b) return copy_error(to, sqlite3_errcode(to), to_file, err);
-	int rc = sqlite3_backup_step(b, -1);
+	/* In pieces of one picture: without a transaction around them each writer's commit would make it begin anew. */
+	cb_code code = sql_exec(e, "SAVEPOINT copy", err);
+	int64_t pages = 0;
+	if (code == CB_OK) code = sql_number(e, "SELECT count(*) FROM sqlite_schema", &pages, err);
+	int rc = SQLITE_OK;
+	while (code == CB_OK && rc == SQLITE_OK) {
+		rc = sqlite3_backup_step(b, COPY_PAGES);
+		if (rc == SQLITE_OK) code = cancel_check(err);
+	}
+	CANCEL_SHIELD;
 	int end = sqlite3_backup_finish(b);
+	(void)sql_exec(e, "RELEASE copy", NULL);
+	if (code != CB_OK) return code;
 	if (rc == SQLITE_DONE && end == SQLITE_OK) return CB_OK;
 	return copy_error(to, end ? end : rc, to_file, err);
 }
@@ -143,6 +158,7 @@ static cb_code pin_sound(void *context, const store_pin *pin, cb_error *err)
 static void complain_failed(const sqlite_engine *e, store_complain complain, void *context)
 {
 	char line[512];
+	if (cancel_is_due()) return; /* it is the check that ends, not the database that is damaged */
 	(void)snprintf(line, sizeof line, "database: %s", sqlite3_errmsg(e->db));
 	complain(context, line);
 }
@@ -194,10 +210,11 @@ static bool integrity(const sqlite_engine *e, store_complain complain, void *con
 
 cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_error *err)
 {
-	(void)err;
 	const sqlite_engine *e = sql_engine(base);
 	/* Where the trees themselves are damaged, a question about rows may visit pages again and again, 2^20 times and more. */
-	if (!integrity(e, complain, context)) {
+	bool sound = integrity(e, complain, context);
+	CB_TRY(cancel_check(err));
+	if (!sound) {
 		complain(context, "references between rows were not looked at: the database is damaged below them");
 		return CB_OK;
 	}
@@ -205,9 +222,10 @@ cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_er
 	if (sqlite_edge_check(base, complain, context, NULL) != CB_OK) complain_failed(e, complain, context);
 	if (sqlite_audit_check(base, complain, context, NULL) != CB_OK) complain_failed(e, complain, context);
 	cb_error why = {0};
-	if (sqlite_pin_list(base, 0, pin_sound, NULL, &why) != CB_OK) complain(context, why.message);
+	cb_code pins = sqlite_pin_list(base, 0, pin_sound, NULL, &why);
+	if (pins != CB_OK && !cancel_is_code(pins)) complain(context, why.message);
 	if (e->version >= SQL_VERSION_PIN) ask(e, &pin_question, complain, context);
-	return CB_OK;
+	return cancel_check(err);
 }
 
 /* ---- figures ---- */

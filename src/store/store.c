@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 
 enum {
 	INO_BLOCK = 1024,
@@ -40,7 +41,8 @@ cb_code store_enter(store *s, cb_error *err)
 		s->depth++;
 		return CB_OK;
 	}
-	(void)pthread_mutex_lock(&s->mutex);
+	CB_TRY(cancel_check(err));
+	CB_TRY(cancel_lock(&s->mutex, "for the store, which another thread uses", err));
 	atomic_store_explicit(&s->holder, store_thread(), memory_order_relaxed);
 	s->depth = 1;
 	return CB_OK;
@@ -131,6 +133,7 @@ cb_code store_write_begin_as(store *s, store_need need, cb_error *err)
 	if (s->read_only) return store_refuse_write(s, err);
 	if (is_holder(s)) return cb_err_set(err, CB_INVALID, "a transaction is open already");
 	CB_TRY(check_poison(s, err));
+	CB_TRY(cancel_check(err));
 	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
 	cb_code code = lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err);
 	if (code == CB_OK) {
@@ -390,7 +393,7 @@ cb_code store_ino_take(store *s, uint64_t *out_ino, cb_error *err)
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
 	/* Not from the block: whoever fills that waits for the writer lock, which this thread has. */
 	if (store_in_write(s)) return store_take(s, STORE_NEXT_INO, 1, out_ino, err);
-	(void)pthread_mutex_lock(&s->ino_mutex);
+	CB_TRY(cancel_lock(&s->ino_mutex, "for the store's writer lock, which another thread waits for too", err));
 	cb_code code = CB_OK;
 	if (s->ino_next == s->ino_end) {
 		uint64_t first = 0;

@@ -154,7 +154,7 @@ bool store_owner_is_living(store *s, uint64_t owner);
  * Whoever reads or works on the state after step (box, seq), through the tree `root`, shows it in a place of a table that all processes
  * share (inuse.h has the protocol and its proof); whoever removes steps or nodes reads the table first. To be sure of a state:
  *
- *   looked up:   seen = store_removal_wait(s); read the rows; store_use_show(...); if (!store_removal_is(s, seen)) again
+ *   looked up:   store_removal_wait(s, &seen, err); read the rows; store_use_show(...); if (!store_removal_is(s, seen)) again
  *   the head:    store_use_show(...); store_fresh(s, box, &stamp) with the head's stamp is enough
  *   handed on:   store_use_show(...) of the new place; store_use_handed(s); only then hide the old one
  *   inside a write transaction: nobody removes meanwhile; showing is enough for what must last longer
@@ -178,7 +178,7 @@ void store_use_end(store *s, store_use **u);
 /* By this process: false for what was shown before a fork(). */
 bool store_use_is_shown(const store_use *u);
 /* Waits while a removal is under way. */
-uint64_t store_removal_wait(store *s);
+cb_code store_removal_wait(store *s, uint64_t *out_seen, cb_error *err);
 bool store_removal_is(const store *s, uint64_t seen);
 void store_use_handed(store *s);
 /* Inside a write transaction that removes: appends a store_used for each state in use. Until the transaction ends nobody's use begins

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/cancel.h"
+
 enum {
 	WAIT_YIELDS = 64, /* reading the table takes microseconds */
 	WAIT_NS = 100000, /* a removal takes some milliseconds */
@@ -65,27 +67,30 @@ static bool has_writer(const store *s)
 }
 
 /* Until the phase is none from `from` to REMOVING, or whoever left it there is dead: then what he did is over. */
-static uint64_t wait_below(store *s, inuse_phase from, inuse_phase to)
+static cb_code wait_below(store *s, inuse_phase from, inuse_phase to, uint64_t *out, cb_error *err)
 {
 	for (unsigned tries = 0;; tries++) {
 		uint64_t removal = atomic_load(inuse_removal(&s->inuse));
 		inuse_phase phase = inuse_phase_of(removal);
-		if (phase < from || phase > to) return removal;
+		*out = removal;
+		if (phase < from || phase > to) return CB_OK;
+		CB_TRY(cancel_check_wait("for a prune or gc to remove its next steps", err));
 		if (tries < WAIT_YIELDS) {
 			(void)sched_yield();
 			continue;
 		}
 		/* The same value after the look: it is still the dead one's, not that of one who began since. */
-		if (tries % WAIT_LOOKS == 0 && !has_writer(s) && atomic_load(inuse_removal(&s->inuse)) == removal) return removal;
+		if (tries % WAIT_LOOKS == 0 && !has_writer(s) && atomic_load(inuse_removal(&s->inuse)) == removal) return CB_OK;
 		struct timespec t = {0, WAIT_NS};
 		(void)nanosleep(&t, NULL);
 	}
 }
 
-uint64_t store_removal_wait(store *s)
+cb_code store_removal_wait(store *s, uint64_t *out, cb_error *err)
 {
-	if (!s->inuse.here || store_in_write(s)) return 0;
-	return wait_below(s, INUSE_READING, (inuse_phase)3);
+	*out = 0;
+	if (!s->inuse.here || store_in_write(s)) return CB_OK;
+	return wait_below(s, INUSE_READING, (inuse_phase)3, out, err);
 }
 
 bool store_removal_is(const store *s, uint64_t seen)
@@ -95,7 +100,9 @@ bool store_removal_is(const store *s, uint64_t seen)
 
 void store_use_handed(store *s)
 {
-	if (s->inuse.here && !store_in_write(s)) (void)wait_below(s, INUSE_READING, INUSE_READING);
+	CANCEL_SHIELD; /* a remover reads the table: microseconds */
+	uint64_t ignored;
+	if (s->inuse.here && !store_in_write(s)) (void)wait_below(s, INUSE_READING, INUSE_READING, &ignored, NULL);
 }
 
 static cb_code give(const buf *seen, buf *out, cb_error *err)

@@ -7,6 +7,7 @@
  */
 #include <assert.h>
 
+#include "base/cancel.h"
 #include "tree/path.h"
 
 static const span absent = {NULL, 0};
@@ -281,6 +282,7 @@ static cb_code differ_find(differ *d, cb_error *err)
 
 static cb_code differ_next(differ *d, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	CB_TRY(pass_candidate(d, d->key, err));
 	return differ_find(d, err);
 }

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "base/cancel.h"
+
 /* Header, slots and prefix lie inside the bytes, and the slots cut the rest into entries that lie in order and fill it. */
 static const char *check_frame(span bytes)
 {
@@ -69,6 +71,7 @@ cb_code tree_node_check(span bytes, cb_error *err)
 cb_code node_load(const tree_nodes *nodes, uint64_t id, int level, blob **out_blob, node *out, cb_error *err)
 {
 	NODE_AUTO_BLOB blob *b = NULL;
+	CB_TRY(cancel_check(err)); /* here, so that whatever reads a tree looks */
 	CB_TRY(nodes->get(nodes->context, id, &b, err));
 	if (!atomic_load_explicit(&b->checked, memory_order_acquire)) {
 		const char *wrong = node_check(span_make(b->bytes, b->size));

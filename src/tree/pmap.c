@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 
 struct pmap_node {
 	_Atomic uint32_t refs;
@@ -196,6 +197,7 @@ static void replace(pmap_node **link, pmap_node *fresh)
 
 static cb_code put(pmap *m, span key, span value, bool tombstone, cb_error *err)
 {
+	CB_TRY(cancel_check(err)); /* whatever makes many changes comes here for each */
 	pmap_node *fresh = node_create(key, value, tombstone);
 	if (!fresh) return cb_err_nomem(err);
 

@@ -6,6 +6,7 @@
 #include "tree/tree.h"
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "tree/path.h"
 
 /* The value below the root; lent as long as *out_blob is held. CB_NOTFOUND does not fill err. */
@@ -241,7 +242,8 @@ bool tree_cursor_get(const tree_cursor *c, span *key, span *value)
 cb_code tree_cursor_next(tree_cursor *c, cb_error *err)
 {
 	if (!c->current) return CB_OK;
-	cb_code code = advance(c, c->holders, err);
+	cb_code code = cancel_check(err);
+	if (code == CB_OK) code = advance(c, c->holders, err);
 	if (code == CB_OK) code = c->veil ? settle_shown(c, err) : settle(c, err);
 	return end_on_error(c, code);
 }
