@@ -13,6 +13,7 @@
 
 #include "base/blob.h"
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/limits.h"
 
@@ -206,8 +207,8 @@ typedef struct box_facts {
 box_facts box_about(const cb_box *b);
 /* Its newest state now, or the one it shows. */
 cb_code box_place_of(cb_box *b, box_place *out, cb_error *err);
-/* Keeps other threads from the handle: for calls made of several. */
-void box_hold(cb_box *b);
+/* Keeps other threads from the handle: for calls made of several. Only the caller's limit makes it fail. */
+cb_code box_hold(cb_box *b, cb_error *err);
 void box_release(cb_box *b);
 /* A call on b made that step through a transaction of its own: cb_box_step() tells it. seq 0: none. */
 void box_made(cb_box *b, uint64_t seq);

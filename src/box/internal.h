@@ -15,7 +15,6 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-#include "base/cancel.h"
 #include "box/box.h"
 #include "box/record.h"
 #include "store/store.h"

@@ -24,9 +24,9 @@ cb_code box_place_of(cb_box *b, box_place *out, cb_error *err)
 	return box_leave(b, CB_OK);
 }
 
-void box_hold(cb_box *b)
+cb_code box_hold(cb_box *b, cb_error *err)
 {
-	(void)pthread_mutex_lock(&b->lock);
+	return cancel_lock(&b->lock, "for another thread's call on this handle", err);
 }
 
 void box_release(cb_box *b)

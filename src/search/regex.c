@@ -12,6 +12,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "search/literal.h"
@@ -23,6 +24,7 @@ enum {
 	HEAP_LIMIT_KIB = 64 << 10,
 	JIT_STACK_START = 32 << 10,
 	JIT_STACK_MAX = 4 << 20,
+	PIECE_BYTES = 256 << 10, /* of a text that is searched whole, at a time */
 };
 
 typedef enum strategy { BY_LINE, BY_TEXT, BY_LITERAL } strategy;
@@ -281,6 +283,7 @@ static size_t line_end(span text, size_t at)
 static cb_code next_by_line(regex *re, size_t from, size_t *out_start, size_t *out_end, bool *out_found, cb_error *err)
 {
 	for (*out_found = false; from < re->text.size; from = *out_end + 1) {
+		CB_TRY(cancel_check(err));
 		*out_start = from;
 		*out_end = line_end(re->text, from);
 		CB_TRY(line_matches(re, *out_start, *out_end, out_found, err));
@@ -294,6 +297,7 @@ static cb_code next_by_literal(regex *re, size_t from, size_t *out_start, size_t
 	span needle = span_make(re->shape.literal, re->shape.literal_size);
 	*out_found = false;
 	while (from < re->text.size) {
+		CB_TRY(cancel_check(err));
 		size_t at = literal_find(re->text, from, needle);
 		if (at == SIZE_MAX) return CB_OK;
 		*out_start = line_start(re->text, from, at);
@@ -306,22 +310,33 @@ static cb_code next_by_literal(regex *re, size_t from, size_t *out_start, size_t
 	return CB_OK;
 }
 
+/* Whole lines from there on, not many: PCRE2 cannot be ended from outside. */
+static size_t piece_end(span text, size_t from)
+{
+	size_t end = text.size - from > PIECE_BYTES ? line_end(text, from + PIECE_BYTES) + 1 : text.size;
+	return end < text.size ? end : text.size;
+}
+
 static cb_code next_by_text(regex *re, size_t from, size_t *out_start, size_t *out_end, bool *out_found, cb_error *err)
 {
 	*out_found = false;
-	if (from >= re->text.size) return CB_OK;
-	int rc = match(re, re->text.bytes, re->text.size, from, 0);
-	if (rc == PCRE2_ERROR_NOMATCH) return CB_OK;
-	if (rc < 0) { /* too much for a whole text may be little enough for each line; if not, the line is named */
-		re->now = BY_LINE;
-		return next_by_line(re, from, out_start, out_end, out_found, err);
+	for (size_t end; from < re->text.size; from = end) {
+		end = piece_end(re->text, from);
+		CB_TRY(cancel_check(err));
+		int rc = match(re, re->text.bytes, end, from, 0);
+		if (rc == PCRE2_ERROR_NOMATCH) continue;
+		if (rc < 0) { /* too much for many lines may be little enough for each; if not, the line is named */
+			re->now = BY_LINE;
+			return next_by_line(re, from, out_start, out_end, out_found, err);
+		}
+		size_t at = pcre2_get_ovector_pointer(re->data)[0];
+		/* After the last newline there is no line of this piece, though an empty match fits there. */
+		if (at >= end && re->text.bytes[end - 1] == '\n') continue;
+		*out_start = line_start(re->text, from, at);
+		*out_end = line_end(re->text, at);
+		*out_found = true;
+		return CB_OK;
 	}
-	size_t at = pcre2_get_ovector_pointer(re->data)[0];
-	/* After the last newline there is no line, though an empty match fits there. */
-	if (at >= re->text.size && re->text.bytes[re->text.size - 1] == '\n') return CB_OK;
-	*out_start = line_start(re->text, from, at);
-	*out_end = line_end(re->text, at);
-	*out_found = true;
 	return CB_OK;
 }
 
@@ -361,6 +376,7 @@ static cb_code pattern_matches(const regex *re, span line, buf *out, cb_error *e
 {
 	size_t from = 0;
 	for (unsigned n = 0; n < LIMIT_GREP_MATCHES && from <= line.size;) {
+		CB_TRY(cancel_check(err));
 		int rc = match(re, line.bytes, line.size, from, PCRE2_NOTEMPTY);
 		if (rc == PCRE2_ERROR_NOMATCH) return CB_OK;
 		if (rc < 0) return too_much(rc, err);

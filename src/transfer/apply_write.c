@@ -137,6 +137,7 @@ static cb_code copy_range(applying *a, const box_node *r, int fd, uint64_t at, u
 {
 	const cb_transfer_watch *w = a->options->watch;
 	while (at < end) {
+		CB_TRY(cancel_check(err));
 		size_t n = end - at < APPLY_CHUNK_BYTES ? (size_t)(end - at) : APPLY_CHUNK_BYTES;
 		CB_TRY(look_read(a->now_look, r, at, a->chunk, n, err));
 		CB_TRY(io_pwrite_all(fd, a->chunk, n, at, err));

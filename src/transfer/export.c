@@ -56,6 +56,7 @@ typedef struct exporting {
 
 static cb_code progress(exporting *x, const char *path, uint64_t bytes, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	cb_progress p = {.struct_size = sizeof(p), .path = path, .files = x->count.files, .bytes = x->count.bytes};
 	return watch_go_on(x->options->watch, &x->since_progress, bytes, &p)
 	               ? CB_OK
@@ -348,6 +349,9 @@ static cb_code export_folder(exporting *x, const char *path, const box_node *r, 
 {
 	CB_TRY(target_open(x, host_path, err));
 	cb_code code = fill_folder(x, path, r, err);
+	/* A call that its limit ended can be made again: nothing is in its way then. */
+	if (cancel_is_code(code) && x->parent.fd >= 0) temporary_remove(x->parent.fd, x->temporary);
+	if (cancel_is_code(code)) return code;
 	cb_code named = target_name(x, code == CB_OK ? err : NULL);
 	return code == CB_OK ? named : code;
 }

@@ -32,6 +32,7 @@ const char *import_name(const char *path)
 
 cb_code import_progress(importing *im, const char *path, uint64_t bytes, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	cb_progress p = {
 		.struct_size = sizeof(p), .path = path, .files = im->count.files + im->count.unchanged, .bytes = im->count.bytes};
 	return watch_go_on(im->options->watch, &im->since_progress, bytes, &p)
@@ -179,6 +180,7 @@ static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
 	cb_box_close(im->b);
 	im->b = box;
 	if (code != CB_OK) return code;
+	CANCEL_SHIELD; /* the step is made: what it came from must be known too */
 	box_made(box, result.seq);
 	*merged = result.merged;
 	if (!im->linked || result.merged) return CB_OK;
@@ -215,6 +217,7 @@ static cb_code import_locked(cb_box *b, const char *host_path, const char *to, c
 		if (!linked) return CB_OK;
 	}
 	if (merged) return cb_err_set(err, CB_BUSY, "others keep changing box '%s': try again", box_about(b).name);
+	CANCEL_SHIELD; /* the step is made */
 	return options->link ? box_folder_set(b, host_path, to, err) : CB_OK;
 }
 
@@ -244,7 +247,7 @@ cb_code cb_import(cb_box *b, const char *host_path, const cb_import_options *opt
 	if (o.to) to = path_clean(o.to);
 	else CB_TRY(default_target(real, &to, err));
 	if (!to) return cb_err_nomem(err);
-	box_hold(b);
+	CB_TRY(box_hold(b, err));
 	cb_code code = import_locked(b, real, to, &o, out, err);
 	box_release(b);
 	return code == CB_OK || code == CB_INTERRUPTED ? code : cb_err_wrap(err, code, "importing '%s'", host_path);

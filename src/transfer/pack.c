@@ -7,6 +7,8 @@
 #include "base/sized.h"
 #include "transfer/watch.h"
 
+#include "base/cancel.h"
+
 typedef struct carrying {
 	int fd;
 	const cb_transfer_watch *watch;
@@ -37,6 +39,7 @@ static cb_code out_put(void *context, pack_type type, span head, span body, cb_e
 
 static cb_code out_tell(void *context, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	return goes_on(context) ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "packing was interrupted");
 }
 
@@ -84,6 +87,7 @@ static cb_code in_end(void *context, cb_error *err)
 
 static cb_code in_tell(void *context, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	return goes_on(context) ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "unpacking was interrupted");
 }
 

@@ -13,6 +13,7 @@
 #include <zstd.h>
 
 #include "base/bytes.h"
+#include "base/cancel.h"
 #include "base/hash.h"
 #include "base/limits.h"
 
@@ -26,7 +27,7 @@ static const uint8_t magic[8] = {'C', 'O', 'W', 'B', 'P', 'A', 'C', 'K'};
 static cb_code wait_for(int fd, short events, cb_error *err)
 {
 	struct pollfd p = {.fd = fd, .events = events};
-	if (poll(&p, 1, -1) >= 0 || errno == EINTR) return CB_OK;
+	if (poll(&p, 1, cancel_wait_ms(-1)) >= 0 || errno == EINTR) return CB_OK;
 	return cb_err_errno(err, errno, "wait for the pack's descriptor");
 }
 
@@ -40,7 +41,8 @@ static cb_code write_all(const pack_writer *w, span bytes, cb_error *err)
 {
 	int fd = w->fd;
 	while (bytes.size) {
-		ssize_t n = write(fd, bytes.bytes, bytes.size);
+		CB_TRY(cancel_poll(fd, POLLOUT, "for whoever reads the pack", err));
+		ssize_t n = write(fd, bytes.bytes, cancel_piece(fd, bytes.size));
 		if (n < 0 && errno == EINTR) {
 			CB_TRY(go_on(&w->pause, err));
 			continue;
@@ -59,6 +61,7 @@ static cb_code write_all(const pack_writer *w, span bytes, cb_error *err)
 static cb_code read_all(pack_reader *r, uint8_t *to, size_t size, cb_error *err)
 {
 	while (size) {
+		CB_TRY(cancel_poll(r->fd, POLLIN, "for more of the pack", err));
 		ssize_t n = read(r->fd, to, size);
 		if (n < 0 && errno == EINTR) {
 			CB_TRY(go_on(&r->pause, err));

@@ -45,6 +45,7 @@ static void note(importing *i, const char *path, const char *what)
 
 static cb_code progress(const importing *i, const char *path, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	const cb_transfer_watch *w = i->options->watch;
 	cb_progress p = CB_WITH(cb_progress, .path = path, .files = i->count.files + i->count.folders + i->count.symlinks,
 	                        .bytes = i->count.bytes);

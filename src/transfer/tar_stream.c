@@ -7,8 +7,11 @@
 #include "transfer/tar.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 #include <zstd.h>
+
+#include "base/cancel.h"
 
 enum { RAW_BYTES = 256 << 10 };
 
@@ -34,6 +37,7 @@ static cb_code fill(tar_stream *s, cb_error *err)
 {
 	if (s->raw_at == s->raw_size) s->raw_at = s->raw_size = 0;
 	ssize_t n;
+	CB_TRY(cancel_poll(s->fd, POLLIN, "for more of the tar stream", err));
 	do n = read(s->fd, s->raw + s->raw_size, RAW_BYTES - s->raw_size);
 	while (n < 0 && errno == EINTR);
 	if (n < 0) return cb_err_errno(err, errno, "reading the tar stream");

@@ -6,6 +6,7 @@
  */
 #include <cowbox/cowbox.h>
 
+#include <poll.h>
 #include <stdio.h>
 
 #include "base/args.h"
@@ -58,6 +59,7 @@ static void note(const exporting *e, const char *path, const char *what)
 
 static cb_code progress(exporting *e, const char *path, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	const cb_transfer_watch *w = e->options->watch;
 	cb_progress p = CB_WITH(cb_progress, .path = path, .files = e->count.files + e->count.folders + e->count.symlinks,
 	                        .bytes = e->count.bytes);
@@ -68,9 +70,20 @@ static cb_code progress(exporting *e, const char *path, cb_error *err)
 
 /* ---- bytes ---- */
 
+/* Under a limit a pipe is never written to so that it could block. */
+static cb_code write_out(const exporting *e, const uint8_t *bytes, size_t size, cb_error *err)
+{
+	for (size_t at = 0, n; at < size; at += n) {
+		CB_TRY(cancel_poll(e->fd, POLLOUT, "for whoever reads the tar stream", err));
+		n = cancel_piece(e->fd, size - at);
+		CB_TRY(io_write_all(e->fd, bytes + at, n, err));
+	}
+	return CB_OK;
+}
+
 static cb_code flush(exporting *e, cb_error *err)
 {
-	CB_TRY(io_write_all(e->fd, e->out.bytes, e->out.size, err));
+	CB_TRY(write_out(e, e->out.bytes, e->out.size, err));
 	buf_clear(&e->out);
 	return CB_OK;
 }
@@ -79,7 +92,7 @@ static cb_code put(exporting *e, const void *bytes, size_t size, cb_error *err)
 {
 	e->written += size;
 	if (e->out.size + size > OUT_BYTES) CB_TRY(flush(e, err));
-	return size > OUT_BYTES ? io_write_all(e->fd, bytes, size, err) : buf_append(&e->out, bytes, size, err);
+	return size > OUT_BYTES ? write_out(e, bytes, size, err) : buf_append(&e->out, bytes, size, err);
 }
 
 static cb_code pad_to(exporting *e, size_t unit, cb_error *err)
