@@ -15,6 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/io.h"
 #include "box/box.h"
 
@@ -299,6 +300,7 @@ int cb_exec_fd(const cb_exec *e)
 
 static cb_code take_message(cb_exec *e, cb_error *err)
 {
+	CANCEL_SHIELD; /* it is there: nothing is waited for */
 	const wire_packet *packet = NULL;
 	cb_code code = link_expect(work_link(e->w), WIRE_EXITED, &packet, err);
 	if (code == CB_OK) code = take_exit(e, packet, err);
@@ -380,23 +382,34 @@ static void take_result(cb_exec *e, const work_result *from, work_how how)
 	memcpy(r->fork, from->commit.fork, sizeof(r->fork));
 }
 
-static cb_code finish(cb_exec *e, cb_error *err)
+/* The program's changes into the box, or away. */
+static cb_code settle(cb_exec *e, bool rejected, cb_error *err)
 {
 	work_result got = {0};
-	bool rejected = e->stopped && e->reject_output;
 	CB_TRY(result_fill(e, err));
 	work_how how = rejected ? WORK_DROP : e->sandbox->discard ? WORK_LOOK : WORK_COMMIT;
 	cb_step_info info = CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .params_size = e->params_size,
 	                            .result = e->result_json, .result_size = CB_STRING, .record = true);
+	buf_clear(&e->changes);
 	cb_code code = work_end(e->w, how, &info, pass_note, e, how == WORK_LOOK ? changes_keep : NULL, &e->changes, &got, err);
+	if (cancel_is_code(code)) return code;
 	e->begun = false;
+	e->settled = true;
 	sandbox_give(e->sandbox, TAKE_PTR(e->w), code == CB_IO);
 	take_result(e, &got, how);
-	if (code == CB_OK && rejected)
+	return code;
+}
+
+/* CB_CANCELLED, CB_TIMEOUT: called again it goes on. */
+static cb_code finish(cb_exec *e, cb_error *err)
+{
+	bool rejected = e->stopped && e->reject_output;
+	if (!e->settled) CB_TRY(settle(e, rejected, err));
+	if (rejected)
 		return cb_err_set(err, CB_TOOBIG,
 		                  "the program wrote more than %llu bytes of output: it was ended and its changes dropped",
 		                  (unsigned long long)e->output_bytes);
-	return code == CB_OK ? undo_failed(e, err) : code;
+	return undo_failed(e, err);
 }
 
 cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
@@ -404,12 +417,15 @@ cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
 	NEED(err, "exec out", e, out);
 	bool done = e->finished;
 	while (!done) {
+		CB_TRY(cancel_check_wait("for the program, which goes on", err));
 		CB_TRY(cb_exec_pump(e, &done, err));
 		struct pollfd p = {e->epoll, POLLIN, 0};
-		if (!done && poll(&p, 1, -1) < 0 && errno != EINTR) return cb_err_errno(err, errno, "waiting for the program");
+		if (!done && poll(&p, 1, cancel_wait_ms(-1)) < 0 && errno != EINTR)
+			return cb_err_errno(err, errno, "waiting for the program");
 	}
 	if (!e->finished) {
 		e->finish_code = finish(e, &e->finish_error);
+		if (cancel_is_code(e->finish_code)) return cb_err_pass(err, e->finish_code, &e->finish_error);
 		e->finished = true;
 	}
 	*out = &e->result;
@@ -454,6 +470,7 @@ static void abandon(cb_exec *e)
 void cb_exec_close(cb_exec *e)
 {
 	if (!e) return;
+	CANCEL_SHIELD;
 	if (e->w) abandon(e);
 	streams_close(e);
 	if (e->epoll >= 0) (void)close(e->epoll);

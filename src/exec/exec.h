@@ -118,7 +118,8 @@ struct cb_exec {
 	char reason[256];
 	char *result_json;
 	cb_exec_result result;
-	bool finished;
+	bool settled;  /* what it changed is in the box, or away */
+	bool finished; /* finish_code is known */
 	cb_code finish_code;
 	cb_error finish_error;
 	buf changes; /* of a discarded run: what would have changed, encoded */

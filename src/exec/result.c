@@ -106,6 +106,7 @@ static cb_code result_text(cb_exec *e, cb_error *err)
 	if (!e->tty) json_member_uint(&w, "stderr_bytes", r->err_bytes);
 	json_object_end(&w);
 	CB_TRY(json_writer_end(&w, err));
+	free(TAKE_PTR(e->result_json)); /* of a try that was cancelled */
 	return buf_take(&text, &e->result_json, NULL, err);
 }
 

@@ -191,6 +191,7 @@ cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandb
 void cb_sandbox_close(cb_sandbox *s)
 {
 	if (!s) return;
+	CANCEL_SHIELD;
 	(void)pthread_mutex_lock(&s->lock);
 	s->closed = true;
 	size_t count = s->idle_count;

@@ -368,23 +368,50 @@ static cb_code take_packet(capturing *c, const wire_packet *p, cb_error *err)
 
 /* ---- the whole ---- */
 
-static cb_code scan(capturing *c, link_t *l, cb_error *err)
+/* The next message of a scan, whose number is counted whatever becomes of it. */
+static cb_code scan_receive(link_t *l, capture_scan *scan, const wire_packet **out, cb_error *err)
 {
+	if (scan->owes_more) CB_TRY(link_send(l, WIRE_MORE, (span){0}, NULL, 0, err));
+	scan->owes_more = false;
+	CB_TRY(link_receive(l, out, err));
+	if ((*out)->type == WIRE_SCAN_END) scan->open = false;
+	else if ((*out)->type == WIRE_ENTRY) scan->owes_more = ++scan->packets % WIRE_WINDOW == 0;
+	else return lie(err);
+	return CB_OK;
+}
+
+cb_code capture_drain(link_t *l, capture_scan *scan, bool *out_ended, cb_error *err)
+{
+	*out_ended = false;
+	while (scan->open) {
+		const wire_packet *p;
+		wire_scanned all;
+		CB_TRY(scan_receive(l, scan, &p, err));
+		if (scan->open) continue;
+		CB_TRY(wire_scanned_get(p->body, &all, err));
+		*out_ended = all.ended;
+	}
+	return CB_OK;
+}
+
+static cb_code scan_tree(capturing *c, link_t *l, cb_error *err)
+{
+	capture_scan *scan = c->options->scan;
 	wire_scanned all;
 	CB_TRY(link_send(l, WIRE_SCAN, (span){0}, NULL, 0, err));
-	for (uint64_t packets = 0;;) {
+	*scan = (capture_scan){.open = true};
+	for (;;) {
 		const wire_packet *p;
-		CB_TRY(link_receive(l, &p, err));
-		if (p->type == WIRE_SCAN_END) {
-			if (c->levels.size) return lie(err);
-			CB_TRY(wire_scanned_get(p->body, &all, err));
-			c->result->entries_scanned = all.entries;
-			c->result->sandbox_ended = all.ended;
-			return CB_OK;
+		CB_TRY(scan_receive(l, scan, &p, err));
+		if (scan->open) {
+			CB_TRY(take_packet(c, p, err));
+			continue;
 		}
-		if (p->type != WIRE_ENTRY) return lie(err);
-		CB_TRY(take_packet(c, p, err));
-		if (++packets % WIRE_WINDOW == 0) CB_TRY(link_send(l, WIRE_MORE, (span){0}, NULL, 0, err));
+		if (c->levels.size) return lie(err);
+		CB_TRY(wire_scanned_get(p->body, &all, err));
+		c->result->entries_scanned = all.entries;
+		c->result->sandbox_ended = all.ended;
+		return CB_OK;
 	}
 }
 
@@ -403,7 +430,7 @@ static cb_code capture_in(link_t *l, pen *e, const capture_options *options, wor
 	c.levels = c.gone = c.added = c.times = c.new = BUF_INIT(SIZE_MAX);
 	c.path = BUF_INIT(WIRE_PACKET_BYTES);
 	cb_code code = new_fill(&c, err);
-	if (code == CB_OK) code = scan(&c, l, err);
+	if (code == CB_OK) code = scan_tree(&c, l, err);
 	if (code == CB_OK) code = capture_gone_settle(&c, err);
 	if (code == CB_OK) code = times_settle(&c, err);
 	capturing_done(&c);

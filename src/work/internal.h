@@ -94,12 +94,22 @@ enum { WORK_XATTRS_BYTES = 40 << 10 };
 
 /* ---- capture.c ---- */
 
+/* A SCAN under way. One that was given up is drained before anything else is said to the holder: then another can be made. */
+typedef struct capture_scan {
+	bool open;
+	bool owes_more;   /* MORE is to be sent */
+	uint64_t packets; /* that came */
+} capture_scan;
+
 typedef struct capture_options {
 	look *layer; /* of a stack, whose upper is looked at: what the layers hold. NULL: a plain tree */
 	int area;    /* where the tree is, to see whether there are attributes; -1: that cannot be seen */
 	work_note note;
 	void *context;
+	capture_scan *scan;
 } capture_options;
+/* Takes what a scan that was given up left on the way. *out_ended: the sandbox was ended for it. */
+cb_code capture_drain(link_t *l, capture_scan *scan, bool *out_ended, cb_error *err);
 /* SCAN, and what came of it into the transaction that is open on b. After a failure the transaction must be aborted. */
 cb_code capture(link_t *l, cb_box *b, const capture_options *options, work_result *out, cb_error *err);
 
@@ -121,8 +131,9 @@ struct work {
 	bool running;       /* between begin and end */
 	bool ready_pending; /* READY is still to come */
 	bool built_pending; /* BUILT is */
-	look *base;         /* of the command that runs; NULL: none */
-	look *layer;        /* of the newest layer as last used; it rests while no command runs */
+	capture_scan scan;
+	look *base;  /* of the command that runs; NULL: none */
+	look *layer; /* of the newest layer as last used; it rests while no command runs */
 	char *kind, *params;
 	size_t params_size;
 	int64_t started_ns;

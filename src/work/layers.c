@@ -23,8 +23,12 @@ cb_code layers_lock(const work_dirs *d, bool exclusive, int *out, cb_error *err)
 	if (d->top < 0) return CB_OK;
 	AUTO_FD int fd = openat(d->top, "layers.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) return cb_err_errno(err, errno, "'work/layers.lock' of the store");
-	while (flock(fd, exclusive ? LOCK_EX : LOCK_SH) != 0)
-		if (errno != EINTR) return cb_err_errno(err, errno, "locking 'work/layers.lock' of the store");
+	/* Under a limit it is tried now and then: whoever has it holds it for the removal of a layer at most. */
+	int how = (exclusive ? LOCK_EX : LOCK_SH) | (cancel_is_possible() ? LOCK_NB : 0);
+	while (flock(fd, how) != 0) {
+		if (errno == EWOULDBLOCK) CB_TRY(cancel_sleep(2, "for another process to remove layers", err));
+		else if (errno != EINTR) return cb_err_errno(err, errno, "locking 'work/layers.lock' of the store");
+	}
 	*out = TAKE_FD(fd);
 	return CB_OK;
 }

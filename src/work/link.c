@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
+
 #define HELPER_NAME "cowbox-box"
 
 enum {
@@ -266,9 +268,11 @@ static void end(link_t *l, int timeout_ms)
 	free(l);
 }
 
+/* Whoever was told to end at once gives it a moment: what it is in the middle of (a tree to be wiped) may take long, and is what a killed
+ * one leaves. */
 void link_close(link_t *l)
 {
-	if (l) end(l, LIMIT_HOLDER_END_MS);
+	if (l) end(l, cancel_is_due() ? LIMIT_HOLDER_CANCEL_MS : LIMIT_HOLDER_END_MS);
 }
 
 void link_kill(link_t *l)
@@ -341,7 +345,10 @@ cb_code link_send(link_t *l, wire_type type, span body, const int *fds, size_t f
 {
 	for (;;) {
 		struct pollfd p = {.fd = l->socket, .events = POLLIN | POLLOUT};
-		if (poll(&p, 1, -1) < 0) {
+		CB_TRY(cancel_check_wait("for the sandbox's helper", err));
+		int n = poll(&p, 1, cancel_wait_ms(-1));
+		if (n == 0) continue;
+		if (n < 0) {
 			if (errno == EINTR) continue;
 			return cb_err_errno(err, errno, "cannot wait for the sandbox's holder");
 		}
@@ -362,6 +369,7 @@ cb_code link_receive(link_t *l, const wire_packet **out, cb_error *err)
 		if (w->packet.body.bytes) l->packet.body.bytes = l->buffer + (w->packet.body.bytes - w->buffer);
 		free(w);
 	} else {
+		CB_TRY(cancel_poll(l->socket, POLLIN, "for the sandbox's helper", err));
 		CB_TRY(receive_into(l, l->buffer, &l->packet, err));
 	}
 	l->has_packet = true;

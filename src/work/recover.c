@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <time.h>
 
 enum {
 	/* The lock is freed by the holder's death, a moment before the last process of a sandbox whose holder was killed is gone. */
@@ -56,13 +55,12 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 static cb_code capture_left(work *w, cb_error *err)
 {
 	look *layer = NULL;
-	struct timespec rest = {.tv_nsec = (long)REST_MS * 1000000};
-	(void)nanosleep(&rest, NULL);
+	CB_TRY(cancel_sleep(REST_MS, "for the processes of an interrupted command to be gone", err));
 	CB_TRY(work_hold(w, err));
 	CB_TRY(work_send_mount(w, false, err));
 	CB_TRY(link_expect(w->link, WIRE_READY, NULL, err));
 	CB_TRY(work_layer(w, &layer, err));
-	capture_options options = {.layer = layer, .area = w->dirs.area};
+	capture_options options = {.layer = layer, .area = w->dirs.area, .scan = &w->scan};
 	return commit_captured(w, &options, err);
 }
 
@@ -70,7 +68,7 @@ static cb_code capture_left(work *w, cb_error *err)
 static bool is_passing(cb_code code)
 {
 	return code == CB_BUSY || code == CB_IO || code == CB_NOSPACE || code == CB_NOMEM || code == CB_UNSUPPORTED ||
-	       code == CB_READONLY || code == CB_FORKED;
+	       code == CB_READONLY || code == CB_FORKED || cancel_is_code(code);
 }
 
 static cb_code recover_box(work *w, bool *made, cb_error *err)

@@ -51,6 +51,7 @@ static void give_slot(work *w)
 	link_close(w->link);
 	w->link = NULL;
 	w->mounted = w->entered = w->ready_pending = w->built_pending = false;
+	w->scan = (capture_scan){0};
 	slot_file_done(&w->slot);
 	memset(&w->slot.stamp, 0, sizeof(w->slot.stamp));
 }
@@ -73,6 +74,7 @@ static cb_code pin(work *w, cb_error *err)
 static void unpin(work *w)
 {
 	char owner[WORK_OWNER_BYTES];
+	CANCEL_SHIELD;
 	if (!w->pinned) return;
 	slot_owner(&w->slot, owner);
 	/* One that stays is replaced by the slot's next command, or dropped by work_clean. */
@@ -574,11 +576,16 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	if (!w->link || !w->running) return cb_err_set(err, CB_INVALID, "no command ran");
 	ending e = {.how = how, .info = info, .changes = {changes, change_context, 0}};
 	look *layer = NULL;
-	e.capture = (capture_options){.area = w->memory ? -1 : w->dirs.area, .note = note, .context = note_context};
-	cb_code code = how == WORK_DROP ? CB_OK : work_layer(w, &layer, err);
+	bool ended = false;
+	e.capture =
+		(capture_options){.area = w->memory ? -1 : w->dirs.area, .note = note, .context = note_context, .scan = &w->scan};
+	cb_code code = capture_drain(w->link, &w->scan, &ended, err);
+	if (ended) w->entered = false;
+	if (code == CB_OK && how != WORK_DROP) code = work_layer(w, &layer, err);
 	e.capture.layer = layer;
 	if (code == CB_OK && how != WORK_DROP) code = end_captured(w, &e, out, err);
 	work_stage("ended");
+	if (cancel_is_code(code)) return code; /* all is as it was when the command ended: it can be done again */
 	command_forget(w);
 	if (is_passing(code)) {
 		give_slot(w);
