@@ -55,7 +55,7 @@ typedef struct deed {
 
 static void limit_push(void)
 {
-	cb_limit limit = {.size = sizeof(limit), .cancel = token};
+	cb_limit limit = CB_WITH(cb_limit, .cancel = token);
 	CB(cb_limit_push(&limit, &bench_err));
 }
 
@@ -121,12 +121,12 @@ static void fork_made(void)
 
 static cb_code do_import(cb_error *err)
 {
-	return cb_import(other, host, &(cb_import_options){.to = "/in", .full = true}, NULL, err);
+	return cb_import(other, host, &CB_WITH(cb_import_options, .to = "/in", .full = true), NULL, err);
 }
 
 static cb_code do_import_huge(cb_error *err)
 {
-	return cb_import(other, huge_file, &(cb_import_options){.to = "/in"}, NULL, err);
+	return cb_import(other, huge_file, &CB_WITH(cb_import_options, .to = "/in"), NULL, err);
 }
 
 static cb_code do_copy(cb_error *err)
@@ -228,7 +228,7 @@ static cb_code ignore_line(void *context, const cb_grep_line *line, cb_error *er
 
 static cb_code do_grep(cb_error *err)
 {
-	cb_grep_options o = {.pattern = "(.*)(.*)(.*)z!"};
+	cb_grep_options o = CB_WITH(cb_grep_options, .pattern = "(.*)(.*)(.*)z!");
 	cb_code code = cb_grep(big, "/work/text", &o, ignore_line, NULL, NULL, err);
 	return code == CB_LIMIT ? CB_OK : code;
 }
@@ -258,7 +258,7 @@ static cb_code do_diff_text(cb_error *err)
 	cb_box *side = NULL;
 	cb_code opened = cb_box_open(s, "side", &side, err);
 	if (opened != CB_OK) return opened;
-	cb_code code = cb_diff_text(side, big, &(cb_diff_text_options){.path = "/work/text"}, &diff, &size, err);
+	cb_code code = cb_diff_text(side, big, &CB_WITH(cb_diff_text_options, .path = "/work/text"), &diff, &size, err);
 	cb_free(diff);
 	cb_box_close(side);
 	return code;
@@ -292,7 +292,7 @@ static cb_exec *running;
 static cb_code exec_start(const char *script, cb_error *err)
 {
 	const char *argv[] = {"sh", "-c", script};
-	cb_exec_options options = {.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
+	cb_exec_options options = CB_WITH(cb_exec_options, .argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE);
 	return cb_exec_start(sandbox, &options, &running, err);
 }
 
@@ -356,7 +356,7 @@ static void plain_walk(void *context, uint64_t i)
 {
 	(void)i;
 	(void)context;
-	CB(cb_find(big, "/work", &(cb_find_options){.name = "nothing"}, NULL, NULL, &bench_err));
+	CB(cb_find(big, "/work", &CB_WITH(cb_find_options, .name = "nothing"), NULL, NULL, &bench_err));
 }
 
 static void limited_walk(void *context, uint64_t i)
@@ -455,7 +455,7 @@ static void measure_waits(const char *path)
 	measure(&lock, true);
 	(void)kill(holder, SIGKILL);
 	(void)waitpid(holder, NULL, 0);
-	cb_tier_report report;
+	cb_tier_report report = CB_INIT(cb_tier_report);
 	if (cb_sandbox_try(path, CB_TIER_AUTO, &report, &bench_err) != CB_OK || !report.works) {
 		bench_note("no sandbox here: programs are left out");
 		return;

@@ -3,7 +3,7 @@
  *
  * Both hold for the calls that the calling thread makes between cb_limit_push and cb_limit_pop, whatever they are:
  *
- *   cb_limit limit = {.size = sizeof(limit), .timeout_ms = 5000, .cancel = token};
+ *   cb_limit limit = CB_WITH(cb_limit, .timeout_ms = 5000, .cancel = token);
  *   cb_limit_push(&limit, &err);
  *   code = cb_import(box, "src", NULL, NULL, &err);
  *   cb_limit_pop();
@@ -16,11 +16,7 @@
 #ifndef COWBOX_CANCEL_H
 #define COWBOX_CANCEL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cowbox/error.h>
+#include <cowbox/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +35,7 @@ CB_API bool cb_cancel_is_fired(const cb_cancel *cancel); /* NULL: false */
 CB_API void cb_cancel_free(cb_cancel *cancel);
 
 typedef struct cb_limit {
-	size_t size;        /* sizeof(cb_limit) */
+	size_t struct_size;
 	int64_t timeout_ms; /* from now on, for all calls together; 0: none, below 0: it is over already */
 	cb_cancel *cancel;  /* NULL: none */
 } cb_limit;

@@ -1,6 +1,9 @@
 /* cancel.c: tokens, the limits of a thread, and looking at them. */
 #include "base/cancel.h"
 
+#include "base/args.h"
+#include "base/sized.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -32,7 +35,7 @@ _Thread_local cancel_thread cancel_here;
 
 cb_code cb_cancel_create(cb_cancel **out, cb_error *err)
 {
-	if (!out) return cb_err_set(err, CB_INVALID, "nowhere to put the token");
+	NEED(err, "out", out);
 	cb_cancel *c = mem_alloc(sizeof(*c));
 	if (!c) return cb_err_nomem(err);
 	*c = (cb_cancel){.refs = 1};
@@ -130,11 +133,9 @@ static int64_t deadline_of(int64_t timeout_ms, const cancel_frame *outer)
 
 cb_code cb_limit_push(const cb_limit *limit, cb_error *err)
 {
-	if (!limit || limit->size < sizeof(*limit))
-		return cb_err_set(err, CB_INVALID, "a limit whose size is not sizeof(cb_limit)");
-	for (size_t i = sizeof(*limit); i < limit->size; i++)
-		if (((const unsigned char *)limit)[i])
-			return cb_err_set(err, CB_INVALID, "a limit with members that this library does not know");
+	NEED(err, "limit", limit);
+	cb_limit l;
+	CB_TRY(SIZED_TAKE(cb_limit, cancel, &l, limit, err));
 	(void)pthread_once(&at_end_once, at_end_make);
 	if (at_end_error) return cb_err_errno(err, at_end_error, "making room for limits");
 	cancel_frame *outer = cancel_here.top;
@@ -142,7 +143,7 @@ cb_code cb_limit_push(const cb_limit *limit, cb_error *err)
 		return cb_err_set(err, CB_LIMIT, "%d limits are in force: some were not popped", CANCEL_NESTED);
 	cancel_frame *f = mem_alloc(sizeof(*f));
 	if (!f) return cb_err_nomem(err);
-	*f = (cancel_frame){outer, limit->cancel, deadline_of(limit->timeout_ms, outer), outer ? outer->depth + 1 : 1};
+	*f = (cancel_frame){outer, l.cancel, deadline_of(l.timeout_ms, outer), outer ? outer->depth + 1 : 1};
 	cb_code code = top_set(f, err);
 	if (code != CB_OK) free(f);
 	else if (f->token) (void)atomic_fetch_add(&f->token->refs, 1);

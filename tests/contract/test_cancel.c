@@ -34,7 +34,7 @@ static unsigned trial;
 
 static void limit_push(int64_t timeout_ms, cb_cancel *cancel)
 {
-	cb_limit limit = {.size = sizeof(limit), .timeout_ms = timeout_ms, .cancel = cancel};
+	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = timeout_ms, .cancel = cancel);
 	CHECK_OK(cb_limit_push(&limit, &err));
 }
 
@@ -86,7 +86,7 @@ static void box_fill(cb_box *b)
 	for (unsigned i = 0; i < FILES; i++) {
 		char path[64];
 		(void)snprintf(path, sizeof(path), "/work/d%u/f%u", i % 4, i);
-		CHECK_OK(cb_write_file(b, path, text_of(i), strlen(text_of(i)), &(cb_write_options){.parents = true}, &err));
+		CHECK_OK(cb_write_file(b, path, text_of(i), strlen(text_of(i)), &CB_WITH(cb_write_options, .parents = true), &err));
 	}
 	CHECK_OK(cb_write_file(b, "/work/large", large(), LARGE_BYTES, NULL, &err));
 	for (unsigned i = 0; i < 6; i++) must_write(b, "/work/text", text_of(i));
@@ -188,7 +188,7 @@ static cb_code do_write(cb_box *b, cb_error *e)
 
 static cb_code do_write_large(cb_box *b, cb_error *e)
 {
-	return cb_write_file(b, "/work/x/y", large(), LARGE_BYTES, &(cb_write_options){.parents = true}, e);
+	return cb_write_file(b, "/work/x/y", large(), LARGE_BYTES, &CB_WITH(cb_write_options, .parents = true), e);
 }
 
 static cb_code do_edit(cb_box *b, cb_error *e)
@@ -293,7 +293,7 @@ static cb_code do_checkpoint(cb_box *b, cb_error *e)
 
 static cb_code do_setting(cb_box *b, cb_error *e)
 {
-	return cb_setting_set(b, "name", "value", e);
+	return cb_setting_set(b, "name", "value", CB_STRING, e);
 }
 
 static cb_code do_quota(cb_box *b, cb_error *e)
@@ -303,18 +303,18 @@ static cb_code do_quota(cb_box *b, cb_error *e)
 
 static cb_code do_import(cb_box *b, cb_error *e)
 {
-	return cb_import(b, folder, &(cb_import_options){.to = "/in"}, NULL, e);
+	return cb_import(b, folder, &CB_WITH(cb_import_options, .to = "/in"), NULL, e);
 }
 
 static cb_code do_import_linked(cb_box *b, cb_error *e)
 {
-	return cb_import(b, folder, &(cb_import_options){.to = "/in", .link = true}, NULL, e);
+	return cb_import(b, folder, &CB_WITH(cb_import_options, .to = "/in", .link = true), NULL, e);
 }
 
 static cb_code do_tar_import(cb_box *b, cb_error *e)
 {
 	CHECK(lseek(tar_fd, 0, SEEK_SET) == 0);
-	return cb_tar_import(b, tar_fd, &(cb_tar_options){.to = "/in"}, NULL, e);
+	return cb_tar_import(b, tar_fd, &CB_WITH(cb_tar_options, .to = "/in"), NULL, e);
 }
 
 static void begin_txn(cb_box *b)
@@ -347,7 +347,7 @@ static void lose_txn(cb_box *b)
 static cb_code do_commit_lost(cb_box *b, cb_error *e)
 {
 	(void)b;
-	cb_code code = cb_txn_commit(held, &(cb_commit_options){.lost = CB_LOST_FORK}, NULL, e);
+	cb_code code = cb_txn_commit(held, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), NULL, e);
 	return code == CB_CONFLICT ? CB_OK : code;
 }
 
@@ -411,7 +411,7 @@ static cb_code do_diff_text(cb_box *b, cb_error *e)
 
 static cb_code do_log(cb_box *b, cb_error *e)
 {
-	return cb_log(b, &(cb_log_options){.path = "/work/text"}, ignore_step, &seen, NULL, e);
+	return cb_log(b, &CB_WITH(cb_log_options, .path = "/work/text"), ignore_step, &seen, NULL, e);
 }
 
 static cb_code do_blame(cb_box *b, cb_error *e)
@@ -421,18 +421,18 @@ static cb_code do_blame(cb_box *b, cb_error *e)
 
 static cb_code do_grep(cb_box *b, cb_error *e)
 {
-	return cb_grep(b, "/", &(cb_grep_options){.pattern = "line [0-9]*5 "}, ignore_found, &seen, NULL, e);
+	return cb_grep(b, "/", &CB_WITH(cb_grep_options, .pattern = "line [0-9]*5 "), ignore_found, &seen, NULL, e);
 }
 
 static cb_code do_find(cb_box *b, cb_error *e)
 {
-	return cb_find(b, "/", &(cb_find_options){.name = "f*"}, ignore_path, &seen, e);
+	return cb_find(b, "/", &CB_WITH(cb_find_options, .name = "f*"), ignore_path, &seen, e);
 }
 
 static cb_code do_tar_export(cb_box *b, cb_error *e)
 {
 	CHECK(ftruncate(sink_fd, 0) == 0 && lseek(sink_fd, 0, SEEK_SET) == 0);
-	cb_transfer_count count = {0};
+	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	CB_TRY(cb_tar_export(b, "/", sink_fd, NULL, &count, e));
 	seen += (unsigned)count.files;
 	return CB_OK;
@@ -473,7 +473,7 @@ static cb_code do_export(cb_box *b, cb_error *e)
 
 static cb_code do_info(cb_box *b, cb_error *e)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(b, &info, e));
 	CHECK_STR(info.origin, "demo");
 	return CB_OK;
@@ -681,7 +681,7 @@ static cb_code store_backup(cb_error *e)
 	if (code != CB_OK) CHECK_U64(entries_in(elsewhere), 0);
 	if (code != CB_OK) return code;
 	cb_store *copy = NULL;
-	CHECK_OK(cb_store_open(path, &(cb_store_options){.no_create = true}, &copy, &err));
+	CHECK_OK(cb_store_open(path, &CB_WITH(cb_store_options, .no_create = true), &copy, &err));
 	test_store_sound(copy);
 	cb_store_close(copy);
 	clear_elsewhere(NULL);
@@ -692,7 +692,7 @@ static cb_code store_prune(cb_error *e)
 {
 	cb_box *b = NULL;
 	CB_TRY(cb_box_open(s, "demo", &b, e));
-	cb_code code = cb_prune(b, &(cb_prune_options){.keep_steps = 3}, NULL, e);
+	cb_code code = cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 3), NULL, e);
 	cb_box_close(b);
 	return code;
 }
@@ -858,7 +858,7 @@ TEST(limits_nest)
 	cb_limit_pop(); /* there is none */
 	must_write(b, "/work/a", "3");
 	for (int i = 0; i < CANCEL_NESTED; i++) limit_push(0, inner);
-	CHECK_CODE(cb_limit_push(&(cb_limit){.size = sizeof(cb_limit)}, &err), CB_LIMIT);
+	CHECK_CODE(cb_limit_push(&CB_INIT(cb_limit), &err), CB_LIMIT);
 	for (int i = 0; i < CANCEL_NESTED; i++) cb_limit_pop();
 	cb_cancel_free(inner);
 	cb_box_close(b);
@@ -867,15 +867,15 @@ TEST(limits_nest)
 
 TEST(limits_are_checked)
 {
-	cb_limit limit = {.size = sizeof(limit)};
+	cb_limit limit = CB_INIT(cb_limit);
 	struct {
 		cb_limit known;
 		int later;
-	} longer = {.known = {.size = sizeof(longer)}};
+	} longer = {.known = {.struct_size = sizeof(longer)}};
 	CHECK_CODE(cb_limit_push(NULL, &err), CB_INVALID);
-	limit.size = 0;
+	limit.struct_size = 0;
 	CHECK_CODE(cb_limit_push(&limit, &err), CB_INVALID);
-	limit.size = sizeof(limit) - 1;
+	limit.struct_size = sizeof(limit) - 1;
 	CHECK_CODE(cb_limit_push(&limit, &err), CB_INVALID);
 	CHECK_CODE(cb_limit_push(&longer.known, &err), CB_OK);
 	cb_limit_pop();
@@ -904,7 +904,7 @@ TEST(a_token_may_be_freed_first)
 
 static cb_code stat_inside(void *context, const char *path, const cb_stat_info *info, cb_error *e)
 {
-	cb_stat_info again;
+	cb_stat_info again = CB_INIT(cb_stat_info);
 	(void)info;
 	if (++seen == 3) cb_cancel_fire(token);
 	return cb_stat(context, path, CB_NOFOLLOW, &again, e);

@@ -37,14 +37,14 @@ static void end(void)
 
 static void limit_push(int64_t timeout_ms, cb_cancel *cancel)
 {
-	cb_limit limit = {.size = sizeof(limit), .timeout_ms = timeout_ms, .cancel = cancel};
+	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = timeout_ms, .cancel = cancel);
 	CHECK_OK(cb_limit_push(&limit, &err));
 }
 
 static cb_code start(const char *script, cb_exec **out, cb_error *e)
 {
 	const char *argv[] = {"sh", "-c", script};
-	cb_exec_options options = {.argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE};
+	cb_exec_options options = CB_WITH(cb_exec_options, .argv = argv, .argc = 3, .stdin_fd = CB_STDIN_NONE);
 	cb_code code = cb_exec_start(sandbox, &options, out, e);
 	if (code == CB_UNSUPPORTED) test_lacks("sandbox", e->message);
 	return code;
@@ -118,7 +118,7 @@ static const char *const work = "i=0; while [ $i -lt 300 ]; do echo $i > f$i; i=
 
 static void must_be_whole(void)
 {
-	cb_box_info info;
+	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(b, &info, &err));
 	CHECK(exists(b, "/work/f0") && exists(b, "/work/f299") && !exists(b, "/work/a"));
 	CHECK_STR(must_read(b, "/work/f77"), "77\n");
@@ -127,7 +127,7 @@ static void must_be_whole(void)
 /* Ended at one look after another while it takes what the program did into the box. */
 static void captures(bool memory, bool discard)
 {
-	begin(memory, &(cb_sandbox_options){.discard = discard});
+	begin(memory, &CB_WITH(cb_sandbox_options, .discard = discard));
 	bool reached = true;
 	unsigned ended = 0;
 	for (long n = 1; reached && n < 100000; n += n < 4 ? 1 : n / 3) {

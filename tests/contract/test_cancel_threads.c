@@ -43,7 +43,7 @@ static void rest(int ms)
 
 static void limit_push(int64_t timeout_ms, cb_cancel *cancel)
 {
-	cb_limit limit = {.size = sizeof(limit), .timeout_ms = timeout_ms, .cancel = cancel};
+	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = timeout_ms, .cancel = cancel);
 	CHECK_OK(cb_limit_push(&limit, &err));
 }
 
@@ -173,7 +173,7 @@ static cb_code call_create(cb_error *e)
 
 static cb_code call_stat(cb_error *e)
 {
-	cb_stat_info info;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	return cb_stat(b, "/work/a", 0, &info, e);
 }
 
@@ -190,7 +190,8 @@ static cb_code call_vacuum(cb_error *e)
 static cb_code call_import(cb_error *e)
 {
 	return cb_import(b, test_tmpdir(),
-	                 &(cb_import_options){.to = "/in", .exclude = (const char *const[]){"*"}, .exclude_count = 1}, NULL, e);
+	                 &CB_WITH(cb_import_options, .to = "/in", .exclude = (const char *const[]){"*"}, .exclude_count = 1), NULL,
+	                 e);
 }
 
 static cb_code call_open(cb_error *e)
@@ -255,7 +256,7 @@ static void *write_limited(void *context)
 {
 	cb_error e = {0};
 	cb_box *mine = context;
-	cb_limit limit = {.size = sizeof(limit), .timeout_ms = 60};
+	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = 60);
 	CHECK(cb_limit_push(&limit, &e) == CB_OK);
 	CHECK(cb_write_file(mine, "/work/limited", "x", 1, NULL, &e) == CB_TIMEOUT);
 	return NULL; /* without a pop: the thread's end does it */
@@ -293,7 +294,7 @@ typedef struct own {
 static void *write_until_ended(void *context)
 {
 	own *o = context;
-	cb_limit limit = {.size = sizeof(limit), .timeout_ms = 20000, .cancel = o->cancel};
+	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = 20000, .cancel = o->cancel);
 	CHECK(cb_limit_push(&limit, NULL) == CB_OK);
 	o->code = CB_OK;
 	for (unsigned n = 0; o->code == CB_OK; n++) o->code = cb_write_file(o->box, "/work/own", &n, sizeof(n), NULL, NULL);
@@ -381,7 +382,7 @@ TEST(the_lock_of_gc)
 	limit_push(3600000, token);
 	CHECK_CODE(call_gc(&err), CB_BUSY);
 	CHECK_CODE(call_vacuum(&err), CB_BUSY);
-	CHECK_CODE(cb_prune(b, &(cb_prune_options){.keep_steps = 1}, NULL, &err), CB_BUSY);
+	CHECK_CODE(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err), CB_BUSY);
 	cb_limit_pop();
 	memset(&err, 0, sizeof(err));
 	child_end();

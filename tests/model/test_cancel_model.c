@@ -54,7 +54,8 @@ static cb_code call_write(world *w, cb_box *b, cb_error *e)
 {
 	size_t i = some_name(w);
 	some_text(w, w->next.text[i]);
-	return cb_write_file(b, path_of(i), w->next.text[i], strlen(w->next.text[i]), &(cb_write_options){.parents = true}, e);
+	return cb_write_file(b, path_of(i), w->next.text[i], strlen(w->next.text[i]), &CB_WITH(cb_write_options, .parents = true),
+	                     e);
 }
 
 static cb_code call_remove(world *w, cb_box *b, cb_error *e)
@@ -174,7 +175,7 @@ static void one_round(world *w)
 	cb_cancel_reset(w->token);
 	bool by_look = test_rand_below(&w->rng, 4) != 0;
 	cancel_fire_at_look(w->token, by_look ? 1 + (long)test_rand_below(&w->rng, 60) : 0);
-	cb_limit limit = {.size = sizeof(limit), .cancel = w->token};
+	cb_limit limit = CB_WITH(cb_limit, .cancel = w->token);
 	CHECK_OK(cb_limit_push(&limit, &err));
 	if (!by_look) atomic_store(&w->fire_after_us, (long)test_rand_below(&w->rng, 600));
 	cb_code code = calls[test_rand_below(&w->rng, ARRAY_LEN(calls))](w, w->b, &why);

@@ -70,7 +70,8 @@ static void read_rows(row_reader *r)
 	store_used what = {.box = r->box, .why = KEPT_OPEN};
 	for (;;) {
 		what.seq = some_step(r);
-		uint64_t seen = store_removal_wait(s);
+		uint64_t seen = 0;
+		CHECK_OK(store_removal_wait(s, &seen, NULL));
 		bool there = step_is_there(s, r->box, what.seq);
 		if (!there) {
 			r->gone++;
