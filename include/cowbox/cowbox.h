@@ -32,6 +32,7 @@
 #include <cowbox/audit.h>
 #include <cowbox/box.h>
 #include <cowbox/cancel.h>
+#include <cowbox/cursor.h>
 #include <cowbox/error.h>
 #include <cowbox/exec.h>
 #include <cowbox/files.h>

@@ -40,6 +40,8 @@ static inline span buf_span(const buf *b)
 /* malloc/realloc that can be told to fail: every allocation of the library goes through these two, so that tests reach each
  * failure branch (mem_fail_after below). Free with free(). */
 void *mem_alloc(size_t size); /* NULL on failure; size 0 gives a valid pointer */
+/* Zeros; cheaper than writing them where it is large. */
+void *mem_alloc_zeroed(size_t size);
 void *mem_realloc(void *old, size_t size);
 void *mem_alloc_aligned(size_t size); /* 64-byte aligned; free() it */
 /* For bytes that will be copied: 64-byte aligned from 4 KiB on, where copies into unaligned memory run several times slower on common

@@ -30,6 +30,12 @@ void *mem_alloc(size_t size)
 	return malloc(size ? size : 1);
 }
 
+void *mem_alloc_zeroed(size_t size)
+{
+	if (size > SIZE_LIMIT || must_fail()) return NULL;
+	return calloc(1, size ? size : 1);
+}
+
 void *mem_realloc(void *old, size_t size)
 {
 	if (size > SIZE_LIMIT || must_fail()) return NULL;

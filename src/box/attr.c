@@ -1,6 +1,7 @@
 /* attr.c: extended attributes, tags, metadata and key-values: all of them keys of the map. */
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/cursor.h"
 #include "box/gate.h"
 
 static cb_code name_span(const char *name, const char *what, span *out, cb_error *err)
@@ -84,46 +85,116 @@ static cb_code attr_get(cb_box *b, const char *path, attr_key kind, const char *
 	return value_load(b->cs, b->txn, span_make(value.bytes, value.size), out, out_size, err);
 }
 
-typedef struct listing {
-	cb_box *b;
-	attr_key kind;
-	cb_name_visit visit;
-	void *context;
-} listing;
+/* ---- lists ---- */
 
-/* A name as a C string for the visitor. */
-static void name_text(span name, char out[LIMIT_NAME_BYTES + 1])
+/* Names with their values: keys of the map with one prefix. */
+typedef struct name_cursor {
+	cb_cursor c;
+	snapshot now;
+	tree_cursor *at;
+	key prefix;
+	char sort;      /* of tags and metadata, which are mixed in the map; else 0 */
+	size_t name_at; /* in the keys */
+	char text[LIMIT_NAME_BYTES + 1];
+	char *value;
+	bool stands; /* on what was looked at last */
+	cb_name name;
+} name_cursor;
+
+static cb_code name_give(name_cursor *n, span name, span value, const void **out, cb_error *err)
 {
-	memcpy(out, name.bytes, name.size);
-	out[name.size] = 0;
+	memcpy(n->text, name.bytes, name.size);
+	n->text[name.size] = 0;
+	n->name = CB_WITH(cb_name, .name = n->text);
+	if (n->sort != 't') {
+		CB_TRY(value_load(n->c.cs, n->now.t, value, &n->value, &n->name.value_size, err));
+		n->name.value = n->value;
+	}
+	*out = &n->name;
+	return CB_OK;
 }
 
-static cb_code list_key(void *context, span key_bytes, span value, cb_error *err)
+static cb_code name_next(cb_cursor *c, const void **out, cb_error *err)
 {
-	const listing *l = context;
-	key_parts parts;
-	CB_TRY(key_parse(key_bytes, &parts, err));
-	if (parts.kind == KIND_TAG && parts.sort != l->kind.sort) return CB_OK;
-	char name[LIMIT_NAME_BYTES + 1];
-	name_text(parts.name, name);
-	if (l->kind.sort == 't') return l->visit(l->context, name, NULL, 0, err);
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
-	CB_TRY(value_load(l->b->cs, l->b->txn, value, &bytes, &size, err));
-	return l->visit(l->context, name, bytes, size, err);
+	name_cursor *n = (name_cursor *)c;
+	free(TAKE_PTR(n->value));
+	span k, value;
+	*out = NULL;
+	if (!n->at) return CB_OK; /* nothing to go through */
+	for (;;) {
+		if (n->stands) CB_TRY(tree_cursor_next(n->at, err));
+		n->stands = true;
+		if (!tree_cursor_get(n->at, &k, &value) || !span_starts(k, key_span(&n->prefix))) return CB_OK;
+		if (k.size < n->name_at || k.size - n->name_at > LIMIT_NAME_BYTES) { /* damage: it says so */
+			key_parts parts;
+			CB_TRY(key_parse(k, &parts, err));
+			continue;
+		}
+		if (!n->sort || k.bytes[n->name_at - 1] == (uint8_t)n->sort)
+			return name_give(n, span_make(k.bytes + n->name_at, k.size - n->name_at), value, out, err);
+	}
 }
 
-static cb_code attr_list(cb_box *b, const char *path, attr_key kind, unsigned flags, cb_name_visit visit, void *context,
-                         cb_error *err)
+static void name_done(cb_cursor *c)
 {
-	CB_TRY(box_enter(b, err));
-	AUTO_SNAPSHOT snapshot now = {0};
+	name_cursor *n = (name_cursor *)c;
+	tree_cursor_close(n->at);
+	snapshot_done(&n->now);
+	free(n->value);
+}
+
+static cb_code name_open(cb_box *b, char sort, name_cursor **out, cb_error *err)
+{
+	static const cursor_ops ops = {CURSOR_NAMES, name_next, name_done};
+	CB_TRY(cursor_create(sizeof(**out), &ops, b->cs, b, out, err));
+	(*out)->sort = sort;
+	return CB_OK;
+}
+
+/* Between enter and leave, once the snapshot was taken: goes through the keys with that prefix. */
+static cb_code name_start(name_cursor *n, const cb_box *b, const key *prefix, cb_error *err)
+{
+	n->prefix = *prefix;
+	n->name_at = prefix->bytes[0] == KIND_KV ? 1 : n->sort ? 10 : 9; /* behind the kind, the inode, the sort */
+	CB_TRY(snapshot_contents(&n->now, b, key_span(&n->prefix), err));
+	return tree_cursor_open_below(&n->now.v, key_span(&n->prefix), &n->at, err);
+}
+
+static cb_code attr_open(cb_box *b, const char *path, attr_key kind, unsigned flags, cb_cursor **out, cb_error *err)
+{
+	name_cursor *n = NULL;
 	resolved r;
-	listing l = {b, kind, visit, context};
-	cb_code code = snapshot_take(b, &now, err);
-	if (code == CB_OK) code = path_find(b, &now.v, path, path_how(flags), GATE_READ, &r, err);
-	if (code == CB_OK) code = inode_keys(&now.v, r.node.rec.ino, kind.kind, list_key, &l, err);
-	return box_leave(b, code);
+	NEED(err, "box path out", b, path, out);
+	CB_TRY(box_enter(b, err));
+	cb_code code = name_open(b, kind.sort, &n, err);
+	if (code == CB_OK) code = snapshot_take(b, &n->now, err);
+	if (code == CB_OK) code = path_find(b, &n->now.v, path, path_how(flags), GATE_READ, &r, err);
+	if (code == CB_OK) {
+		key prefix = key_prefix(kind.kind, r.node.rec.ino);
+		code = name_start(n, b, &prefix, err);
+	}
+	(void)box_leave(b, CB_OK);
+	if (code == CB_OK) *out = &n->c;
+	else cb_cursor_close(n ? &n->c : NULL);
+	return code;
+}
+
+/* Visits what is left and closes it. */
+static cb_code names_visit(cb_cursor *c, cb_name_visit visit, void *context, cb_error *err)
+{
+	cb_code code;
+	for (;;) {
+		const void *item = NULL;
+		code = cursor_next(c, &item, err);
+		const cb_name *n = item;
+		if (code != CB_OK || !n) break;
+		code = visit(context, n->name, n->value, n->value_size, err);
+		if (code == CB_OK) continue;
+		if (code == CB_INTERRUPTED) code = CB_OK;
+		break;
+	}
+	cb_cursor_close(c);
+	return code;
 }
 
 cb_code cb_xattr_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, unsigned flags, cb_error *err)
@@ -149,10 +220,17 @@ cb_code cb_xattr_remove(cb_box *b, const char *path, const char *name, unsigned 
 	return op_end(&o, attr_remove(&o, path, xattr_kind, name, flags, err), NULL, err);
 }
 
+cb_code cb_xattr_open(cb_box *b, const char *path, unsigned flags, cb_cursor **out, cb_error *err)
+{
+	return attr_open(b, path, xattr_kind, flags, out, err);
+}
+
 cb_code cb_xattr_list(cb_box *b, const char *path, unsigned flags, cb_name_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box path visit", b, path, visit);
-	return attr_list(b, path, xattr_kind, flags, visit, context, err);
+	cb_cursor *c = NULL;
+	CB_TRY(cb_xattr_open(b, path, flags, &c, err));
+	return names_visit(c, visit, context, err);
 }
 
 cb_code cb_tag_add(cb_box *b, const char *path, const char *tag, cb_error *err)
@@ -171,10 +249,17 @@ cb_code cb_tag_remove(cb_box *b, const char *path, const char *tag, cb_error *er
 	return op_end(&o, attr_remove(&o, path, tag_kind, tag, 0, err), NULL, err);
 }
 
+cb_code cb_tag_open(cb_box *b, const char *path, cb_cursor **out, cb_error *err)
+{
+	return attr_open(b, path, tag_kind, 0, out, err);
+}
+
 cb_code cb_tag_list(cb_box *b, const char *path, cb_name_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box path visit", b, path, visit);
-	return attr_list(b, path, tag_kind, 0, visit, context, err);
+	cb_cursor *c = NULL;
+	CB_TRY(cb_tag_open(b, path, &c, err));
+	return names_visit(c, visit, context, err);
 }
 
 cb_code cb_meta_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, cb_error *err)
@@ -194,10 +279,17 @@ cb_code cb_meta_get(cb_box *b, const char *path, const char *name, char **out, s
 	return box_leave(b, attr_get(b, path, meta_kind, name, 0, out, out_size, err));
 }
 
+cb_code cb_meta_open(cb_box *b, const char *path, cb_cursor **out, cb_error *err)
+{
+	return attr_open(b, path, meta_kind, 0, out, err);
+}
+
 cb_code cb_meta_list(cb_box *b, const char *path, cb_name_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box path visit", b, path, visit);
-	return attr_list(b, path, meta_kind, 0, visit, context, err);
+	cb_cursor *c = NULL;
+	CB_TRY(cb_meta_open(b, path, &c, err));
+	return names_visit(c, visit, context, err);
 }
 
 /* ---- key-values ---- */
@@ -255,33 +347,32 @@ cb_code cb_kv_delete(cb_box *b, const char *name, cb_error *err)
 	return op_end(&o, code, NULL, err);
 }
 
-static cb_code kv_list(cb_box *b, const char *prefix, cb_name_visit visit, void *context, cb_error *err)
+static cb_code kv_start(name_cursor *n, cb_box *b, const char *prefix, cb_error *err)
 {
-	span n = span_str(prefix ? prefix : "");
-	if (n.size > LIMIT_NAME_BYTES) return CB_OK; /* no key is that long */
-	key k = key_kv(n);
-	AUTO_SNAPSHOT snapshot now = {0};
-	CB_TRY(snapshot_take(b, &now, err));
-	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open(&now.v, key_span(&k), &c, err));
-	span at, value;
-	while (tree_cursor_get(c, &at, &value) && span_starts(at, key_span(&k))) {
-		char name[LIMIT_NAME_BYTES + 1];
-		name_text(span_make(at.bytes + 1, at.size - 1), name);
-		AUTO_FREE char *bytes = NULL;
-		size_t size = 0;
-		CB_TRY(value_load(b->cs, b->txn, value, &bytes, &size, err));
-		cb_code code = visit(context, name, bytes, size, err);
-		if (code == CB_INTERRUPTED) return CB_OK;
-		if (code != CB_OK) return code;
-		CB_TRY(tree_cursor_next(c, err));
-	}
-	return CB_OK;
+	span name = span_str(prefix);
+	if (name.size > LIMIT_NAME_BYTES) return CB_OK; /* no key is that long: nothing to go through */
+	CB_TRY(snapshot_take(b, &n->now, err));
+	key k = key_kv(name);
+	return name_start(n, b, &k, err);
+}
+
+cb_code cb_kv_open(cb_box *b, const char *prefix, cb_cursor **out, cb_error *err)
+{
+	name_cursor *n = NULL;
+	NEED(err, "box prefix out", b, prefix, out);
+	CB_TRY(box_enter(b, err));
+	cb_code code = name_open(b, 0, &n, err);
+	if (code == CB_OK) code = kv_start(n, b, prefix, err);
+	(void)box_leave(b, CB_OK);
+	if (code == CB_OK) *out = &n->c;
+	else cb_cursor_close(n ? &n->c : NULL);
+	return code;
 }
 
 cb_code cb_kv_list(cb_box *b, const char *prefix, cb_name_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box prefix visit", b, prefix, visit);
-	CB_TRY(box_enter(b, err));
-	return box_leave(b, kv_list(b, prefix, visit, context, err));
+	cb_cursor *c = NULL;
+	CB_TRY(cb_kv_open(b, prefix, &c, err));
+	return names_visit(c, visit, context, err);
 }

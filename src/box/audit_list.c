@@ -11,6 +11,8 @@
 
 #include <stdlib.h>
 
+#include "box/cursor.h"
+
 enum {
 	PAGE_MAX = 32,       /* entries read at a time from one source */
 	PAGES_TOTAL = 2048,  /* entries in memory, while each source has one at least */
@@ -338,25 +340,74 @@ static void listing_done(listing *l)
 	pmap_done(&l->names);
 }
 
-static cb_code listing_run(listing *l, cb_audit_visit visit, void *context, cb_error *err)
+/* ---- cursor ---- */
+
+typedef struct audit_cursor {
+	cb_cursor c;
+	cb_audit_options options;
+	char *box, *who; /* of the options */
+	listing l;
+	uint64_t left;
+	bool stands; /* on the entry that was given last, the first of the heap */
+} audit_cursor;
+
+static cb_code audit_next(cb_cursor *c, const void **out, cb_error *err)
 {
-	uint64_t left = l->options->max_entries ? l->options->max_entries : UINT64_MAX;
-	CB_TRY(listing_start(l, err));
-	while (l->heap_count && left-- > 0) {
-		const source *s = &l->sources[l->heap[0]];
-		CB_TRY(visit(context, &s->page[s->at].a, err));
-		CB_TRY(heap_advance(l, err));
-	}
+	audit_cursor *a = (audit_cursor *)c;
+	listing *l = &a->l;
+	*out = NULL;
+	if (a->stands) CB_TRY(heap_advance(l, err));
+	a->stands = false;
+	if (!l->heap_count || a->left == 0) return CB_OK;
+	const source *s = &l->sources[l->heap[0]];
+	a->left--;
+	a->stands = true;
+	*out = &s->page[s->at].a;
 	return CB_OK;
+}
+
+static void audit_done(cb_cursor *c)
+{
+	audit_cursor *a = (audit_cursor *)c;
+	listing_done(&a->l);
+	free(a->box);
+	free(a->who);
+}
+
+static cb_code audit_start(audit_cursor *a, const cb_audit_options *options, cb_error *err)
+{
+	a->options = *options;
+	a->l = (listing){.cs = a->c.cs, .options = &a->options};
+	a->left = options->max_entries ? options->max_entries : UINT64_MAX;
+	if (options->box) a->options.box = a->box = mem_strdup(options->box);
+	if (options->who) a->options.who = a->who = mem_strdup(options->who);
+	if ((options->box && !a->box) || (options->who && !a->who)) return cb_err_nomem(err);
+	return listing_start(&a->l, err);
+}
+
+cb_code cb_audit_open(cb_store *cs, const cb_audit_options *options, cb_cursor **out, cb_error *err)
+{
+	static const cursor_ops ops = {CURSOR_AUDIT, audit_next, audit_done};
+	audit_cursor *a = NULL;
+	cb_audit_options o;
+	NEED(err, "store out", cs, out);
+	CB_TRY(SIZED_TAKE(cb_audit_options, max_entries, &o, options, err));
+	CB_TRY(cursor_create(sizeof(*a), &ops, cs, NULL, &a, err));
+	cb_code code = audit_start(a, &o, err);
+	if (code == CB_OK) *out = &a->c;
+	else cb_cursor_close(&a->c);
+	return code;
 }
 
 cb_code cb_audit_list(cb_store *cs, const cb_audit_options *options, cb_audit_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "store visit", cs, visit);
-	cb_audit_options o;
-	CB_TRY(SIZED_TAKE(cb_audit_options, max_entries, &o, options, err));
-	listing l = {.cs = cs, .options = &o};
-	cb_code code = listing_run(&l, visit, context, err);
-	listing_done(&l);
-	return code == CB_INTERRUPTED ? CB_OK : code;
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_audit_open(cs, options, &c, err));
+	for (;;) {
+		const void *one = NULL;
+		CB_TRY(cursor_next(c, &one, err));
+		cb_code code = one ? visit(context, one, err) : CB_INTERRUPTED;
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
 }

@@ -8,6 +8,7 @@
  */
 #include "base/args.h"
 #include "base/hash.h"
+#include "box/cursor.h"
 #include "box/gate.h"
 #include "box/history.h"
 #include "box/text.h"
@@ -201,33 +202,77 @@ static cb_code replay(blaming *g, lines *l, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code visit_lines(blaming *g, const lines *l, cb_blame_visit visit, void *context, cb_error *err)
+/* ---- cursor ---- */
+
+/* All of it is known when it is opened: the text, and for each line where it comes from. */
+typedef struct blame_cursor {
+	cb_cursor c;
+	blaming g;
+	lines l;
+	size_t *starts;
+	size_t count, next;
+	buf names; /* box_name, of the points' boxes */
+	cb_blame_line line;
+} blame_cursor;
+
+typedef struct box_name {
+	uint64_t box;
+	char name[CB_NAME_MAX + 1];
+} box_name;
+
+static const char *name_of(const buf *names, uint64_t box)
 {
-	AUTO_FREE size_t *starts = NULL;
-	size_t count = 0;
-	CB_TRY(text_lines(span_make(l->text, l->size), &starts, &count, err));
-	const point *all = (const point *)(const void *)g->versions.bytes;
-	store_box row = {0};
-	for (size_t i = 0; i < count; i++) {
-		size_t end = i + 1 < count ? starts[i + 1] : l->size;
-		cb_blame_line line =
-			CB_WITH(cb_blame_line, .line = i + 1, .text = l->text + starts[i], .size = end - starts[i], .box = "");
-		uint64_t origin = i < l->count ? l->origins[i] : 0;
-		if (origin) {
-			const point *p = &all[origin - 1];
-			if (row.id != p->box && store_box_get(g->cs->s, p->box, &row, NULL) != CB_OK)
-				row = (store_box){.id = p->box};
-			line.box = row.name;
-			line.seq = p->seq;
-		}
-		CB_TRY(cancel_check(err));
-		cb_code code = visit(context, &line, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	const box_name *all = (const box_name *)(const void *)names->bytes;
+	for (size_t i = 0; i < names->size / sizeof(*all); i++)
+		if (all[i].box == box) return all[i].name;
+	return NULL;
+}
+
+/* Of the points' boxes, which are few: the box and those it came from. */
+static cb_code names_learn(blame_cursor *m, cb_error *err)
+{
+	const point *all = (const point *)(const void *)m->g.versions.bytes;
+	for (size_t i = 0; i < m->g.versions.size / sizeof(*all); i++) {
+		if (i > 0 && all[i].box == all[i - 1].box) continue;
+		if (name_of(&m->names, all[i].box)) continue;
+		store_box row;
+		box_name n = {.box = all[i].box};
+		if (store_box_get(m->c.cs->s, n.box, &row, NULL) == CB_OK) memcpy(n.name, row.name, sizeof(n.name));
+		CB_TRY(buf_append(&m->names, &n, sizeof(n), err));
 	}
 	return CB_OK;
 }
 
-static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
+static cb_code blame_next(cb_cursor *c, const void **out, cb_error *err)
+{
+	blame_cursor *m = (blame_cursor *)c;
+	*out = NULL;
+	CB_TRY(cancel_check(err));
+	if (m->next == m->count) return CB_OK;
+	size_t i = m->next++, end = m->next < m->count ? m->starts[m->next] : m->l.size;
+	uint64_t origin = i < m->l.count ? m->l.origins[i] : 0;
+	const point *p = origin ? (const point *)(const void *)m->g.versions.bytes + (origin - 1) : NULL;
+	m->line = CB_WITH(cb_blame_line, .line = i + 1, .text = m->l.text + m->starts[i], .size = end - m->starts[i], .box = "");
+	if (p) {
+		m->line.box = name_of(&m->names, p->box);
+		m->line.seq = p->seq;
+	}
+	*out = &m->line;
+	return CB_OK;
+}
+
+static void blame_done(cb_cursor *c)
+{
+	blame_cursor *m = (blame_cursor *)c;
+	lines_done(&m->l);
+	free(m->starts);
+	buf_done(&m->names);
+	buf_done(&m->g.versions);
+	buf_done(&m->g.known);
+	buf_done(&m->g.origins);
+}
+
+static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error *err)
 {
 	AUTO_SNAPSHOT snapshot now = {0};
 	CB_TRY(snapshot_take(b, &now, err));
@@ -236,31 +281,51 @@ static cb_code blame_run(cb_box *b, const char *path, cb_blame_visit visit, void
 	if (r.node.rec.type != CB_FILE)
 		return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
 	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
-	blaming g = {b, b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX), BUF_INIT(sizeof(known_text) * (size_t)VERSIONS_MAX),
-	             BUF_INIT(sizeof(uint64_t) * (size_t)KNOWN_ORIGINS_MAX)};
+	m->g = (blaming){b, b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX),
+	                 BUF_INIT(sizeof(known_text) * (size_t)VERSIONS_MAX),
+	                 BUF_INIT(sizeof(uint64_t) * (size_t)KNOWN_ORIGINS_MAX)};
+	m->names = BUF_INIT(SIZE_MAX);
 	trail t;
-	lines l = {.text = mem_strdup("")};
-	cb_code code = l.text ? trail_start(&t, b, &now.v, path, err) : cb_err_nomem(err);
-	if (code == CB_OK) code = collect_points(&g, &t, err);
-	if (code == CB_OK) code = replay(&g, &l, err);
+	m->l.text = mem_strdup("");
+	if (!m->l.text) return cb_err_nomem(err);
+	CB_TRY(trail_start(&t, b, &now.v, path, err));
+	CB_TRY(collect_points(&m->g, &t, err));
+	CB_TRY(replay(&m->g, &m->l, err));
 	char *text = NULL;
 	size_t size = 0;
-	if (code == CB_OK) code = data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &text, &size, err);
-	if (code == CB_OK) code = lines_reach(&l, text, size, err);
-	if (code == CB_OK) code = visit_lines(&g, &l, visit, context, err);
-	lines_done(&l);
-	buf_done(&g.versions);
-	buf_done(&g.known);
-	buf_done(&g.origins);
+	CB_TRY(data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &text, &size, err));
+	CB_TRY(lines_reach(&m->l, text, size, err));
+	buf_done(&m->g.known); /* other versions were for finding out */
+	buf_done(&m->g.origins);
+	CB_TRY(names_learn(m, err));
+	return text_lines(span_make(m->l.text, m->l.size), &m->starts, &m->count, err);
+}
+
+cb_code cb_blame_open(cb_box *b, const char *path, cb_cursor **out, cb_error *err)
+{
+	static const cursor_ops ops = {CURSOR_BLAME_LINES, blame_next, blame_done};
+	blame_cursor *m = NULL;
+	NEED(err, "box path out", b, path, out);
+	CB_TRY(box_enter(b, err));
+	cb_code code = box_refuse_txn(b, "blame", err);
+	if (code == CB_OK) code = box_flush(b, false, err);
+	if (code == CB_OK) code = cursor_create(sizeof(*m), &ops, b->cs, b, &m, err);
+	if (code == CB_OK) code = blame_run(m, b, path, err);
+	(void)box_leave(b, CB_OK);
+	if (code == CB_OK) *out = &m->c;
+	else cb_cursor_close(m ? &m->c : NULL);
 	return code;
 }
 
 cb_code cb_blame(cb_box *b, const char *path, cb_blame_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box path visit", b, path, visit);
-	CB_TRY(box_enter(b, err));
-	cb_code code = box_refuse_txn(b, "blame", err);
-	if (code == CB_OK) code = box_flush(b, false, err);
-	if (code == CB_OK) code = blame_run(b, path, visit, context, err);
-	return box_leave(b, code);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_blame_open(b, path, &c, err));
+	for (;;) {
+		const void *line = NULL;
+		CB_TRY(cursor_next(c, &line, err));
+		cb_code code = line ? visit(context, line, err) : CB_INTERRUPTED;
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
 }

@@ -45,8 +45,8 @@ cb_stat_info node_stat(const box_node *n);
 
 typedef struct look look;
 
-/* What the handle sees now, its running transaction included. While contents of that are in memory only, the handle stays locked for other
- * threads and refuses changes, until look_close. */
+/* What the handle sees now, its running transaction included, whatever is done to them afterwards. b must outlive the look: a cursor
+ * counts it (box/cursor.h). */
 cb_code look_open(cb_box *b, look **out, cb_error *err);
 /* The newest state of its box, without what the handle has under way, for a command that is to run on it. */
 cb_code look_open_newest(cb_box *b, look **out, cb_error *err);

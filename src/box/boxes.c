@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "box/cursor.h"
+
 /* ---- names and addresses ---- */
 
 cb_code box_name_check(const char *name, bool checkpoint, cb_error *err)
@@ -426,9 +428,8 @@ static cb_code collect_row(void *context, const store_box *row, cb_error *err)
 	return buf_append(context, row, sizeof(*row), err);
 }
 
-cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *err)
+static cb_code infos_collect(cb_store *cs, buf *out, cb_error *err)
 {
-	NEED(err, "store visit", cs, visit);
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	CB_TRY(store_box_list(cs->s, false, collect_row, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
@@ -440,9 +441,32 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 		cb_code code = kept_load(&head, cs, all[i].id, all[i].head.seq, KEPT_VISIT, cb_err_aside(&why));
 		if (code == CB_STALE || code == CB_NOTFOUND) continue; /* pruned or deleted meanwhile */
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		code = info_from_row(cs, &all[i], box_store_who(cs), head.s, &info, err);
-		if (code == CB_OK) code = visit(context, &info, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+		CB_TRY(info_from_row(cs, &all[i], box_store_who(cs), head.s, &info, err));
+		CB_TRY(buf_append(out, &info, sizeof(info), err));
 	}
 	return CB_OK;
+}
+
+cb_code cb_box_list_open(cb_store *cs, cb_cursor **out, cb_error *err)
+{
+	list_cursor *l = NULL;
+	NEED(err, "store out", cs, out);
+	CB_TRY(list_cursor_create(CURSOR_BOXES, sizeof(cb_box_info), NULL, cs, NULL, &l, err));
+	cb_code code = infos_collect(cs, &l->items, err);
+	if (code == CB_OK) *out = &l->c;
+	else cb_cursor_close(&l->c);
+	return code;
+}
+
+cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *err)
+{
+	NEED(err, "store visit", cs, visit);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_box_list_open(cs, &c, err));
+	for (;;) {
+		const void *info = NULL;
+		CB_TRY(cursor_next(c, &info, err));
+		cb_code code = info ? visit(context, info, err) : CB_INTERRUPTED;
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
 }

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "box/cursor.h"
+
 #define EVERY_SETTING BOX_EVERY_SETTING
 
 void box_checkpoint_auto_name(uint64_t seq, char out[CB_NAME_MAX + 1])
@@ -121,24 +123,36 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 	return box_leave(b, code);
 }
 
-/* Read whole before the first visit: a visitor may take its time and use the store, which it could not inside a call on the
- * database. */
+static cb_code collect_checkpoint(void *context, const store_checkpoint *c, cb_error *err)
+{
+	cb_checkpoint out = CB_WITH(cb_checkpoint, .seq = c->seq, .created_ns = c->created_ns, .automatic = c->automatic);
+	memcpy(out.name, c->name, sizeof(out.name));
+	return buf_append(context, &out, sizeof(out), err);
+}
+
+/* Read whole: whoever goes through them may take his time and use the store, which he could not inside a call on the database. */
+cb_code cb_checkpoint_open(cb_box *b, cb_cursor **out, cb_error *err)
+{
+	list_cursor *l = NULL;
+	NEED(err, "box out", b, out);
+	CB_TRY(list_cursor_create(CURSOR_CHECKPOINTS, sizeof(cb_checkpoint), NULL, b->cs, b, &l, err));
+	cb_code code = store_checkpoint_list(b->cs->s, b->row.id, collect_checkpoint, &l->items, err);
+	if (code == CB_OK) *out = &l->c;
+	else cb_cursor_close(&l->c);
+	return code;
+}
+
 cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box visit", b, visit);
-	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_checkpoint_list(b->cs->s, b->row.id, collect_row, &rows, err));
-	const store_checkpoint *all = (const store_checkpoint *)(const void *)rows.bytes;
-	for (size_t i = 0; i < rows.size / sizeof(*all); i++) {
-		cb_checkpoint out = {.struct_size = sizeof(out),
-		                     .seq = all[i].seq,
-		                     .created_ns = all[i].created_ns,
-		                     .automatic = all[i].automatic};
-		memcpy(out.name, all[i].name, sizeof(out.name));
-		cb_code code = visit(context, &out, err);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_checkpoint_open(b, &c, err));
+	for (;;) {
+		const void *checkpoint = NULL;
+		CB_TRY(cursor_next(c, &checkpoint, err));
+		cb_code code = checkpoint ? visit(context, checkpoint, err) : CB_INTERRUPTED;
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
-	return CB_OK;
 }
 
 /* ---- every so many steps ---- */

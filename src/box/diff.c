@@ -12,9 +12,11 @@
 
 #include <stdlib.h>
 
+#include "box/cursor.h"
+
 typedef struct change_row {
 	cb_change c;
-	cb_stat_info old_info, new_info; /* rows are sorted: c points to them only while it is lent */
+	cb_stat_info old_info, new_info; /* rows are sorted: c points to them only once they are in order */
 	char *path, *old_path;           /* owned */
 } change_row;
 
@@ -438,26 +440,37 @@ static bool path_within(const char *path, const char *folder)
 	return path && strncmp(path, folder, n) == 0 && (path[n] == 0 || path[n] == '/');
 }
 
-static cb_code visit_rows(const change_row *rows, size_t n, const char *within, cb_change_visit visit, void *context, cb_error *err)
+static void row_done(void *item)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (!rows[i].path) continue;
-		CB_TRY(cancel_check(err));
-		bool kv = rows[i].c.kind == CB_KEYVALUE;
-		if (within && (kv || (!path_within(rows[i].path, within) && !path_within(rows[i].old_path, within)))) continue;
-		cb_change c = rows[i].c;
-		c.struct_size = sizeof(c);
-		c.old_info = &rows[i].old_info;
-		c.new_info = &rows[i].new_info;
-		c.path = rows[i].path;
-		c.old_path = rows[i].old_path;
-		cb_code code = visit(context, &c, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
-	return CB_OK;
+	change_row *row = item;
+	free(row->path);
+	free(row->old_path);
 }
 
-static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, void *context, cb_error *err)
+/* What is asked for moves to the front, ready to be given; the rest goes. */
+static size_t rows_choose(change_row *rows, size_t n, const char *within)
+{
+	size_t chosen = 0;
+	for (size_t i = 0; i < n; i++) {
+		change_row row = rows[i];
+		bool kv = row.c.kind == CB_KEYVALUE;
+		bool inside = !within || (!kv && (path_within(row.path, within) || path_within(row.old_path, within)));
+		if (!row.path || !inside) {
+			row_done(&row);
+			continue;
+		}
+		rows[chosen] = row;
+		change_row *at = &rows[chosen++]; /* it stays there: what it points to is its own */
+		at->c.struct_size = sizeof(at->c);
+		at->c.old_info = &at->old_info;
+		at->c.new_info = &at->new_info;
+		at->c.path = at->path;
+		at->c.old_path = at->old_path;
+	}
+	return chosen;
+}
+
+static cb_code diff_run(diffing *d, const char *within, cb_error *err)
 {
 	CB_TRY(tree_diff(d->a, d->b, gather, d, err));
 	CB_TRY(add_crossed(d, d->b, d->a, err));
@@ -475,86 +488,104 @@ static cb_code diff_run(diffing *d, const char *within, cb_change_visit visit, v
 		if (!rows[i].path) return cb_err_nomem(err);
 	if (n) qsort(rows, n, sizeof(change_row), compare_rows);
 	CB_TRY(join_replaced(d, rows, n, err));
-	return visit_rows(rows, n, within, visit, context, err);
+	d->rows.size = rows_choose(rows, n, within) * sizeof(change_row);
+	return CB_OK;
 }
 
-/* ta, tb: the transactions whose contents in memory the views may refer to. */
+/* ta, tb: the transactions whose contents in memory the views may refer to. *out: a cursor on the changes, which needs nothing more of
+ * the views. */
 static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, const tree_view *b, const txn *tb, const char *path,
-                            cb_change_visit visit, void *context, cb_error *err)
+                            cb_cursor **out, cb_error *err)
 {
 	AUTO_FREE char *within = path ? path_clean(path) : NULL;
 	if (path && !within) return cb_err_nomem(err);
-	diffing d = {.cs = cs, .a = a, .ta = ta, .b = b, .tb = tb, .inos = BUF_INIT(SIZE_MAX), .rows = BUF_INIT(SIZE_MAX)};
+	list_cursor *list = NULL;
+	CB_TRY(list_cursor_create(CURSOR_CHANGES, sizeof(change_row), row_done, cs, NULL, &list, err));
+	diffing d = {.cs = cs, .a = a, .ta = ta, .b = b, .tb = tb, .inos = BUF_INIT(SIZE_MAX), .rows = list->items};
 	d.near_a.text = d.near_b.text = BUF_INIT(DIFF_PATH_BYTES);
 	d.near_a.folders = d.near_b.folders = BUF_INIT(SIZE_MAX);
-	cb_code code = diff_run(&d, within, visit, context, err);
-	change_row *rows = (change_row *)(void *)d.rows.bytes;
-	for (size_t i = 0; i < d.rows.size / sizeof(change_row); i++) {
-		free(rows[i].path);
-		free(rows[i].old_path);
-	}
+	cb_code code = diff_run(&d, within, err);
+	list->items = d.rows;
 	buf_done(&d.inos);
 	near_done(&d.near_a);
 	near_done(&d.near_b);
-	buf_done(&d.rows);
+	if (code == CB_OK) *out = &list->c;
+	else cb_cursor_close(&list->c);
 	return code;
+}
+
+cb_code diff_visit(cb_cursor *c, cb_change_visit visit, void *context, cb_error *err)
+{
+	cb_code code = CB_OK;
+	for (const void *item = NULL; code == CB_OK;) {
+		code = cursor_next(c, &item, err);
+		if (code != CB_OK || !item) break;
+		code = visit(context, item, err);
+	}
+	cb_cursor_close(c);
+	return code == CB_INTERRUPTED ? CB_OK : code;
 }
 
 cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context,
                    cb_error *err)
 {
-	return diff_between(cs, a, NULL, b, NULL, path, visit, context, err);
+	cb_cursor *c = NULL;
+	CB_TRY(diff_between(cs, a, NULL, b, NULL, path, &c, err));
+	return diff_visit(c, visit, context, err);
 }
 
-cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_change_visit visit, void *context,
-                       cb_error *err)
+cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out, cb_error *err)
 {
-	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, visit, context, err);
+	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, out, err);
 }
 
 cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *err)
 {
+	cb_cursor *c = NULL;
 	AUTO_VEIL veil *veiled = NULL;
 	tree_view all = state_view(t->cs, t->base), a, b = txn_view(t);
 	CB_TRY(gate_view(t->b, &all, &veiled, &a, err));
-	return diff_between(t->cs, &a, NULL, &b, t, NULL, visit, context, err);
+	CB_TRY(diff_between(t->cs, &a, NULL, &b, t, NULL, &c, err));
+	return diff_visit(c, visit, context, err);
 }
 
 /* ---- public ---- */
 
-/* A transaction may have contents that are only in its memory: its handle stays locked, and refuses changes, until snapshot_done. */
 cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
 	cb_code code = snapshot_take(b, out, err);
-	if (code != CB_OK || !b->txn || !b->txn->local_count) return box_leave(b, code);
-	out->t = b->txn;
-	out->locked = b;
-	b->visiting++;
-	return CB_OK;
+	if (code == CB_OK && b->txn && b->txn->local_count) code = txn_picture(b->txn, NULL, &out->t, err);
+	return box_leave(b, code);
 }
 
 cb_code snapshot_pair(cb_box *from, cb_box *to, snapshot *a, snapshot *b, cb_error *err)
 {
 	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
-	/* Both may stay locked: in one order, whoever compares them. */
-	bool from_first = (uintptr_t)from < (uintptr_t)to;
-	CB_TRY(snapshot_of(from_first ? from : to, from_first ? a : b, err));
-	return snapshot_of(from_first ? to : from, from_first ? b : a, err);
+	CB_TRY(snapshot_of(from, a, err));
+	return snapshot_of(to, b, err);
+}
+
+cb_code cb_diff_open(cb_box *from, cb_box *to, const char *path, cb_cursor **out, cb_error *err)
+{
+	AUTO_SNAPSHOT snapshot a = {0};
+	AUTO_SNAPSHOT snapshot b = {0};
+	NEED(err, "from to out", from, to, out);
+	CB_TRY(snapshot_pair(from, to, &a, &b, err));
+	return diff_snapshots(from->cs, &a, &b, path, out, err);
 }
 
 cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "from to visit", from, to, visit);
-	AUTO_SNAPSHOT snapshot a = {0};
-	AUTO_SNAPSHOT snapshot b = {0};
-	CB_TRY(snapshot_pair(from, to, &a, &b, err));
-	return diff_snapshots(from->cs, &a, &b, path, visit, context, err);
+	cb_cursor *c = NULL;
+	CB_TRY(cb_diff_open(from, to, path, &c, err));
+	return diff_visit(c, visit, context, err);
 }
 
-cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)
+cb_code cb_diff_step_open(cb_box *box, uint64_t seq, const char *path, cb_cursor **out, cb_error *err)
 {
-	NEED(err, "box visit", box, visit);
+	NEED(err, "box out", box, out);
 	if (seq == 0) return cb_err_set(err, CB_INVALID, "step 0 is where the box begins: it changed nothing");
 	AUTO_KEPT kept_state after = {0};
 	AUTO_STATE state *before = NULL;
@@ -568,5 +599,13 @@ cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visi
 	tree_view all_a = state_view(box->cs, before), all_b = state_view(box->cs, after.s), a, b;
 	CB_TRY(gate_view(box, &all_a, &veil_a, &a, err));
 	CB_TRY(gate_view(box, &all_b, &veil_b, &b, err));
-	return diff_views(box->cs, &a, &b, path, visit, context, err);
+	return diff_between(box->cs, &a, NULL, &b, NULL, path, out, err);
+}
+
+cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)
+{
+	NEED(err, "box visit", box, visit);
+	cb_cursor *c = NULL;
+	CB_TRY(cb_diff_step_open(box, seq, path, &c, err));
+	return diff_visit(c, visit, context, err);
 }

@@ -2,6 +2,8 @@
 #ifndef BOX_DIFF_H
 #define BOX_DIFF_H
 
+#include <cowbox/cursor.h>
+
 #include "box/internal.h"
 
 /* Sorted by path. path limits it to a file or folder; NULL: everything. */
@@ -9,12 +11,13 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
                    cb_error *err);
 /* What a transaction would do. */
 cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *err);
-/* What a handle sees, for longer use. *out must not move. */
+/* What a handle sees, with what a transaction has in memory. *out must not move. */
 cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err);
-/* What two handles of one store see, for longer use. Transactions whose contents are in memory stay locked until snapshot_done. *a and *b
- * must not move. */
+/* What two handles of one store see. *a and *b must not move. */
 cb_code snapshot_pair(cb_box *from, cb_box *to, snapshot *a, snapshot *b, cb_error *err);
-cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_change_visit visit, void *context,
-                       cb_error *err);
+/* *out: a cursor on the changes, which needs nothing more of the two. cb_cursor_close() it. */
+cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out, cb_error *err);
+/* Visits what is left of such a cursor and closes it. */
+cb_code diff_visit(cb_cursor *c, cb_change_visit visit, void *context, cb_error *err);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/cursor.h"
 #include "box/diff.h"
 #include "box/text.h"
 
@@ -140,11 +141,13 @@ static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 
 /* ---- counting ---- */
 
-typedef struct counting {
-	printing p;
-	cb_change_stat_visit visit;
-	void *context;
-} counting;
+/* Changes are known when it is opened; the lines of each are counted when it is asked for. */
+typedef struct stat_cursor {
+	cb_cursor c;
+	snapshot a, b;
+	cb_cursor *changes;
+	cb_change_stat stat;
+} stat_cursor;
 
 static cb_code count_lines(const char *old_text, size_t old_size, const char *new_text, size_t new_size, cb_change_stat *out,
                            cb_error *err)
@@ -159,11 +162,9 @@ static cb_code count_lines(const char *old_text, size_t old_size, const char *ne
 	return CB_OK;
 }
 
-static cb_code count_change(void *context, const cb_change *c, cb_error *err)
+static cb_code count_change(stat_cursor *k, const cb_change *c, cb_error *err)
 {
-	counting *k = context;
-	bool file = (c->has_new && c->new_info->type != CB_DIR) || (c->has_old && c->old_info->type != CB_DIR);
-	if (c->kind == CB_KEYVALUE || !file) return CB_OK;
+	printing p = {k->c.cs, &k->a, &k->b, 0, NULL};
 	cb_change_stat stat = CB_WITH(cb_change_stat, .change = c);
 	AUTO_FREE char *old_text = NULL, *new_text = NULL;
 	size_t old_size = 0, new_size = 0;
@@ -171,20 +172,64 @@ static cb_code count_change(void *context, const cb_change *c, cb_error *err)
 	if (old_file) stat.old_bytes = c->old_info->size;
 	if (new_file) stat.new_bytes = c->new_info->size;
 	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
-	if (content) CB_TRY(load_side(&k->p, k->p.a, old_file, c->old_info->ino, &old_text, &old_size, &stat.binary, err));
-	if (content) CB_TRY(load_side(&k->p, k->p.b, new_file, c->new_info->ino, &new_text, &new_size, &stat.binary, err));
+	if (content) CB_TRY(load_side(&p, p.a, old_file, c->old_info->ino, &old_text, &old_size, &stat.binary, err));
+	if (content) CB_TRY(load_side(&p, p.b, new_file, c->new_info->ino, &new_text, &new_size, &stat.binary, err));
 	if (content && !stat.binary) CB_TRY(count_lines(old_text, old_size, new_text, new_size, &stat, err));
-	return k->visit(k->context, &stat, err);
+	k->stat = stat;
+	return CB_OK;
+}
+
+static bool is_countable(const cb_change *c)
+{
+	bool file = (c->has_new && c->new_info->type != CB_DIR) || (c->has_old && c->old_info->type != CB_DIR);
+	return c->kind != CB_KEYVALUE && file;
+}
+
+static cb_code stat_next(cb_cursor *c, const void **out, cb_error *err)
+{
+	stat_cursor *k = (stat_cursor *)c;
+	const void *change = NULL;
+	*out = NULL;
+	do CB_TRY(cursor_next(k->changes, &change, err));
+	while (change && !is_countable(change));
+	if (!change) return CB_OK;
+	CB_TRY(count_change(k, change, err));
+	*out = &k->stat;
+	return CB_OK;
+}
+
+static void stat_done(cb_cursor *c)
+{
+	stat_cursor *k = (stat_cursor *)c;
+	cb_cursor_close(k->changes);
+	snapshot_done(&k->a);
+	snapshot_done(&k->b);
+}
+
+cb_code cb_diff_stat_open(cb_box *from, cb_box *to, const char *path, cb_cursor **out, cb_error *err)
+{
+	static const cursor_ops ops = {CURSOR_CHANGE_STATS, stat_next, stat_done};
+	stat_cursor *k = NULL;
+	NEED(err, "from to out", from, to, out);
+	CB_TRY(cursor_create(sizeof(*k), &ops, from->cs, from, &k, err));
+	cb_code code = snapshot_pair(from, to, &k->a, &k->b, err);
+	if (code == CB_OK) code = diff_snapshots(from->cs, &k->a, &k->b, path, &k->changes, err);
+	if (code == CB_OK) *out = &k->c;
+	else cb_cursor_close(&k->c);
+	return code;
 }
 
 cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "from to visit", from, to, visit);
-	AUTO_SNAPSHOT snapshot a = {0};
-	AUTO_SNAPSHOT snapshot b = {0};
-	CB_TRY(snapshot_pair(from, to, &a, &b, err));
-	counting k = {{from->cs, &a, &b, 0, NULL}, visit, context};
-	return diff_snapshots(from->cs, &a, &b, path, count_change, &k, err);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_diff_stat_open(from, to, path, &c, err));
+	for (;;) {
+		const void *stat = NULL;
+		CB_TRY(cursor_next(c, &stat, err));
+		cb_code code = stat ? visit(context, stat, err) : CB_INTERRUPTED;
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
 }
 
 /* ---- printing ---- */
@@ -212,6 +257,8 @@ cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *optio
 	AUTO_BUF buf text = BUF_INIT(TEXT_OUT_MAX);
 	unsigned lines = o.has_context ? o.context_lines : 3;
 	choosing k = {&o, {from->cs, &a, &b, lines, &text}};
-	CB_TRY(diff_snapshots(from->cs, &a, &b, o.path, print_chosen, &k, err));
+	cb_cursor *changes = NULL;
+	CB_TRY(diff_snapshots(from->cs, &a, &b, o.path, &changes, err));
+	CB_TRY(diff_visit(changes, print_chosen, &k, err));
 	return buf_take(&text, out, out_size, err);
 }

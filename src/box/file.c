@@ -107,9 +107,9 @@ static cb_code file_hidden(const cb_file *f, const tree_view *v, cb_error *err)
 /* The file now: its view and record. */
 static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 {
-	/* Not inside a changing call, where what landed would be taken back if that fails (file_write does it before), nor from a
-	 * visitor, who cannot change the box. What cannot land now is no reason not to read: writing, cb_fsync and cb_close tell. */
-	if (f->detached && f->b->changing == 0 && f->b->visiting == 0) (void)file_attach_again(f, NULL);
+	/* Not inside a changing call, where what landed would be taken back if that fails (file_write does it before). What cannot land
+	 * now is no reason not to read: writing, cb_fsync and cb_close tell. */
+	if (f->detached && f->b->changing == 0) (void)file_attach_again(f, NULL);
 	if (!f->detached) {
 		*v = box_view(f->b);
 		cb_code code = inode_find(v, f->ino, out, err);

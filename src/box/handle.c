@@ -24,7 +24,7 @@ cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_e
 {
 	cb_box *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
-	*b = (cb_box){.cs = cs, .row = *row};
+	*b = (cb_box){.refs = 1, .cs = cs, .row = *row};
 	(void)atomic_fetch_add(&cs->refs, 1);
 	b->who = mem_strdup(box_store_who(cs));
 	cb_code code = b->who ? handle_init_lock(b, err) : cb_err_nomem(err);
@@ -40,11 +40,23 @@ cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_e
 
 void box_destroy(cb_box *b)
 {
-	cb_store *cs = b->cs;
-	state_unref(b->head);
-	veil_destroy(b->veil);
+	state_unref(TAKE_PTR(b->head));
+	veil_destroy(TAKE_PTR(b->veil));
 	kept_done(&b->kept);
 	store_use_end(b->cs->s, &b->call);
+	box_unref(b);
+}
+
+cb_box *box_ref(cb_box *b)
+{
+	(void)atomic_fetch_add(&b->refs, 1);
+	return b;
+}
+
+void box_unref(cb_box *b)
+{
+	if (atomic_fetch_sub(&b->refs, 1) != 1) return;
+	cb_store *cs = b->cs;
 	free(b->who);
 	(void)pthread_mutex_destroy(&b->lock);
 	free(b);
@@ -112,15 +124,34 @@ cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err)
 	return gate_view(b, &all, &out->veil, &out->v, err);
 }
 
+static cb_code collect_local(void *context, uint64_t content, uint64_t min_size, cb_error *err)
+{
+	(void)min_size;
+	size_t index = content_local_index(content);
+	return content & CONTENT_LOCAL ? buf_append(context, &index, sizeof(index), err) : CB_OK;
+}
+
+cb_code snapshot_contents(snapshot *s, const cb_box *b, span prefix, cb_error *err)
+{
+	AUTO_BUF buf wanted = BUF_INIT(SIZE_MAX);
+	if (!b->txn || !b->txn->local_count) return CB_OK;
+	/* Only the delta can refer to them. */
+	pmap_cursor at;
+	span k, value;
+	bool gone;
+	for (pmap_seek(&at, &s->delta, prefix); pmap_cursor_get(&at, &k, &value, &gone) && span_starts(k, prefix);
+	     pmap_cursor_next(&at))
+		if (!gone) CB_TRY(record_contents(k, value, collect_local, &wanted, err));
+	return wanted.size ? txn_picture(b->txn, &wanted, &s->t, err) : CB_OK;
+}
+
 void snapshot_done(snapshot *s)
 {
 	if (!s->base.s) return;
 	kept_done(&s->base);
 	veil_destroy(TAKE_PTR(s->veil)); /* holds the delta */
 	pmap_done(&s->delta);
-	if (!s->locked) return;
-	s->locked->visiting--;
-	(void)box_leave(TAKE_PTR(s->locked), CB_OK);
+	txn_destroy(TAKE_PTR(s->t));
 }
 
 /* In a child of fork(): what the handle keeps is kept by the parent, for as long as that one likes. */
@@ -330,7 +361,7 @@ static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind,
 	cb_code code = handle_check(b, err);
 	if (code == CB_OK) code = gate_enter(b, err);
 	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
-	if (code == CB_OK && (b->visiting || (b->txn && b->txn->in_write)))
+	if (code == CB_OK && b->txn && b->txn->in_write)
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o, need);
 	else if (code == CB_OK)
@@ -355,7 +386,6 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 	*o = (op){.b = b, .kind = kind, .subject = params};
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_pinned(b, kind, params, err);
-	if (code == CB_OK && b->visiting) code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && !b->txn) code = txn_create_unlocked(b, kind, params, &b->txn, err);
 	if (code != CB_OK) return box_leave(b, code);
 	op_join(o, STORE_GROWS);

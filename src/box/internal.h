@@ -236,6 +236,10 @@ bool txn_is_large(const txn *t);
 cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err);
 cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err);
 void prepared_destroy(prepared *p); /* accepts NULL */
+/* What a view of t needs besides its delta when t may change or end meanwhile: a transaction that has copies of the contents that t has in
+ * memory, by the same numbers, and nothing else. At most some 8 MiB: t puts more than that into the store, and those are kept from gc as
+ * long as the picture is. txn_destroy() it. wanted (size_t, indices): only these of them; NULL: all. */
+cb_code txn_picture(const txn *t, const buf *wanted, txn **out, cb_error *err);
 /* Puts all contents that wait in memory into the store, in write transactions of its own. */
 cb_code txn_contents_store(txn *t, cb_error *err);
 /* Inside a write transaction: gives every content that waits in memory its number. */
@@ -265,19 +269,19 @@ cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_
 /* ---- handles ---- */
 
 struct cb_box {
+	_Atomic uint32_t refs; /* the handle's own, and one for each cursor that was opened on it */
 	pthread_mutex_t lock;
 	cb_store *cs;
-	store_box row;     /* as last read; its head is not kept up to date, `head` is */
-	bool pinned;       /* one state, read-only */
-	state *head;       /* the newest known, or the pinned one */
-	kept_state kept;   /* the pinned one */
-	store_use *call;   /* shows the head while a call runs */
-	unsigned depth;    /* calls under way, one inside the other */
-	uint64_t stamp;    /* of head, for store_fresh */
-	txn *txn;          /* a transaction's own, or the running step of open files; NULL: none */
-	bool is_txn;       /* cb_txn_begin's: without a txn it is over */
-	bool closed;       /* by the caller; what is left waits for its open files to be closed */
-	unsigned visiting; /* its contents in memory are being read across a visitor: it cannot be changed */
+	store_box row;   /* as last read; its head is not kept up to date, `head` is */
+	bool pinned;     /* one state, read-only */
+	state *head;     /* the newest known, or the pinned one */
+	kept_state kept; /* the pinned one */
+	store_use *call; /* shows the head while a call runs */
+	unsigned depth;  /* calls under way, one inside the other */
+	uint64_t stamp;  /* of head, for store_fresh */
+	txn *txn;        /* a transaction's own, or the running step of open files; NULL: none */
+	bool is_txn;     /* cb_txn_begin's: without a txn it is over */
+	bool closed;     /* by the caller; what is left waits for its open files to be closed */
 	char *who;
 	struct veil *veil;   /* of box_view; NULL: there is no hook */
 	cb_file *open_files; /* a list */
@@ -305,16 +309,18 @@ cb_code box_refresh(cb_box *b, cb_error *err);
 void box_committed(cb_box *b);
 /* Commits the running step of open files, if there is one (not an explicit transaction). */
 cb_code box_flush(cb_box *b, bool sync, cb_error *err);
-/* What the handle sees now, kept while a visitor runs and perhaps changes the box. Take between enter and leave. */
+/* What the handle sees now, for longer than a call: a visitor or the holder of a cursor may change the box meanwhile, and close it. Take
+ * between enter and leave. It must not move afterwards. */
 typedef struct snapshot {
 	kept_state base;
 	pmap delta;
 	tree_view v;
 	struct veil *veil; /* of v; NULL: there is no hook */
-	const txn *t;      /* where contents that are only in memory are found; NULL: none are. Only snapshot_of sets it */
-	cb_box *locked;    /* its handle, kept locked and unchanged meanwhile */
+	txn *t; /* where contents that are only in memory are found, a copy (txn_picture); NULL: none are. snapshot_take leaves it NULL */
 } snapshot;
 cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err);
+/* The same moment: also what is in the transaction's memory of the values of keys with that prefix. */
+cb_code snapshot_contents(snapshot *s, const cb_box *b, span prefix, cb_error *err);
 void snapshot_done(snapshot *s);
 #define AUTO_SNAPSHOT ATTR_CLEANUP(snapshot_done)
 
@@ -325,8 +331,10 @@ void files_after_refresh(cb_box *b);
 
 /* CB_READONLY on a state's handle, recorded. */
 cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err);
-/* The handle is of no use any more and no file of it is open. */
+/* The handle is of no use any more and no file of it is open. Cursors may be: what identifies it stays until they are closed. */
 void box_destroy(cb_box *b);
+cb_box *box_ref(cb_box *b);
+void box_unref(cb_box *b);
 
 /* A handle made from rows already read. */
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "box/cursor.h"
 #include "box/history.h"
 
 static cb_code show(cb_store *cs, store_use **use, const state *s, kept_why why, uint64_t seq, cb_error *err)
@@ -233,72 +234,107 @@ static const char *const reasons[] = {
 	[KEPT_VISIT] = "listing", [KEPT_COMMAND] = "command", [KEPT_PACK] = "pack",
 };
 
+typedef struct use_row {
+	cb_use u;
+	char *why; /* of a pin; NULL: a constant */
+} use_row;
+
+static void use_done(void *item)
+{
+	use_row *row = item;
+	free(row->why);
+}
+
 typedef struct listing {
 	cb_store *cs;
-	buf pins; /* listed_pin */
+	buf *rows; /* use_row */
 } listing;
 
-typedef struct listed_pin {
-	store_pin row; /* without its texts */
-	char *why;
-} listed_pin;
-
-/* Visits happen after the rows were read: a visitor may call the store. */
-static cb_code collect_pin(void *context, const store_pin *pin, cb_error *err)
+static cb_code row_add(const listing *l, const use_row *row, cb_error *err)
 {
-	listing *l = context;
-	listed_pin p = {.row = *pin, .why = mem_strdup(pin->why)};
-	if (!p.why) return cb_err_nomem(err);
-	cb_code code = buf_append(&l->pins, &p, sizeof(p), err);
-	if (code != CB_OK) free(p.why);
+	cb_code code = buf_append(l->rows, row, sizeof(*row), err);
+	if (code != CB_OK) free(row->why);
 	return code;
 }
 
-static cb_code tell(cb_store *cs, cb_use *u, uint64_t box, cb_use_visit visit, void *context, cb_error *err)
+static cb_code collect_pin(void *context, const store_pin *pin, cb_error *err)
 {
-	store_box row;
-	cb_code code = store_box_get(cs->s, box, &row, err);
-	if (code == CB_NOTFOUND) return CB_OK; /* garbled, or gone since */
-	if (code != CB_OK) return code;
-	memcpy(u->box, row.name, sizeof(u->box));
-	return visit(context, u, err);
+	use_row row = {.why = mem_strdup(pin->why)};
+	if (!row.why) return cb_err_nomem(err);
+	row.u = (cb_use){.struct_size = sizeof(row.u),
+	                 .seq = pin->seq,
+	                 .pinned = true,
+	                 .why = row.why,
+	                 .since_ns = pin->since_ns,
+	                 .until_ns = pin->until_ns};
+	/* Its box's number, until the name is looked up: not while the rows of pins are read. */
+	memcpy(row.u.box, &pin->box, sizeof(pin->box));
+	return row_add(context, &row, err);
 }
 
-static cb_code tell_uses(cb_store *cs, const buf *uses, cb_use_visit visit, void *context, cb_error *err)
+static cb_code collect_uses(const listing *l, cb_error *err)
 {
-	const store_used *all = (const store_used *)(const void *)uses->bytes;
-	for (size_t i = 0; i < uses->size / sizeof(*all); i++) {
+	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_uses_read(l->cs->s, &uses, err));
+	const store_used *all = (const store_used *)(const void *)uses.bytes;
+	for (size_t i = 0; i < uses.size / sizeof(*all); i++) {
 		bool whole = all[i].seq == KEPT_ALL_STEPS;
-		cb_use u = {.struct_size = sizeof(u),
-		            .seq = whole ? 0 : all[i].seq,
-		            .all_steps = whole,
-		            .why = all[i].why < ARRAY_LEN(reasons) ? reasons[all[i].why] : "unknown",
-		            .pid = (int64_t)all[i].pid,
-		            .since_ns = all[i].since_ns};
-		CB_TRY(tell(cs, &u, all[i].box, visit, context, err));
+		use_row row = {.u = {.struct_size = sizeof(row.u),
+		                     .seq = whole ? 0 : all[i].seq,
+		                     .all_steps = whole,
+		                     .why = all[i].why < ARRAY_LEN(reasons) ? reasons[all[i].why] : "unknown",
+		                     .pid = (int64_t)all[i].pid,
+		                     .since_ns = all[i].since_ns}};
+		memcpy(row.u.box, &all[i].box, sizeof(all[i].box));
+		CB_TRY(row_add(l, &row, err));
 	}
 	return CB_OK;
+}
+
+/* Names in place of the numbers of boxes; what is of no box (garbled, or gone since) goes. */
+static cb_code name_boxes(const listing *l, cb_error *err)
+{
+	use_row *all = (use_row *)(void *)l->rows->bytes;
+	size_t count = l->rows->size / sizeof(*all), kept = 0;
+	cb_code code = CB_OK;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t box;
+		store_box row = {0};
+		cb_error why;
+		memcpy(&box, all[i].u.box, sizeof(box));
+		cb_code found = code == CB_OK ? store_box_get(l->cs->s, box, &row, cb_err_aside(&why)) : CB_NOTFOUND;
+		if (found != CB_OK && found != CB_NOTFOUND) code = cb_err_pass(err, found, &why);
+		memcpy(all[i].u.box, row.name, sizeof(all[i].u.box));
+		if (found == CB_OK) all[kept++] = all[i];
+		else use_done(&all[i]);
+	}
+	l->rows->size = kept * sizeof(*all);
+	return code;
+}
+
+cb_code cb_use_open(cb_store *cs, cb_cursor **out, cb_error *err)
+{
+	list_cursor *list = NULL;
+	NEED(err, "store out", cs, out);
+	CB_TRY(list_cursor_create(CURSOR_USES, sizeof(use_row), use_done, cs, NULL, &list, err));
+	listing l = {cs, &list->items};
+	cb_code code = collect_uses(&l, err);
+	if (code == CB_OK) code = store_pins_list(cs->s, 0, collect_pin, &l, err);
+	if (code == CB_OK) code = name_boxes(&l, err);
+	if (code == CB_OK) *out = &list->c;
+	else cb_cursor_close(&list->c);
+	return code;
 }
 
 cb_code cb_store_uses(cb_store *cs, cb_use_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "store visit", cs, visit);
-	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
-	listing l = {cs, BUF_INIT(SIZE_MAX)};
-	cb_code code = store_uses_read(cs->s, &uses, err);
-	if (code == CB_OK) code = store_pins_list(cs->s, 0, collect_pin, &l, err);
-	if (code == CB_OK) code = tell_uses(cs, &uses, visit, context, err);
-	listed_pin *all = (listed_pin *)(void *)l.pins.bytes;
-	for (size_t i = 0; i < l.pins.size / sizeof(*all); i++) {
-		cb_use u = {.struct_size = sizeof(u),
-		            .seq = all[i].row.seq,
-		            .why = all[i].why,
-		            .pinned = true,
-		            .since_ns = all[i].row.since_ns,
-		            .until_ns = all[i].row.until_ns};
-		if (code == CB_OK) code = tell(cs, &u, all[i].row.box, visit, context, err);
-		free(all[i].why);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_use_open(cs, &c, err));
+	for (;;) {
+		const void *use = NULL;
+		CB_TRY(cursor_next(c, &use, err));
+		cb_code code = use ? visit(context, use, err) : CB_INTERRUPTED;
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
-	buf_done(&l.pins);
-	return code == CB_INTERRUPTED ? CB_OK : code;
 }

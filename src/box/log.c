@@ -4,6 +4,7 @@
  */
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/cursor.h"
 #include "box/gate.h"
 #include "box/graft.h"
 
@@ -61,45 +62,6 @@ cb_code cb_step_get(cb_box *b, uint64_t seq, cb_step_visit visit, void *context,
 	CB_TRY(box_enter(b, err));
 	cb_code code = visit_seq(b, seq, visit, context, err);
 	return box_leave(b, code == CB_INTERRUPTED ? CB_OK : code);
-}
-
-/* ---- the whole box ---- */
-
-typedef struct logging {
-	cb_box *b;
-	uint64_t left;
-	cb_step_visit visit;
-	void *context;
-	bool pruned;
-	bool ended; /* by the visitor or the count */
-} logging;
-
-static cb_code log_visit(logging *l, const step_row *r, cb_error *err)
-{
-	cb_step step;
-	CB_TRY(step_public(l->b, r, &step, err));
-	if (r->row.gap) l->pruned = true;
-	cb_code code = l->visit(l->context, &step, err);
-	l->ended = code != CB_OK || --l->left == 0;
-	return code == CB_INTERRUPTED ? CB_OK : code;
-}
-
-static cb_code log_box(logging *l, uint64_t from, cb_error *err)
-{
-	step_row rows[PAGE];
-	for (size_t count = 0; !l->ended;) {
-		CB_TRY(step_page_load(l->b->cs, l->b->row.id, from, rows, PAGE, &count, err));
-		cb_code code = CB_OK;
-		for (size_t i = 0; i < count; i++) {
-			if (code == CB_OK && !l->ended) code = log_visit(l, &rows[i], err);
-			from = rows[i].row.seq;
-			step_row_done(&rows[i]);
-		}
-		if (code != CB_OK) return code;
-		if (count < PAGE || from == 0) return CB_OK;
-		from--;
-	}
-	return CB_OK;
 }
 
 /* ---- one file ---- */
@@ -240,28 +202,6 @@ cb_code trail_next(trail *t, uint64_t *out, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code log_file(logging *l, const tree_view *v, const char *path, uint64_t before, cb_error *err)
-{
-	trail t;
-	CB_TRY(trail_start(&t, l->b, v, path, err));
-	while (!l->ended) {
-		uint64_t seq = 0;
-		cb_error why;
-		cb_code code = trail_next(&t, &seq, cb_err_aside(&why));
-		if (code == CB_STALE) {
-			l->pruned = true;
-			return CB_OK;
-		}
-		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		if (seq == 0) return CB_OK;
-		if (seq > before) continue;
-		AUTO_STEP_ROW step_row r = {0};
-		CB_TRY(step_row_load(l->b->cs, l->b->row.id, seq, false, &r, err));
-		CB_TRY(log_visit(l, &r, err));
-	}
-	return CB_OK;
-}
-
 /* ---- a folder ---- */
 
 typedef struct below {
@@ -333,53 +273,181 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 	return w->found ? CB_INTERRUPTED : CB_OK;
 }
 
-static cb_code log_folder(logging *l, const tree_view *v, uint64_t folder, uint64_t from, cb_error *err)
+/* ---- cursors ---- */
+
+typedef enum log_of { LOG_BOX, LOG_FILE, LOG_FOLDER } log_of;
+
+/* While it is open no step of the box is pruned. */
+typedef struct log_cursor {
+	cb_cursor c;
+	kept_state history;
+	snapshot now; /* of a path */
+	log_of of;
+	uint64_t box;
+	uint64_t from; /* the next step to look at, downwards; of a file the newest that is wanted */
+	uint64_t left; /* so many are still to be given */
+	bool over;     /* step 0 was looked at */
+	bool pruned;
+	trail file;
+	uint64_t folder;
+	step_row rows[PAGE]; /* read, and from `at` on still to be given */
+	size_t count, at;
+	step_row row; /* of a path: what was given last */
+	cb_step step;
+} log_cursor;
+
+static cb_code log_give(log_cursor *l, const step_row *r, const void **out, cb_error *err)
 {
-	bool rules = gate_has_rules(l->b->cs, l->b);
-	for (uint64_t seq = from; seq > 0 && !l->ended; seq--) {
-		ATTR_CLEANUP(around_close) around seen = {0};
-		below w = {l->b->cs, rules ? &seen : NULL, v, folder, l->b->row.id, seq, {0}, false};
+	CB_TRY(step_public(l->c.b, r, &l->step, err));
+	l->pruned = l->pruned || r->row.gap;
+	l->left--;
+	*out = &l->step;
+	return CB_OK;
+}
+
+static void page_clear(log_cursor *l)
+{
+	for (size_t i = 0; i < l->count; i++) step_row_done(&l->rows[i]);
+	l->count = l->at = 0;
+}
+
+static cb_code log_next_step(log_cursor *l, const void **out, cb_error *err)
+{
+	if (l->at == l->count) {
+		page_clear(l);
+		if (l->over) return CB_OK;
+		CB_TRY(step_page_load(l->c.cs, l->box, l->from, l->rows, PAGE, &l->count, err));
+		uint64_t last = l->count ? l->rows[l->count - 1].row.seq : 0;
+		l->over = l->count < PAGE || last == 0;
+		l->from = last - 1;
+		if (l->count == 0) return CB_OK;
+	}
+	return log_give(l, &l->rows[l->at++], out, err);
+}
+
+static cb_code log_give_seq(log_cursor *l, uint64_t seq, const void **out, cb_error *err)
+{
+	step_row_done(&l->row);
+	CB_TRY(step_row_load(l->c.cs, l->box, seq, false, &l->row, err));
+	return log_give(l, &l->row, out, err);
+}
+
+static cb_code log_next_of_file(log_cursor *l, const void **out, cb_error *err)
+{
+	for (;;) {
+		uint64_t seq = 0;
 		cb_error why;
-		cb_code code = rules ? around_open(&seen, l->b, l->b->row.id, seq, cb_err_aside(&why)) : CB_OK;
-		if (code == CB_OK) code = step_changes(w.cs, w.box, seq, below_key, &w, cb_err_aside(&why));
-		kept_done(&w.then);
+		cb_code code = trail_next(&l->file, &seq, cb_err_aside(&why));
 		if (code == CB_STALE) {
 			l->pruned = true;
-			continue;
+			return CB_OK;
 		}
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		if (!w.found) continue;
-		AUTO_STEP_ROW step_row r = {0};
-		CB_TRY(step_row_load(w.cs, w.box, seq, false, &r, err));
-		CB_TRY(log_visit(l, &r, err));
+		if (seq == 0) return CB_OK;
+		if (seq <= l->from) return log_give_seq(l, seq, out, err);
+	}
+}
+
+static cb_code log_next_below(log_cursor *l, const void **out, cb_error *err)
+{
+	bool rules = gate_has_rules(l->c.cs, l->c.b);
+	while (l->from > 0) {
+		uint64_t seq = l->from--;
+		ATTR_CLEANUP(around_close) around seen = {0};
+		below w = {l->c.cs, rules ? &seen : NULL, &l->now.v, l->folder, l->box, seq, {0}, false};
+		cb_error why;
+		cb_code code = rules ? around_open(&seen, l->c.b, l->box, seq, cb_err_aside(&why)) : CB_OK;
+		if (code == CB_OK) code = step_changes(w.cs, w.box, seq, below_key, &w, cb_err_aside(&why));
+		kept_done(&w.then);
+		if (code == CB_STALE) l->pruned = true;
+		else if (code != CB_OK) return cb_err_pass(err, code, &why);
+		else if (w.found) return log_give_seq(l, seq, out, err);
 	}
 	return CB_OK;
 }
 
-/* ---- */
-
-static cb_code log_run(logging *l, const cb_log_options *options, cb_error *err)
+static cb_code log_next(cb_cursor *c, const void **out, cb_error *err)
 {
-	uint64_t from = options->before ? options->before - 1 : l->b->head->seq;
-	if (from > l->b->head->seq) from = l->b->head->seq;
-	if (!options->path) return log_box(l, from, err);
-	AUTO_SNAPSHOT snapshot now = {0};
-	CB_TRY(snapshot_take(l->b, &now, err));
+	log_cursor *l = (log_cursor *)c;
+	*out = NULL;
+	if (l->left == 0) return CB_OK;
+	switch (l->of) {
+	case LOG_BOX:
+		return log_next_step(l, out, err);
+	case LOG_FILE:
+		return log_next_of_file(l, out, err);
+	case LOG_FOLDER:
+		return log_next_below(l, out, err);
+	}
+	return CB_OK;
+}
+
+static void log_done(cb_cursor *c)
+{
+	log_cursor *l = (log_cursor *)c;
+	page_clear(l);
+	step_row_done(&l->row);
+	snapshot_done(&l->now);
+	kept_done(&l->history);
+}
+
+static const cursor_ops log_ops = {CURSOR_STEPS, log_next, log_done};
+
+static cb_code log_start_path(log_cursor *l, cb_box *b, const char *path, cb_error *err)
+{
 	resolved r;
-	CB_TRY(path_resolve(l->b, &now.v, options->path, 0, GATE_READ, &r, err));
-	if (r.exists && r.node.rec.ino == INO_ROOT) return log_box(l, from, err);
-	if (r.exists && r.node.rec.type == CB_DIR) return log_folder(l, &now.v, r.node.rec.ino, from, err);
-	return log_file(l, &now.v, options->path, from, err);
+	CB_TRY(snapshot_take(b, &l->now, err));
+	CB_TRY(path_resolve(b, &l->now.v, path, 0, GATE_READ, &r, err));
+	if (r.exists && r.node.rec.ino == INO_ROOT) return CB_OK;
+	l->of = r.exists && r.node.rec.type == CB_DIR ? LOG_FOLDER : LOG_FILE;
+	l->folder = r.exists ? r.node.rec.ino : 0;
+	return l->of == LOG_FILE ? trail_start(&l->file, b, &l->now.v, path, err) : CB_OK;
+}
+
+static cb_code log_start(log_cursor *l, cb_box *b, const cb_log_options *options, cb_error *err)
+{
+	l->box = b->row.id;
+	l->left = options->max_steps ? options->max_steps : UINT64_MAX;
+	l->from = options->before ? options->before - 1 : b->head->seq;
+	if (l->from > b->head->seq) l->from = b->head->seq;
+	CB_TRY(kept_history(&l->history, b->cs, b->head, KEPT_VISIT, err));
+	return options->path ? log_start_path(l, b, options->path, err) : CB_OK;
+}
+
+cb_code cb_log_open(cb_box *b, const cb_log_options *options, cb_cursor **out, cb_error *err)
+{
+	log_cursor *l = NULL;
+	cb_log_options o;
+	NEED(err, "box out", b, out);
+	CB_TRY(SIZED_TAKE(cb_log_options, max_steps, &o, options, err));
+	CB_TRY(box_enter(b, err));
+	cb_code code = cursor_create(sizeof(*l), &log_ops, b->cs, b, &l, err);
+	if (code == CB_OK) code = log_start(l, b, &o, err);
+	(void)box_leave(b, CB_OK);
+	if (code == CB_OK) *out = &l->c;
+	else cb_cursor_close(l ? &l->c : NULL);
+	return code;
+}
+
+cb_code cb_log_pruned(cb_cursor *c, bool *out, cb_error *err)
+{
+	NEED(err, "cursor out", c, out);
+	if (c->ops != &log_ops) return cb_err_set(err, CB_INVALID, "this needs a cursor of cb_log_open");
+	*out = ((log_cursor *)c)->pruned;
+	return CB_OK;
 }
 
 cb_code cb_log(cb_box *b, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned, cb_error *err)
 {
 	NEED(err, "box visit", b, visit);
-	cb_log_options o;
-	CB_TRY(SIZED_TAKE(cb_log_options, max_steps, &o, options, err));
-	logging l = {.b = b, .left = o.max_steps ? o.max_steps : UINT64_MAX, .visit = visit, .context = context};
-	CB_TRY(box_enter(b, err));
-	cb_code code = log_run(&l, &o, err);
-	if (code == CB_OK && out_pruned) *out_pruned = l.pruned;
-	return box_leave(b, code);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_log_open(b, options, &c, err));
+	for (;;) {
+		const void *step = NULL;
+		CB_TRY(cursor_next(c, &step, err));
+		cb_code code = step ? visit(context, step, err) : CB_INTERRUPTED;
+		if (code == CB_OK) continue;
+		if (code == CB_INTERRUPTED && out_pruned) *out_pruned = ((log_cursor *)c)->pruned;
+		return code == CB_INTERRUPTED ? CB_OK : code;
+	}
 }

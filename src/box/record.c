@@ -408,19 +408,3 @@ cb_code record_contents(span key_bytes, span value, content_visit visit, void *c
 		return CB_OK;
 	}
 }
-
-cb_stat_info record_stat(const record *r)
-{
-	return (cb_stat_info){
-		.struct_size = sizeof(cb_stat_info),
-		.ino = r->ino,
-		.type = r->type,
-		.mode = r->mode,
-		.links = r->links,
-		.size = r->size,
-		.version = r->version,
-		.mtime_ns = r->mtime_ns,
-		.ctime_ns = r->ctime_ns,
-		.atime_ns = r->atime_ns,
-	};
-}

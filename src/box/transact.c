@@ -10,6 +10,7 @@
  */
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/cursor.h"
 #include "box/internal.h"
 
 static cb_code begin_checked(const cb_box *over, const cb_box *b, cb_error *err)
@@ -94,8 +95,7 @@ static cb_code end_begin(cb_box *b, cb_error *err)
 	if (b->closed) code = cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
 	else if (b->is_txn && !b->txn) code = cb_err_set(err, CB_INVALID, "this transaction is over: close it");
 	else if (!b->txn) code = cb_err_set(err, CB_NOTHING, "no writes are under way on this handle");
-	else if (b->visiting || b->changing)
-		code = cb_err_set(err, CB_BUSY, "a visitor cannot end the transaction it is called from");
+	else if (b->changing) code = cb_err_set(err, CB_BUSY, "a call on this handle is under way: it cannot end its transaction");
 	return code == CB_OK ? CB_OK : box_leave(b, code);
 }
 
@@ -171,17 +171,53 @@ cb_code cb_txn_drop(cb_box *b, cb_error *err)
 	return box_leave(b, CB_OK);
 }
 
+typedef struct conflict_row {
+	cb_conflict c;
+	char *path;
+} conflict_row;
+
+static void conflict_done(void *item)
+{
+	conflict_row *row = item;
+	free(row->path);
+}
+
+static cb_code conflicts_copy(const txn *t, buf *out, cb_error *err)
+{
+	const lost_path *all = (const lost_path *)(const void *)t->lost.bytes;
+	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++) {
+		conflict_row row = {.path = mem_strdup(all[i].path)};
+		if (!row.path) return cb_err_nomem(err);
+		row.c = CB_WITH(cb_conflict, .path = row.path, .reason = all[i].reason);
+		cb_code code = buf_append(out, &row, sizeof(row), err);
+		if (code != CB_OK) free(row.path);
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
+}
+
+cb_code cb_conflict_open(cb_box *b, cb_cursor **out, cb_error *err)
+{
+	list_cursor *l = NULL;
+	NEED(err, "txn out", b, out);
+	CB_TRY(end_begin(b, err));
+	cb_code code = list_cursor_create(CURSOR_CONFLICTS, sizeof(conflict_row), conflict_done, b->cs, b, &l, err);
+	if (code == CB_OK) code = conflicts_copy(b->txn, &l->items, err);
+	(void)box_leave(b, CB_OK);
+	if (code == CB_OK) *out = &l->c;
+	else cb_cursor_close(l ? &l->c : NULL);
+	return code;
+}
+
 cb_code cb_txn_conflicts(cb_box *b, cb_conflict_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "txn visit", b, visit);
-	CB_TRY(end_begin(b, err));
-	const lost_path *all = (const lost_path *)(const void *)b->txn->lost.bytes;
-	cb_code code = CB_OK;
-	b->visiting++;
-	for (size_t i = 0; code == CB_OK && i < b->txn->lost.size / sizeof(*all); i++) {
-		cb_conflict conflict = CB_WITH(cb_conflict, .path = all[i].path, .reason = all[i].reason);
-		code = visit(context, &conflict, err);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_conflict_open(b, &c, err));
+	for (;;) {
+		const void *conflict = NULL;
+		CB_TRY(cursor_next(c, &conflict, err));
+		cb_code code = conflict ? visit(context, conflict, err) : CB_INTERRUPTED;
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
-	b->visiting--;
-	return box_leave(b, code == CB_INTERRUPTED ? CB_OK : code);
 }

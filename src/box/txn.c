@@ -269,6 +269,35 @@ cb_code txn_contents_store(txn *t, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code picture_add(txn *p, const txn *t, size_t index, cb_error *err)
+{
+	const local_content *from = &t->locals[index];
+	local_content *to = &p->locals[index];
+	to->stored = from->stored;
+	if (!from->bytes.bytes) return CB_OK;
+	to->bytes = BUF_INIT(LIMIT_CONTENT_BYTES);
+	return buf_append(&to->bytes, from->bytes.bytes, from->bytes.size, err);
+}
+
+cb_code txn_picture(const txn *t, const buf *wanted, txn **out, cb_error *err)
+{
+	AUTO_TXN txn *p = mem_alloc(sizeof(*p));
+	if (!p) return cb_err_nomem(err);
+	*p = (txn){.cs = t->cs, .serial = t->serial, .expected = BUF_INIT(SIZE_MAX), .lost = BUF_INIT(SIZE_MAX)};
+	p->locals = mem_alloc_zeroed(t->local_count * sizeof(*p->locals));
+	if (!p->locals) return cb_err_nomem(err);
+	p->local_count = p->local_capacity = t->local_count;
+	size_t count = wanted ? wanted->size / sizeof(size_t) : t->local_count;
+	for (size_t i = 0; i < count; i++) {
+		size_t index = wanted ? ((const size_t *)(const void *)wanted->bytes)[i] : i;
+		if (index < t->local_count) CB_TRY(picture_add(p, t, index, err));
+	}
+	if (t->owner) CB_TRY(store_owner_share(t->cs->s, t->owner, err));
+	p->owner = t->owner;
+	*out = TAKE_PTR(p);
+	return CB_OK;
+}
+
 cb_code txn_relieve(txn *t, cb_error *err)
 {
 	if (t->in_write || t->inside_write || t->local_bytes < EARLY_BYTES) return CB_OK;

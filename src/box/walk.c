@@ -1,15 +1,16 @@
 /*
  * walk.c: listing, walking, globbing, recursive copy and removal.
  *
- * Visitors run on a snapshot with the handle unlocked, so they may read and even change the box. Walks keep their own stack: a tree as
- * deep as a hostile box can make it costs heap, bounded by LIMIT_WALK_DEPTH, never the C stack. Copying and
- * removing need no path and no order: they list folders as they find them, and go as deep as there is memory.
+ * Cursors stand on a snapshot, and visitors are called from a loop over one, with the handle unlocked. Walks keep their own stack: a tree
+ * as deep as a hostile box can make it costs heap, bounded by LIMIT_WALK_DEPTH, never the C stack. Copying and removing need no path and
+ * no order: they list folders as they find them, and go as deep as there is memory.
  */
 #include "box/walk.h"
 #include "base/args.h"
 
 #include <assert.h>
 
+#include "box/cursor.h"
 #include "box/gate.h"
 #include "box/glob.h"
 
@@ -30,39 +31,6 @@ static cb_code cursor_entry(const tree_view *v, tree_cursor *c, uint64_t dir, ch
 	CB_TRY(inode_at(v, dir, n, &node, NULL, err));
 	*out = node.rec;
 	return CB_OK;
-}
-
-static cb_code enter_dir(cb_box *b, const char *path, snapshot *out, uint64_t *ino, cb_error *err)
-{
-	CB_TRY(box_enter(b, err));
-	resolved r;
-	cb_code code = snapshot_take(b, out, err);
-	if (code == CB_OK) code = path_find(b, &out->v, path, PATH_FOLLOW, GATE_READ, &r, err);
-	if (code == CB_OK && r.node.rec.type != CB_DIR) code = cb_err_set(err, CB_NOTDIR, "'%s' is not a folder", path);
-	if (code == CB_OK) *ino = r.node.rec.ino;
-	return box_leave(b, code);
-}
-
-cb_code cb_readdir(cb_box *b, const char *path, cb_entry_visit visit, void *context, cb_error *err)
-{
-	NEED(err, "box path visit", b, path, visit);
-	AUTO_SNAPSHOT snapshot now = {0};
-	uint64_t dir = 0;
-	CB_TRY(enter_dir(b, path, &now, &dir, err));
-	key prefix = key_prefix(KIND_ENTRY, dir);
-	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(tree_cursor_open_below(&now.v, key_span(&prefix), &c, err));
-	for (;;) {
-		char name[LIMIT_NAME_BYTES + 1];
-		record r;
-		bool found = false;
-		CB_TRY(cursor_entry(&now.v, c, dir, name, &r, &found, err));
-		if (!found) return CB_OK;
-		cb_stat_info info = record_stat(&r);
-		cb_code code = visit(context, name, &info, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-		CB_TRY(tree_cursor_next(c, err));
-	}
 }
 
 /* ---- walking ---- */
@@ -104,105 +72,220 @@ void walker_init(walker *w, const tree_view *v)
 	*w = (walker){v, BUF_INIT(sizeof(walk_level) * LIMIT_WALK_DEPTH), BUF_INIT(WALK_PATH_MAX)};
 }
 
-static cb_code path_set(buf *path, size_t keep, const char *name, cb_error *err)
+/* "/folder" and "name" to "/folder/name": once for each file of a walk, so nothing is done twice. */
+static cb_code path_set(buf *path, size_t keep, const char *name, size_t size, cb_error *err)
 {
+	bool slash = keep == 0 || path->bytes[keep - 1] != '/';
 	path->size = keep;
-	cb_code code = keep == 0 || path->bytes[keep - 1] != '/' ? buf_append_byte(path, '/', err) : CB_OK;
-	if (code == CB_OK) code = buf_append(path, name, strlen(name) + 1, err);
+	cb_code code = buf_reserve(path, slash + size + 1, err);
 	if (code == CB_LIMIT)
 		return cb_err_set(err, CB_LIMIT, "a path is longer than %d bytes: name a folder further down", WALK_PATH_MAX);
-	if (code == CB_OK) path->size--;
-	return code;
+	if (code != CB_OK) return code;
+	uint8_t *at = path->bytes + keep;
+	if (slash) *at++ = '/';
+	memcpy(at, name, size);
+	at[size] = 0;
+	path->size = keep + slash + size;
+	return CB_OK;
 }
 
-cb_code walker_next(walker *w, record *out, bool *found, cb_error *err)
+/* The next entry by its name alone: of the deepest level that has one left, which is the top now. */
+static inline cb_code walker_entry(walker *w, char name[LIMIT_NAME_BYTES + 1], record *out, bool *found, cb_error *err)
 {
 	walk_level *top;
 	while ((top = walker_top(w)) != NULL) {
-		char name[LIMIT_NAME_BYTES + 1];
 		CB_TRY(cursor_entry(w->v, top->c, top->dir, name, out, found, err));
-		if (*found) {
-			CB_TRY(path_set(&w->path, top->path_size, name, err));
-			return tree_cursor_next(top->c, err);
-		}
+		if (*found) return tree_cursor_next(top->c, err);
 		walker_pop(w);
 	}
 	*found = false;
 	return CB_OK;
 }
 
-typedef bool (*walk_filter)(void *context, const char *path, bool *descend);
-
-static cb_code walk_visit(const char *path, const record *r, cb_walk_visit visit, void *context, cb_error *err)
+cb_code walker_next(walker *w, record *out, bool *found, cb_error *err)
 {
-	cb_stat_info info = record_stat(r);
-	return visit(context, path, &info, err);
+	char name[LIMIT_NAME_BYTES + 1];
+	CB_TRY(walker_entry(w, name, out, found, err));
+	return *found ? path_set(&w->path, walker_top(w)->path_size, name, strlen(name), err) : CB_OK;
 }
 
-static cb_code walk_below(walker *w, walk_filter filter, void *filter_context, cb_walk_visit visit, void *context, cb_error *err)
+/* ---- cursors ---- */
+
+/* One for all lists of files: those of a folder, those below it, those that match a pattern. */
+typedef struct entry_cursor {
+	cb_cursor c;
+	snapshot now;
+	walker w;
+	record first;    /* of the path itself, */
+	bool give_first; /* when that is given too */
+	bool names;      /* of one folder: no paths are made */
+	char name[LIMIT_NAME_BYTES + 1];
+	glob *g;           /* NULL: all are wanted */
+	uint64_t to_enter; /* the folder that was given last; 0: none, or not to be entered */
+	cb_stat_info info;
+	cb_entry entry;
+} entry_cursor;
+
+static cb_code entry_give(entry_cursor *e, const char *path, const record *r, const void **out)
+{
+	e->entry.path = path;
+	e->info = record_stat(r);
+	*out = &e->entry;
+	return CB_OK;
+}
+
+static cb_code entry_next_below(entry_cursor *e, const void **out, cb_error *err)
 {
 	for (;;) {
 		record r;
-		bool found = false, descend = true;
-		CB_TRY(walker_next(w, &r, &found, err));
+		bool found = false, wanted = true, descend = true;
+		/* Only now, when somebody asks for more: the path that was lent may change. */
+		if (e->to_enter) CB_TRY(walker_push(&e->w, e->to_enter, err));
+		e->to_enter = 0;
+		CB_TRY(walker_next(&e->w, &r, &found, err));
+		*out = NULL;
 		if (!found) return CB_OK;
-		const char *path = (const char *)w->path.bytes;
-		bool wanted = !filter || filter(filter_context, path, &descend);
-		if (wanted) {
-			cb_code code = walk_visit(path, &r, visit, context, err);
-			if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+		const char *path = (const char *)e->w.path.bytes;
+		if (e->g) {
+			span relative = span_str(path + 1);
+			wanted = glob_match(e->g, relative);
+			descend = glob_may_match_below(e->g, relative);
 		}
-		if (r.type == CB_DIR && descend) CB_TRY(walker_push(w, r.ino, err));
+		if (r.type == CB_DIR && descend) e->to_enter = r.ino;
+		if (wanted) return entry_give(e, path, &r, out);
 	}
+}
+
+static cb_code entry_next(cb_cursor *c, const void **out, cb_error *err)
+{
+	entry_cursor *e = (entry_cursor *)c;
+	if (e->names) {
+		record r;
+		bool found = false;
+		CB_TRY(walker_entry(&e->w, e->name, &r, &found, err));
+		*out = NULL;
+		return found ? entry_give(e, e->name, &r, out) : CB_OK;
+	}
+	if (e->give_first) {
+		e->give_first = false;
+		e->to_enter = e->first.type == CB_DIR ? e->first.ino : 0;
+		return entry_give(e, (const char *)e->w.path.bytes, &e->first, out);
+	}
+	return entry_next_below(e, out, err);
+}
+
+static void entry_done(cb_cursor *c)
+{
+	entry_cursor *e = (entry_cursor *)c;
+	walker_done(&e->w);
+	snapshot_done(&e->now);
+	glob_destroy(e->g);
+}
+
+static cb_code entry_open(cb_box *b, entry_cursor **out, cb_error *err)
+{
+	static const cursor_ops ops = {CURSOR_ENTRIES, entry_next, entry_done};
+	CB_TRY(cursor_create(sizeof(**out), &ops, b->cs, b, out, err));
+	(*out)->entry = CB_WITH(cb_entry, .info = &(*out)->info);
+	walker_init(&(*out)->w, &(*out)->now.v);
+	return CB_OK;
+}
+
+/* What is at the path now becomes the first. */
+static cb_code entry_start(entry_cursor *e, cb_box *b, const char *path, unsigned how, cb_error *err)
+{
+	resolved r;
+	CB_TRY(box_enter(b, err));
+	cb_code code = snapshot_take(b, &e->now, err);
+	if (code == CB_OK) code = path_find(b, &e->now.v, path, how, GATE_READ, &r, err);
+	if (code == CB_OK) e->first = r.node.rec;
+	return box_leave(b, code);
+}
+
+/* The entries of a folder, named as seen from it. */
+static cb_code entry_start_folder(entry_cursor *e, cb_box *b, const char *path, cb_error *err)
+{
+	CB_TRY(entry_start(e, b, path, PATH_FOLLOW, err));
+	if (e->first.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "'%s' is not a folder", path);
+	return walker_push(&e->w, e->first.ino, err);
+}
+
+/* Hands it over when it was opened, closes it when not. */
+static cb_code entry_opened(entry_cursor *e, cb_code code, cb_cursor **out)
+{
+	if (code == CB_OK) *out = &e->c;
+	else cb_cursor_close(&e->c);
+	return code;
+}
+
+cb_code cb_readdir_open(cb_box *b, const char *path, cb_cursor **out, cb_error *err)
+{
+	entry_cursor *e = NULL;
+	NEED(err, "box path out", b, path, out);
+	CB_TRY(entry_open(b, &e, err));
+	e->names = true;
+	return entry_opened(e, entry_start_folder(e, b, path, err), out);
+}
+
+cb_code cb_walk_open(cb_box *b, const char *path, cb_cursor **out, cb_error *err)
+{
+	entry_cursor *e = NULL;
+	NEED(err, "box path out", b, path, out);
+	AUTO_FREE char *clean = path_clean(path);
+	if (!clean) return cb_err_nomem(err);
+	CB_TRY(entry_open(b, &e, err));
+	cb_code code = entry_start(e, b, path, 0, err);
+	if (code == CB_OK) code = buf_append(&e->w.path, clean, strlen(clean) + 1, err);
+	if (code == CB_OK) e->w.path.size--; /* the NUL is not counted */
+	e->give_first = true;
+	return entry_opened(e, code, out);
+}
+
+cb_code cb_glob_open(cb_box *b, const char *pattern, cb_cursor **out, cb_error *err)
+{
+	entry_cursor *e = NULL;
+	NEED(err, "box pattern out", b, pattern, out);
+	CB_TRY(entry_open(b, &e, err));
+	while (*pattern == '/') pattern++;
+	cb_code code = glob_compile(pattern, &e->g, err);
+	if (code == CB_OK) code = entry_start_folder(e, b, "/", err);
+	return entry_opened(e, code, out);
+}
+
+cb_code entries_visit(cb_cursor *c, cb_walk_visit visit, void *context, cb_error *err)
+{
+	for (;;) {
+		const void *item = NULL;
+		CB_TRY(cursor_next(c, &item, err));
+		const cb_entry *e = item;
+		if (!e) return CB_OK;
+		cb_code code = visit(context, e->path, e->info, err);
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
+}
+
+cb_code cb_readdir(cb_box *b, const char *path, cb_entry_visit visit, void *context, cb_error *err)
+{
+	NEED(err, "box path visit", b, path, visit);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_readdir_open(b, path, &c, err));
+	return entries_visit(c, visit, context, err);
 }
 
 cb_code cb_walk(cb_box *b, const char *path, cb_walk_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box path visit", b, path, visit);
-	AUTO_SNAPSHOT snapshot now = {0};
-	CB_TRY(box_enter(b, err));
-	resolved r;
-	cb_code code = snapshot_take(b, &now, err);
-	if (code == CB_OK) code = path_find(b, &now.v, path, 0, GATE_READ, &r, err);
-	CB_TRY(box_leave(b, code));
-	AUTO_FREE char *clean = path_clean(path);
-	if (!clean) return cb_err_nomem(err);
-	code = walk_visit(clean, &r.node.rec, visit, context, err);
-	if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	if (r.node.rec.type != CB_DIR) return CB_OK;
-	walker w;
-	walker_init(&w, &now.v);
-	code = buf_append_str(&w.path, clean, err);
-	if (code == CB_OK) code = walker_push(&w, r.node.rec.ino, err);
-	if (code == CB_OK) code = walk_below(&w, NULL, NULL, visit, context, err);
-	walker_done(&w);
-	return code;
-}
-
-static bool glob_filter(void *context, const char *path, bool *descend)
-{
-	const glob *g = context;
-	span relative = span_str(path + 1);
-	*descend = glob_may_match_below(g, relative);
-	return glob_match(g, relative);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_walk_open(b, path, &c, err));
+	return entries_visit(c, visit, context, err);
 }
 
 cb_code cb_glob(cb_box *b, const char *pattern, cb_walk_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box pattern visit", b, pattern, visit);
-	glob *g = NULL;
-	while (*pattern == '/') pattern++;
-	CB_TRY(glob_compile(pattern, &g, err));
-	AUTO_SNAPSHOT snapshot now = {0};
-	uint64_t root = 0;
-	walker w;
-	walker_init(&w, &now.v);
-	cb_code code = enter_dir(b, "/", &now, &root, err);
-	if (code == CB_OK) code = walker_push(&w, root, err);
-	if (code == CB_OK) code = walk_below(&w, glob_filter, g, visit, context, err);
-	walker_done(&w);
-	glob_destroy(g);
-	return code;
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_glob_open(b, pattern, &c, err));
+	return entries_visit(c, visit, context, err);
 }
 
 /* ---- removal ---- */

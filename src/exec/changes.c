@@ -1,7 +1,10 @@
 /* changes.c: a list of changes that outlives the walk which found them. */
 #include "exec/exec.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "box/cursor.h"
 
 enum { CHANGES_BYTES = 1 << 30 };
 
@@ -25,21 +28,49 @@ cb_code changes_keep(void *context, const cb_change *change, cb_error *err)
 	return code;
 }
 
-cb_code changes_visit(const buf *kept, cb_change_visit visit, void *context, cb_error *err)
+typedef struct change_row {
+	cb_change change;
+	cb_stat_info old_info, new_info;
+	char *path, *old_path;
+} change_row;
+
+static void row_done(void *item)
 {
-	for (size_t at = 0; at < kept->size;) {
+	change_row *row = item;
+	free(row->path);
+	free(row->old_path);
+}
+
+static cb_code row_add(buf *rows, const kept_change *k, const char *path, cb_error *err)
+{
+	change_row row = {
+		.change = k->change, .old_info = k->old_info, .new_info = k->new_info, .path = mem_dup(path, k->path_size)};
+	if (k->old_size) row.old_path = mem_dup(path + k->path_size, k->old_size);
+	row.change.path = row.path;
+	row.change.old_path = row.old_path;
+	cb_code code = row.path && (row.old_path || !k->old_size) ? buf_append(rows, &row, sizeof(row), err) : cb_err_nomem(err);
+	if (code != CB_OK) row_done(&row);
+	return code;
+}
+
+cb_code changes_open(cb_store *store, const buf *kept, cb_cursor **out, cb_error *err)
+{
+	list_cursor *l = NULL;
+	CB_TRY(list_cursor_create(CURSOR_CHANGES, sizeof(change_row), row_done, store, NULL, &l, err));
+	cb_code code = CB_OK;
+	for (size_t at = 0; code == CB_OK && at < kept->size;) {
 		kept_change k;
 		memcpy(&k, kept->bytes + at, sizeof(k));
 		at += sizeof(k);
-		k.change.old_info = &k.old_info;
-		k.change.new_info = &k.new_info;
-		k.change.path = (const char *)kept->bytes + at;
-		at += k.path_size;
-		k.change.old_path = k.old_size ? (const char *)kept->bytes + at : NULL;
-		at += k.old_size;
-		cb_code code = visit(context, &k.change, err);
-		if (code == CB_INTERRUPTED) return CB_OK;
-		if (code != CB_OK) return code;
+		code = row_add(&l->items, &k, (const char *)kept->bytes + at, err);
+		at += k.path_size + k.old_size;
 	}
-	return CB_OK;
+	change_row *rows = (change_row *)(void *)l->items.bytes;
+	for (size_t i = 0; i < l->items.size / sizeof(*rows); i++) { /* now that they stay where they are */
+		rows[i].change.old_info = &rows[i].old_info;
+		rows[i].change.new_info = &rows[i].new_info;
+	}
+	if (code == CB_OK) *out = &l->c;
+	else cb_cursor_close(&l->c);
+	return code;
 }

@@ -18,6 +18,7 @@
 #include "base/cancel.h"
 #include "base/io.h"
 #include "box/box.h"
+#include "box/cursor.h"
 
 /* ---- signals and the clock ---- */
 
@@ -432,24 +433,37 @@ cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
 	return e->finish_code == CB_OK ? CB_OK : cb_err_set(err, e->finish_code, "%s", e->finish_error.message);
 }
 
-static cb_code changes_of_fork(const cb_exec *e, cb_change_visit visit, void *context, cb_error *err)
+static cb_code changes_of_fork(const cb_exec *e, cb_cursor **out, cb_error *err)
 {
 	cb_box *box = NULL;
 	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_open(e->sandbox->store, e->result.fork, &box, err));
 	cb_code code = cb_box_info_get(box, &info, err);
-	if (code == CB_OK) code = cb_diff_step(box, info.seq, NULL, visit, context, err);
+	if (code == CB_OK) code = cb_diff_step_open(box, info.seq, NULL, out, err);
 	cb_box_close(box);
 	return code;
+}
+
+cb_code cb_exec_changes_open(cb_exec *e, cb_cursor **out, cb_error *err)
+{
+	NEED(err, "exec out", e, out);
+	if (!e->finished) return cb_err_set(err, CB_BADHANDLE, "what a program changed is known after cb_exec_wait");
+	if (e->result.fork[0]) return changes_of_fork(e, out, err);
+	if (e->result.step) return cb_diff_step_open(e->sandbox->box, e->result.step, NULL, out, err);
+	return changes_open(e->sandbox->store, &e->changes, out, err);
 }
 
 cb_code cb_exec_changes(cb_exec *e, cb_change_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "exec visit", e, visit);
-	if (!e->finished) return cb_err_set(err, CB_BADHANDLE, "what a program changed is known after cb_exec_wait");
-	if (e->result.fork[0]) return changes_of_fork(e, visit, context, err);
-	if (e->result.step) return cb_diff_step(e->sandbox->box, e->result.step, NULL, visit, context, err);
-	return changes_visit(&e->changes, visit, context, err);
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_exec_changes_open(e, &c, err));
+	for (;;) {
+		const void *change = NULL;
+		CB_TRY(cursor_next(c, &change, err));
+		cb_code code = change ? visit(context, change, err) : CB_INTERRUPTED;
+		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
+	}
 }
 
 /* What runs is killed; nothing of it stays. */

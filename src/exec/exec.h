@@ -152,6 +152,7 @@ cb_code result_fill(cb_exec *e, cb_error *err);
 /* ---- changes.c ---- */
 
 cb_code changes_keep(void *context, const cb_change *change, cb_error *err); /* a cb_change_visit; context: buf */
-cb_code changes_visit(const buf *kept, cb_change_visit visit, void *context, cb_error *err);
+/* A cursor on what was kept, which needs nothing more of it. */
+cb_code changes_open(cb_store *store, const buf *kept, cb_cursor **out, cb_error *err);
 
 #endif

@@ -1,13 +1,21 @@
 /* find.c: cb_find: what is below a path and passes every test that was given, the cheap ones first. */
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/cursor.h"
 #include "search/scope.h"
 
 typedef struct find {
+	cb_cursor c;
 	reading view;
-	const cb_find_options *o;
+	cb_find_options o; /* its texts are not used but for those in `texts` */
+	char *texts[3];    /* tag, meta, meta_value: the caller's may be gone */
 	glob *name, *lower_name, *path;
 	uint64_t results;
+	bool started;
+	box_node node; /* that was looked at last, */
+	bool to_enter; /* a folder that is to be entered */
+	cb_stat_info info;
+	cb_entry entry;
 } find;
 
 static void to_lower(char *s)
@@ -16,9 +24,24 @@ static void to_lower(char *s)
 		if (*s >= 'A' && *s <= 'Z') *s = (char)(*s | 0x20);
 }
 
-static cb_code find_init(find *f, cb_error *err)
+static cb_code text_keep(const char **text, char **out, cb_error *err)
 {
-	const cb_find_options *o = f->o;
+	if (!*text) return CB_OK;
+	*text = *out = mem_strdup(*text);
+	return *out ? CB_OK : cb_err_nomem(err);
+}
+
+static cb_code find_init(find *f, const cb_find_options *o, cb_error *err)
+{
+	f->o = *o;
+	CB_TRY(text_keep(&f->o.tag, &f->texts[0], err));
+	CB_TRY(text_keep(&f->o.meta, &f->texts[1], err));
+	span value = sized_bytes(o->meta_value, o->meta_value_size);
+	if (o->meta_value) {
+		f->o.meta_value = f->texts[2] = mem_dup(value.bytes, value.size);
+		f->o.meta_value_size = value.size;
+		if (!f->texts[2]) return cb_err_nomem(err);
+	}
 	if (o->name && strchr(o->name, '/')) return cb_err_set(err, CB_INVALID, "a name has no '/': match the whole path instead");
 	if (o->meta_value && !o->meta) return cb_err_set(err, CB_INVALID, "a metadata value needs its name");
 	if (o->name) CB_TRY(glob_compile(o->name, &f->name, err));
@@ -68,7 +91,7 @@ static cb_code is_empty(const find *f, const box_node *r, bool *out, cb_error *e
 
 static cb_code matches(const find *f, const char *path, const box_node *r, bool *out, cb_error *err)
 {
-	const cb_find_options *o = f->o;
+	const cb_find_options *o = &f->o;
 	span value = sized_bytes(o->meta_value, o->meta_value_size);
 	*out = numbers_match(o, r) && name_matches(f, path) && (!f->path || glob_match(f->path, span_str(path + 1)));
 	if (*out && o->empty) CB_TRY(is_empty(f, r, out, err));
@@ -77,45 +100,71 @@ static cb_code matches(const find *f, const char *path, const box_node *r, bool 
 	return CB_OK;
 }
 
-static cb_code visit_one(find *f, const char *path, const box_node *r, cb_walk_visit visit, void *context, cb_error *err)
+/* Is it wanted? Then it is what is given. */
+static cb_code give(find *f, const char *path, const box_node *r, const void **out, cb_error *err)
 {
 	bool wanted = false;
 	CB_TRY(matches(f, path, r, &wanted, err));
 	if (!wanted) return CB_OK;
-	cb_stat_info info = node_stat(r);
-	CB_TRY(visit(context, path, &info, err));
-	return ++f->results == f->o->max_results ? CB_INTERRUPTED : CB_OK;
+	f->results++;
+	f->info = node_stat(r);
+	f->entry = CB_WITH(cb_entry, .path = path, .info = &f->info);
+	*out = &f->entry;
+	return CB_OK;
 }
 
-static cb_code find_all(find *f, cb_walk_visit visit, void *context, cb_error *err)
+static cb_code find_next(cb_cursor *c, const void **out, cb_error *err)
 {
+	find *f = (find *)c;
 	look_walk *w = f->view.w;
-	CB_TRY(visit_one(f, f->view.path, &f->view.first, visit, context, err));
-	for (bool found = w != NULL; found;) {
-		box_node r;
-		CB_TRY(look_walk_next(w, &r, &found, err));
-		if (!found) break;
-		const char *path = w->path;
-		bool descend = r.type == CB_DIR && !(f->o->max_depth && w->depth >= f->o->max_depth);
-		if (descend && f->path) descend = glob_may_match_below(f->path, span_str(path + 1));
-		CB_TRY(visit_one(f, path, &r, visit, context, err));
-		if (descend) CB_TRY(look_walk_enter(w, &r, err));
+	*out = NULL;
+	if (f->o.max_results && f->results == f->o.max_results) return CB_OK;
+	if (!f->started) CB_TRY(give(f, f->view.path, &f->view.first, out, err));
+	f->started = true;
+	while (w && !*out) {
+		const box_node *n = &f->node;
+		bool found = false;
+		/* Only now, when somebody asks for more: the path that was lent may change. */
+		if (f->to_enter) CB_TRY(look_walk_enter(w, n, err));
+		f->to_enter = false;
+		CB_TRY(look_walk_next(w, &f->node, &found, err));
+		if (!found) return CB_OK;
+		f->to_enter = n->type == CB_DIR && !(f->o.max_depth && w->depth >= f->o.max_depth) &&
+		              (!f->path || glob_may_match_below(f->path, span_str(w->path + 1)));
+		CB_TRY(give(f, w->path, n, out, err));
 	}
 	return CB_OK;
+}
+
+static void find_done(cb_cursor *c)
+{
+	find *f = (find *)c;
+	reading_end(&f->view);
+	for (size_t i = 0; i < ARRAY_LEN(f->texts); i++) free(f->texts[i]);
+	glob_destroy(f->name);
+	glob_destroy(f->lower_name);
+	glob_destroy(f->path);
+}
+
+cb_code cb_find_open(cb_box *box, const char *path, const cb_find_options *options, cb_cursor **out, cb_error *err)
+{
+	static const cursor_ops ops = {CURSOR_ENTRIES, find_next, find_done};
+	find *f = NULL;
+	cb_find_options o;
+	NEED(err, "box path out", box, path, out);
+	CB_TRY(SIZED_TAKE(cb_find_options, max_results, &o, options, err));
+	CB_TRY(cursor_create(sizeof(*f), &ops, box_about(box).store, box, &f, err));
+	cb_code code = find_init(f, &o, err);
+	if (code == CB_OK) code = reading_begin(&f->view, box, path, false, err);
+	if (code == CB_OK) *out = &f->c;
+	else cb_cursor_close(&f->c);
+	return code;
 }
 
 cb_code cb_find(cb_box *box, const char *path, const cb_find_options *options, cb_walk_visit visit, void *context, cb_error *err)
 {
 	NEED(err, "box path visit", box, path, visit);
-	cb_find_options o;
-	CB_TRY(SIZED_TAKE(cb_find_options, max_results, &o, options, err));
-	find f = {.o = &o};
-	cb_code code = find_init(&f, err);
-	if (code == CB_OK) code = reading_begin(&f.view, box, path, false, err);
-	if (code == CB_OK) code = find_all(&f, visit, context, err);
-	reading_end(&f.view);
-	glob_destroy(f.name);
-	glob_destroy(f.lower_name);
-	glob_destroy(f.path);
-	return code == CB_INTERRUPTED ? CB_OK : code;
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_find_open(box, path, options, &c, err));
+	return entries_visit(c, visit, context, err);
 }

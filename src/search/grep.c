@@ -1,6 +1,9 @@
 /*
  * grep.c: cb_grep: the files of a scope, their texts, the lines that are wanted and those around them.
  *
+ * It goes from one wanted line to the next: that and the lines around it are put into `found`, and given one by one before it goes on. The
+ * text they are in stays where it is meanwhile.
+ *
  * A file up to LIMIT_GREP_WINDOW_BYTES is one text, and where its bytes lie in the store's cache they are searched there. A larger one
  * comes through a window: whole lines are searched, the rest of the last line and the context before it move to its front.
  */
@@ -8,39 +11,63 @@
 
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/cursor.h"
 #include "search/regex.h"
 #include "search/scope.h"
 
 enum { PROBE_BYTES = 32 << 10 }; /* a NUL among the first so many bytes makes a file binary, as in GNU grep */
 
-typedef struct grep {
-	reading view;
-	const cb_grep_options *o;
-	cb_grep_visit visit;
-	void *context;
-	cb_grep_count count;
-	regex *re;
-	scope scope;
-	buf window;
-	buf matches;
-	bool stop; /* no more files */
-} grep;
+/* A line that is to be given: where it is in the text. */
+typedef struct found_line {
+	size_t start, end;
+	uint64_t line;
+	bool context;
+} found_line;
 
 typedef struct file_state {
-	const char *path;
+	const char *path; /* NULL: no file is being searched */
+	box_node r;
 	bool binary;
 	bool done;
-	bool last;           /* the last wanted line was visited: only its context is left */
-	uint64_t selected;   /* lines visited as matches */
+	bool last;           /* the last wanted line was found: only its context is left */
+	bool counted_match;  /* among the files that match */
+	uint64_t selected;   /* lines found as matches */
 	uint64_t line;       /* number of the line that holds the byte at `counted` */
 	size_t counted;      /* offsets in the text, as all below */
-	size_t printed;      /* end of what was visited */
+	size_t printed;      /* end of what was found */
+	size_t from;         /* what comes next */
 	uint64_t after_left; /* lines of context still to come */
 	bool has_next;       /* the next matching line is known: for inverted searches */
 	size_t next_start, next_end;
+	/* Of one that comes through the window: */
+	bool in_pieces;
+	uint64_t offset;  /* read so far */
+	size_t filled;    /* of the window */
+	size_t text_size; /* of it, whole lines that were searched */
 } file_state;
 
-/* ---- visiting ---- */
+typedef struct grep {
+	cb_cursor c;
+	reading view;
+	cb_grep_options o; /* its texts are not used after the beginning */
+	cb_grep_count count;
+	uint64_t selected; /* matching lines found, of all files */
+	regex *re;
+	scope scope;
+	buf window;
+	blob *content; /* NULL, or what the text lies in */
+	span text;     /* that is being searched; none: {0} */
+	bool searching;
+	file_state file;
+	buf found; /* found_line */
+	size_t given;
+	buf matches;
+	bool stop;    /* no more files */
+	bool started; /* the path itself was looked at */
+	cb_grep_line line;
+} grep;
+
+/* ---- lines ---- */
 
 static size_t count_newlines(const uint8_t *bytes, size_t size)
 {
@@ -70,30 +97,54 @@ static size_t end_of_line(span text, size_t at)
 	return p ? (size_t)(p - text.bytes) : text.size;
 }
 
-static cb_code visit_line(grep *g, file_state *f, span text, size_t start, size_t end, bool context, cb_error *err)
+static bool is_bare(const grep *g)
 {
-	cb_grep_line l = CB_WITH(cb_grep_line, .path = f->path, .context = context, .binary = f->binary);
-	bool bare = g->o->names_only || f->binary;
-	if (!bare) {
-		l.line = line_number(f, text, start);
-		l.text = (const char *)text.bytes + start;
-		l.size = end - start;
-		f->printed = end < text.size ? end + 1 : end;
-	}
-	if (!bare && !context && !g->o->invert) {
-		buf_clear(&g->matches);
-		CB_TRY(regex_matches(g->re, start, end, &g->matches, err));
-		l.matches = (const cb_grep_match *)(const void *)g->matches.bytes;
-		l.match_count = g->matches.size / sizeof(cb_grep_match);
-	}
-	return g->visit(g->context, &l, err);
+	return g->o.names_only || g->file.binary;
 }
 
-static cb_code visit_after(grep *g, file_state *f, span text, size_t limit, cb_error *err)
+static cb_code line_add(grep *g, size_t start, size_t end, bool context, cb_error *err)
 {
+	file_state *f = &g->file;
+	found_line l = {.start = start, .end = end, .context = context};
+	if (!is_bare(g)) {
+		l.line = line_number(f, g->text, start);
+		f->printed = end < g->text.size ? end + 1 : end;
+	}
+	return buf_append(&g->found, &l, sizeof(l), err);
+}
+
+/* What was found and not given yet; *out NULL: nothing. */
+static cb_code line_give(grep *g, const void **out, cb_error *err)
+{
+	*out = NULL;
+	if (g->given == g->found.size) return CB_OK;
+	found_line l;
+	memcpy(&l, g->found.bytes + g->given, sizeof(l));
+	g->given += sizeof(l);
+	g->line = CB_WITH(cb_grep_line, .path = g->file.path, .line = l.line, .context = l.context, .binary = g->file.binary);
+	if (!l.context) {
+		g->count.matched_lines++;
+		if (!g->file.counted_match) g->count.matched_files++;
+		g->file.counted_match = true;
+	}
+	*out = &g->line;
+	if (is_bare(g)) return CB_OK;
+	g->line.text = (const char *)g->text.bytes + l.start;
+	g->line.size = l.end - l.start;
+	if (l.context || g->o.invert) return CB_OK;
+	buf_clear(&g->matches);
+	CB_TRY(regex_matches(g->re, l.start, l.end, &g->matches, err));
+	g->line.matches = (const cb_grep_match *)(const void *)g->matches.bytes;
+	g->line.match_count = g->matches.size / sizeof(cb_grep_match);
+	return CB_OK;
+}
+
+static cb_code add_after(grep *g, size_t limit, cb_error *err)
+{
+	file_state *f = &g->file;
 	while (f->after_left && f->printed < limit) {
 		f->after_left--;
-		CB_TRY(visit_line(g, f, text, f->printed, end_of_line(text, f->printed), true, err));
+		CB_TRY(line_add(g, f->printed, end_of_line(g->text, f->printed), true, err));
 	}
 	return CB_OK;
 }
@@ -108,12 +159,12 @@ static size_t lines_before(span text, size_t at, unsigned lines, size_t floor)
 	return at;
 }
 
-static cb_code visit_before(grep *g, file_state *f, span text, size_t start, cb_error *err)
+static cb_code add_before(grep *g, size_t start, cb_error *err)
 {
-	size_t at = lines_before(text, start, g->o->before, f->printed);
+	size_t at = lines_before(g->text, start, g->o.before, g->file.printed);
 	while (at < start) {
-		size_t end = end_of_line(text, at);
-		CB_TRY(visit_line(g, f, text, at, end, true, err));
+		size_t end = end_of_line(g->text, at);
+		CB_TRY(line_add(g, at, end, true, err));
 		at = end + 1;
 	}
 	return CB_OK;
@@ -133,7 +184,7 @@ static cb_code next_matching(grep *g, file_state *f, span text, size_t from, siz
 /* The first line from `from` on that is wanted. */
 static cb_code next_wanted(grep *g, file_state *f, span text, size_t from, size_t *start, size_t *end, bool *found, cb_error *err)
 {
-	if (!g->o->invert) return next_matching(g, f, text, from, start, end, found, err);
+	if (!g->o.invert) return next_matching(g, f, text, from, start, end, found, err);
 	for (; from < text.size; from = f->next_end + 1) {
 		if (!f->has_next || f->next_start < from) {
 			bool some = false;
@@ -152,35 +203,49 @@ static cb_code next_wanted(grep *g, file_state *f, span text, size_t from, size_
 	return CB_OK;
 }
 
-static void note_selected(grep *g, file_state *f)
+static void note_selected(grep *g)
 {
+	file_state *f = &g->file;
 	f->selected++;
-	g->count.matched_lines++;
-	f->after_left = g->o->after;
-	if (g->o->max_lines && g->count.matched_lines >= g->o->max_lines) g->stop = true;
-	f->last = g->stop || (g->o->max_per_file && f->selected >= g->o->max_per_file);
-	if (f->binary || g->o->names_only || (f->last && !f->after_left)) f->done = true;
+	g->selected++;
+	f->after_left = g->o.after;
+	if (g->o.max_lines && g->selected >= g->o.max_lines) g->stop = true;
+	f->last = g->stop || (g->o.max_per_file && f->selected >= g->o.max_per_file);
+	if (f->binary || g->o.names_only || (f->last && !f->after_left)) f->done = true;
 }
 
-/* Searches whole lines of a text, from an offset that begins one. */
-static cb_code search_text(grep *g, file_state *f, span text, size_t from, cb_error *err)
+/* Whole lines, from an offset that begins one. */
+static cb_code text_begin(grep *g, span text, size_t from, cb_error *err)
 {
 	CB_TRY(regex_begin(g->re, text, err));
-	f->has_next = false;
-	while (!f->done && !f->last) {
+	g->text = text;
+	g->searching = true;
+	g->file.from = from;
+	g->file.has_next = false;
+	return CB_OK;
+}
+
+/* On to the next wanted line, or to the end of the text. */
+static cb_code text_step(grep *g, cb_error *err)
+{
+	file_state *f = &g->file;
+	if (!f->done && !f->last) {
 		size_t start = 0, end = 0;
 		bool found = false;
-		CB_TRY(next_wanted(g, f, text, from, &start, &end, &found, err));
-		CB_TRY(visit_after(g, f, text, found ? start : text.size, err));
+		CB_TRY(next_wanted(g, f, g->text, f->from, &start, &end, &found, err));
+		CB_TRY(add_after(g, found ? start : g->text.size, err));
+		g->searching = found;
 		if (!found) return CB_OK;
-		if (g->o->before && !f->binary && !g->o->names_only) CB_TRY(visit_before(g, f, text, start, err));
-		CB_TRY(visit_line(g, f, text, start, end, false, err));
-		note_selected(g, f);
-		from = end + 1;
+		if (g->o.before && !is_bare(g)) CB_TRY(add_before(g, start, err));
+		CB_TRY(line_add(g, start, end, false, err));
+		note_selected(g);
+		f->from = end + 1;
+		return CB_OK;
 	}
 	/* Lines after the last that is wanted are context whether they match or not, as in GNU grep. */
-	CB_TRY(visit_after(g, f, text, text.size, err));
+	CB_TRY(add_after(g, g->text.size, err));
 	if (f->last && !f->after_left) f->done = true;
+	g->searching = false;
 	return CB_OK;
 }
 
@@ -204,34 +269,31 @@ static cb_code window_need(grep *g, size_t size, cb_error *err)
 	return buf_reserve(&g->window, size ? size : 1, err);
 }
 
-static cb_code search_small(grep *g, file_state *f, const box_node *r, cb_error *err)
+static cb_code text_small(grep *g, cb_error *err)
 {
-	blob *hold = NULL;
+	file_state *f = &g->file;
+	size_t size = (size_t)f->r.size;
 	span text;
-	CB_TRY(look_lend(g->view.now, r, &text, &hold, err));
-	size_t size = (size_t)r->size;
+	CB_TRY(look_lend(g->view.now, &f->r, &text, &g->content, err));
 	if (!text.bytes) {
 		CB_TRY(window_need(g, size, err));
-		CB_TRY(look_read(g->view.now, r, 0, g->window.bytes, size, err));
+		CB_TRY(look_read(g->view.now, &f->r, 0, g->window.bytes, size, err));
 		text = span_make(g->window.bytes, size);
 	}
 	f->binary = has_nul(text.bytes, size);
-	cb_code code = CB_OK;
 	if (f->binary) {
 		if (text.bytes != g->window.bytes) {
-			code = window_need(g, size, err);
-			if (code == CB_OK) memcpy(g->window.bytes, text.bytes, size);
+			CB_TRY(window_need(g, size, err));
+			memcpy(g->window.bytes, text.bytes, size);
 		}
-		if (code == CB_OK) break_at_nuls(g->window.bytes, size);
+		break_at_nuls(g->window.bytes, size);
 		text = span_make(g->window.bytes, size);
 	}
-	if (code == CB_OK) code = search_text(g, f, text, 0, err);
-	blob_unref(hold);
-	return code;
+	return text_begin(g, text, 0, err);
 }
 
 /* In a binary file a hole is nothing but ends of lines: one window of it stands for all. */
-static cb_code skip_hole(grep *g, const box_node *r, uint64_t *offset, cb_error *err)
+static cb_code skip_hole(const grep *g, const box_node *r, uint64_t *offset, cb_error *err)
 {
 	uint64_t data = 0;
 	cb_error why;
@@ -242,7 +304,7 @@ static cb_code skip_hole(grep *g, const box_node *r, uint64_t *offset, cb_error 
 	return CB_OK;
 }
 
-static cb_code is_sparse(grep *g, const box_node *r, bool *out, cb_error *err)
+static cb_code is_sparse(const grep *g, const box_node *r, bool *out, cb_error *err)
 {
 	uint64_t hole = r->size;
 	CB_TRY(look_seek(g->view.now, r, 0, true, &hole, err));
@@ -256,68 +318,161 @@ static size_t window_slide(grep *g, file_state *f, size_t filled, size_t searche
 	span text = span_make(g->window.bytes, filled);
 	size_t floor = searched > LIMIT_GREP_WINDOW_BYTES / 4 ? searched - LIMIT_GREP_WINDOW_BYTES / 4 : 0;
 	if (f->printed > floor) floor = f->printed;
-	size_t keep = floor > searched ? searched : lines_before(text, searched, f->binary ? 0 : g->o->before, floor);
-	if (!f->binary && !g->o->names_only && keep > f->counted) (void)line_number(f, text, keep);
+	size_t keep = floor > searched ? searched : lines_before(text, searched, f->binary ? 0 : g->o.before, floor);
+	if (!f->binary && !g->o.names_only && keep > f->counted) (void)line_number(f, text, keep);
 	memmove(g->window.bytes, g->window.bytes + keep, filled - keep);
 	f->counted = f->counted > keep ? f->counted - keep : 0;
 	f->printed = f->printed > keep ? f->printed - keep : 0;
 	return keep;
 }
 
-static cb_code search_large(grep *g, file_state *f, const box_node *r, cb_error *err)
+/* The next lines of one that comes through the window. */
+static cb_code text_piece(grep *g, cb_error *err)
 {
-	size_t filled = 0, from = 0;
-	uint64_t offset = 0;
-	CB_TRY(window_need(g, LIMIT_GREP_WINDOW_BYTES, err));
-	CB_TRY(is_sparse(g, r, &f->binary, err));
-	while (!f->done && (offset < r->size || from < filled)) {
-		size_t room = LIMIT_GREP_WINDOW_BYTES - filled;
-		if (f->binary && offset < r->size && offset > 0) CB_TRY(skip_hole(g, r, &offset, err));
-		size_t n = r->size - offset < room ? (size_t)(r->size - offset) : room;
-		CB_TRY(look_read(g->view.now, r, offset, g->window.bytes + filled, n, err));
-		if (offset == 0 && has_nul(g->window.bytes, n)) f->binary = true;
-		if (f->binary) break_at_nuls(g->window.bytes + filled, n);
-		offset += n;
-		filled += n;
-		const uint8_t *last = offset < r->size ? memrchr(g->window.bytes + from, '\n', filled - from) : NULL;
-		size_t searched = last ? (size_t)(last - g->window.bytes) + 1 : filled;
-		CB_TRY(search_text(g, f, span_make(g->window.bytes, searched), from, err));
-		size_t moved = window_slide(g, f, filled, searched);
-		filled -= moved;
-		from = searched - moved;
+	file_state *f = &g->file;
+	uint64_t size = f->r.size;
+	if (f->text_size) { /* there was one before */
+		size_t moved = window_slide(g, f, f->filled, f->text_size);
+		f->filled -= moved;
+		f->from = f->text_size - moved;
 	}
-	return CB_OK;
-}
-
-static cb_code search_file(grep *g, const char *path, const box_node *r, cb_error *err)
-{
-	file_state f = {.path = path, .line = 1};
-	cb_code code = CB_OK;
-	g->count.files++;
-	if (r->size) code = r->size <= LIMIT_GREP_WINDOW_BYTES ? search_small(g, &f, r, err) : search_large(g, &f, r, err);
-	if (f.selected) g->count.matched_files++;
-	return code;
+	if (f->done || (f->offset == size && f->from >= f->filled)) return CB_OK;
+	size_t room = LIMIT_GREP_WINDOW_BYTES - f->filled;
+	if (f->binary && f->offset < size && f->offset > 0) CB_TRY(skip_hole(g, &f->r, &f->offset, err));
+	size_t n = size - f->offset < room ? (size_t)(size - f->offset) : room;
+	CB_TRY(look_read(g->view.now, &f->r, f->offset, g->window.bytes + f->filled, n, err));
+	if (f->offset == 0 && has_nul(g->window.bytes, n)) f->binary = true;
+	if (f->binary) break_at_nuls(g->window.bytes + f->filled, n);
+	f->offset += n;
+	f->filled += n;
+	const uint8_t *last = f->offset < size ? memrchr(g->window.bytes + f->from, '\n', f->filled - f->from) : NULL;
+	f->text_size = last ? (size_t)(last - g->window.bytes) + 1 : f->filled;
+	return text_begin(g, span_make(g->window.bytes, f->text_size), f->from, err);
 }
 
 /* ---- files ---- */
 
-static cb_code search_all(grep *g, cb_error *err)
+static cb_code file_begin(grep *g, const char *path, const box_node *r, cb_error *err)
+{
+	g->file = (file_state){.path = path, .r = *r, .line = 1};
+	g->count.files++;
+	if (!r->size) return CB_OK;
+	g->file.in_pieces = r->size > LIMIT_GREP_WINDOW_BYTES;
+	if (!g->file.in_pieces) return text_small(g, err);
+	CB_TRY(window_need(g, LIMIT_GREP_WINDOW_BYTES, err));
+	CB_TRY(is_sparse(g, r, &g->file.binary, err));
+	return text_piece(g, err);
+}
+
+static void file_end(grep *g)
+{
+	blob_unref(g->content);
+	g->content = NULL;
+	g->file.path = NULL;
+}
+
+/* The next file of the scope; without one, g->file.path stays NULL. */
+static cb_code next_file(grep *g, cb_error *err)
 {
 	reading *v = &g->view;
-	if (v->first.type == CB_FILE) return search_file(g, v->path, &v->first, err);
-	if (v->first.type != CB_DIR) return CB_OK;
-	size_t size = strlen(v->path);
-	g->scope.base_size = size > 1 ? size + 1 : 1;
-	g->scope.leave_hidden = v->first.ino == BOX_INO_ROOT && !g->o->hidden_too;
-	while (!g->stop) {
+	if (!g->started) {
+		g->started = true;
+		if (v->first.type == CB_FILE) return file_begin(g, v->path, &v->first, err);
+	}
+	while (v->w) {
 		box_node r;
 		bool found = false;
 		CB_TRY(look_walk_next(v->w, &r, &found, err));
 		if (!found) return CB_OK;
 		const char *path = v->w->path;
 		if (r.type == CB_DIR && scope_folder(&g->scope, path)) CB_TRY(look_walk_enter(v->w, &r, err));
-		if (r.type == CB_FILE && scope_file(&g->scope, path)) CB_TRY(search_file(g, path, &r, err));
+		if (r.type == CB_FILE && scope_file(&g->scope, path)) return file_begin(g, path, &r, err);
 	}
+	return CB_OK;
+}
+
+static cb_code grep_next(cb_cursor *c, const void **out, cb_error *err)
+{
+	grep *g = (grep *)c;
+	for (;;) {
+		CB_TRY(line_give(g, out, err));
+		if (*out) return CB_OK;
+		buf_clear(&g->found);
+		g->given = 0;
+		if (g->searching) {
+			CB_TRY(text_step(g, err));
+		} else if (g->file.path && g->file.in_pieces) {
+			CB_TRY(text_piece(g, err));
+			if (!g->searching) file_end(g);
+		} else if (g->file.path) {
+			file_end(g);
+		} else {
+			if (!g->stop) CB_TRY(next_file(g, err));
+			if (!g->file.path) return CB_OK;
+		}
+	}
+}
+
+static void grep_done(cb_cursor *c)
+{
+	grep *g = (grep *)c;
+	file_end(g);
+	reading_end(&g->view);
+	scope_done(&g->scope);
+	regex_destroy(g->re);
+	buf_done(&g->window);
+	buf_done(&g->found);
+	buf_done(&g->matches);
+}
+
+static const cursor_ops grep_ops = {CURSOR_GREP_LINES, grep_next, grep_done};
+
+static cb_code grep_start(grep *g, cb_box *box, const char *path, const cb_grep_options *options, cb_error *err)
+{
+	g->o = *options;
+	g->count = CB_INIT(cb_grep_count);
+	g->window = BUF_INIT(LIMIT_GREP_WINDOW_BYTES);
+	g->found = BUF_INIT(SIZE_MAX);
+	g->matches = BUF_INIT(LIMIT_GREP_MATCHES * sizeof(cb_grep_match));
+	CB_TRY(regex_compile(options, &g->re, err));
+	CB_TRY(scope_init(&g->scope, options, err));
+	CB_TRY(reading_begin(&g->view, box, path, true, err));
+	size_t size = strlen(g->view.path);
+	g->scope.base_size = size > 1 ? size + 1 : 1;
+	g->scope.leave_hidden = g->view.first.ino == BOX_INO_ROOT && !options->hidden_too;
+	return CB_OK;
+}
+
+cb_code cb_grep_open(cb_box *box, const char *path, const cb_grep_options *options, cb_cursor **out, cb_error *err)
+{
+	NEED(err, "box path options out", box, path, options, out);
+	cb_grep_options o;
+	CB_TRY(SIZED_TAKE(cb_grep_options, names_only, &o, options, err));
+	if (o.before > LIMIT_GREP_CONTEXT_LINES || o.after > LIMIT_GREP_CONTEXT_LINES)
+		return cb_err_set(err, CB_LIMIT, "at most %d lines of context", LIMIT_GREP_CONTEXT_LINES);
+	grep *g = NULL;
+	CB_TRY(cursor_create(sizeof(*g), &grep_ops, box_about(box).store, box, &g, err));
+	cb_code code = grep_start(g, box, path, &o, err);
+	if (code == CB_OK) *out = &g->c;
+	else cb_cursor_close(&g->c);
+	return code;
+}
+
+cb_code cb_grep_next(cb_cursor *cursor, const cb_grep_line **out, cb_error *err)
+{
+	const void *line = NULL;
+	NEED(err, "cursor out", cursor, out);
+	CB_TRY(cursor_next_public(cursor, CURSOR_GREP_LINES, &line, err));
+	*out = line;
+	return CB_OK;
+}
+
+cb_code cb_grep_counted(cb_cursor *c, cb_grep_count *out, cb_error *err)
+{
+	NEED(err, "cursor out", c, out);
+	CB_TRY(SIZED_CHECK(cb_grep_count, matched_lines, out, err));
+	if (c->ops != &grep_ops) return cb_err_set(err, CB_INVALID, "this needs a cursor of cb_grep_open");
+	SIZED_GIVE(out, &((grep *)c)->count);
 	return CB_OK;
 }
 
@@ -325,24 +480,15 @@ cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, c
                 cb_grep_count *out, cb_error *err)
 {
 	NEED(err, "box path options visit", box, path, options, visit);
-	cb_grep_options o;
-	CB_TRY(SIZED_TAKE(cb_grep_options, names_only, &o, options, err));
 	CB_TRY(SIZED_CHECK(cb_grep_count, matched_lines, out, err));
-	if (o.before > LIMIT_GREP_CONTEXT_LINES || o.after > LIMIT_GREP_CONTEXT_LINES)
-		return cb_err_set(err, CB_LIMIT, "at most %d lines of context", LIMIT_GREP_CONTEXT_LINES);
-	grep g = {.o = &o, .count = CB_INIT(cb_grep_count), .visit = visit, .context = context};
-	g.window = BUF_INIT(LIMIT_GREP_WINDOW_BYTES);
-	g.matches = BUF_INIT(LIMIT_GREP_MATCHES * sizeof(cb_grep_match));
-	CB_TRY(regex_compile(&o, &g.re, err));
-	cb_code code = scope_init(&g.scope, &o, err);
-	if (code == CB_OK) code = reading_begin(&g.view, box, path, true, err);
-	if (code == CB_OK) code = search_all(&g, err);
-	reading_end(&g.view);
-	scope_done(&g.scope);
-	regex_destroy(g.re);
-	buf_done(&g.window);
-	buf_done(&g.matches);
-	if (code == CB_INTERRUPTED) code = CB_OK;
-	if (code == CB_OK) SIZED_GIVE(out, &g.count);
-	return code;
+	AUTO_CLOSE cb_cursor *c = NULL;
+	CB_TRY(cb_grep_open(box, path, options, &c, err));
+	for (;;) {
+		const void *line = NULL;
+		CB_TRY(cursor_next(c, &line, err));
+		cb_code code = line ? visit(context, line, err) : CB_INTERRUPTED;
+		if (code == CB_OK) continue;
+		if (code == CB_INTERRUPTED) SIZED_GIVE(out, &((grep *)c)->count);
+		return code == CB_INTERRUPTED ? CB_OK : code;
+	}
 }

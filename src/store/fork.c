@@ -110,6 +110,11 @@ unsigned fork_era(void)
 	return atomic_load_explicit(&fork_generation, memory_order_acquire);
 }
 
+unsigned store_fork_era(void)
+{
+	return fork_era();
+}
+
 bool fork_is_broken_path(const char *path)
 {
 	bool found = false;

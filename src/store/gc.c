@@ -49,18 +49,32 @@ cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err)
 	return code;
 }
 
-/* False: not begun by this handle in this process (an owner of the parent stays the parent's). */
+cb_code store_owner_share(store *s, uint64_t owner, cb_error *err)
+{
+	(void)pthread_mutex_lock(&s->owners_mutex);
+	cb_code code = owner_reserve(s, err);
+	if (code == CB_OK) s->owners[s->owner_count++] = owner; /* it is listed once for each who needs it */
+	(void)pthread_mutex_unlock(&s->owners_mutex);
+	return code;
+}
+
+/* False: others need it still, or it was not begun by this handle in this process (an owner of the parent stays the parent's). */
 static bool owner_forget(store *s, uint64_t owner)
 {
-	bool found = false;
+	bool found = false, shared = false;
 	(void)pthread_mutex_lock(&s->owners_mutex);
-	for (size_t i = 0; i < s->owner_count && !found; i++) {
-		if (s->owners[i] != owner) continue;
-		s->owners[i] = s->owners[--s->owner_count];
-		found = true;
+	for (size_t i = 0; i < s->owner_count;) {
+		bool same = s->owners[i] == owner;
+		shared = shared || (same && found);
+		if (same && !found) {
+			s->owners[i] = s->owners[--s->owner_count];
+			found = true;
+		} else {
+			i++;
+		}
 	}
 	(void)pthread_mutex_unlock(&s->owners_mutex);
-	return found;
+	return found && !shared;
 }
 
 static cb_code owner_end_body(store *s, void *context, cb_error *err)

@@ -145,8 +145,13 @@ cb_code store_content_touch(store *s, const uint64_t *ids, size_t n, cb_error *e
  * (recognised by a lock, so also across pid namespaces). */
 cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err);
 void store_owner_end(store *s, uint64_t owner); /* 0: nothing */
+/* One more who needs it: it lives until each has ended it. Only for one that this handle began and nobody has ended yet. */
+cb_code store_owner_share(store *s, uint64_t owner, cb_error *err);
 /* Does an owner, of this or another process, still live? */
 bool store_owner_is_living(store *s, uint64_t owner);
+
+/* Another one in a child of fork() than in its parent: whoever keeps it can tell that he is the parent's. */
+unsigned store_fork_era(void);
 
 /* ---- states in use ---- */
 

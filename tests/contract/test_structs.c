@@ -314,9 +314,9 @@ static const row rows[] = {
 	FILLS(cb_apply_result),      FILLS(cb_pack_info),      FILLS(cb_tier_report),
 };
 /* Lent by the library: lent_structs_say_their_size looks at each. */
-static const char *const lent[] = {"cb_use",       "cb_audit",       "cb_conflict",   "cb_step",
-                                   "cb_change",    "cb_change_stat", "cb_checkpoint", "cb_blame_line",
-                                   "cb_grep_line", "cb_progress",    "cb_apply_item", "cb_exec_result"};
+static const char *const lent[] = {"cb_use",         "cb_audit",       "cb_conflict",   "cb_step",      "cb_change",
+                                   "cb_change_stat", "cb_checkpoint",  "cb_blame_line", "cb_grep_line", "cb_progress",
+                                   "cb_apply_item",  "cb_exec_result", "cb_entry",      "cb_name"};
 /* As they are for good (cowbox/types.h). */
 static const char *const frozen[] = {"cb_error", "cb_replacement", "cb_resolution", "cb_bind", "cb_grep_match"};
 
@@ -427,6 +427,8 @@ enum {
 	BIT_cb_grep_line,
 	BIT_cb_progress,
 	BIT_cb_apply_item,
+	BIT_cb_entry,
+	BIT_cb_name,
 	BIT_COUNT, /* cb_exec_result is test_exec.c's */
 };
 static unsigned seen;
@@ -466,9 +468,28 @@ static bool see_cb_progress(void *context, const cb_progress *p)
 	return true;
 }
 
+/* These have no visitor. */
+static void see_cursors(void)
+{
+	cb_cursor *c = NULL;
+	const cb_entry *entry = NULL;
+	const cb_name *name = NULL;
+	CHECK_OK(cb_walk_open(b, "/", &c, &err));
+	CHECK_OK(cb_entry_next(c, &entry, &err));
+	SEEN(cb_entry, entry);
+	CHECK_U64(entry->info->struct_size, sizeof(cb_stat_info));
+	cb_cursor_close(c);
+	CHECK_OK(cb_tag_add(b, "/work/a.txt", "red", &err));
+	CHECK_OK(cb_tag_open(b, "/work/a.txt", &c, &err));
+	CHECK_OK(cb_name_next(c, &name, &err));
+	SEEN(cb_name, name);
+	cb_cursor_close(c);
+}
+
 TEST(lent_structs_say_their_size)
 {
 	begin();
+	see_cursors();
 	cb_box *old = must_open(s, "demo@0"), *t = must_begin(b);
 	CHECK_OK(cb_store_uses(s, see_cb_use, NULL, &err));
 	CHECK_OK(cb_audit_list(s, NULL, see_cb_audit, NULL, &err));
