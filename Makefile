@@ -303,11 +303,13 @@ format: ## rewrite the sources with clang-format
 
 # ---- documents made of the command table ----
 
-docs: $(CLI) ## docs/commands.md and docs/exit-codes.md
+docs: $(CLI) ## docs/commands.md, docs/exit-codes.md and the reference of docs/api.md
 	$(call say,DOC,docs/commands.md)
 	$(Q)$(CLI) help --markdown >docs/commands.md
 	$(call say,DOC,docs/exit-codes.md)
 	$(Q)$(CLI) help --markdown exit-codes >docs/exit-codes.md
+	$(call say,DOC,docs/api.md)
+	$(Q)tools/api-docs --write
 
 man: $(CLI) ## build/man/cowbox.1 and a page per command
 	$(call say,MAN,build/man)

@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* What was done, or refused. */
 typedef struct cb_audit {
 	size_t struct_size;
 	int64_t time_ns;
@@ -22,6 +23,7 @@ typedef struct cb_audit {
 	uint64_t count;      /* the same refusal so many times in a row */
 } cb_audit;
 typedef cb_code (*cb_audit_visit)(void *context, const cb_audit *entry, cb_error *err);
+/* Which entries; without them, all. */
 typedef struct cb_audit_options {
 	size_t struct_size;
 	const char *box; /* NULL: all */

@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* What is known of a box. */
 typedef struct cb_box_info {
 	size_t struct_size;
 	uint64_t id;
@@ -37,19 +38,23 @@ CB_API cb_code cb_box_open(cb_store *store, const char *address, cb_box **out, c
 CB_API void cb_box_close(cb_box *box);
 /* A new box that starts at any state. out may be NULL. */
 CB_API cb_code cb_box_fork(cb_store *store, const char *address, const char *name, cb_box **out, cb_error *err);
+/* Open handles follow. CB_NOTFOUND, CB_EXISTS, CB_INVALID (name). */
 CB_API cb_code cb_box_rename(cb_store *store, const char *name, const char *new_name, cb_error *err);
 /* The box and its history are gone; forks of it live on. */
 CB_API cb_code cb_box_delete(cb_store *store, const char *name, cb_error *err);
+/* As it is now; of a handle on an old state: files and bytes of that state. */
 CB_API cb_code cb_box_info_get(cb_box *box, cb_box_info *out, cb_error *err);
 typedef cb_code (*cb_box_visit)(void *context, const cb_box_info *info, cb_error *err);
 /* By name. A visitor that returns CB_INTERRUPTED ends any walk early with CB_OK; another code ends it with that code. */
 CB_API cb_code cb_box_list(cb_store *store, cb_box_visit visit, void *context, cb_error *err);
+/* Bounds of the box: bytes and files in all, bytes of one file; 0: none. What is there stays, growth beyond a bound is CB_QUOTA. */
 CB_API cb_code cb_box_quota_set(cb_box *box, uint64_t bytes, uint64_t files, uint64_t file_bytes, cb_error *err);
+/* What cb_prune keeps when it is not told: so many of the newest steps, and those younger than keep_ns; 0: all. */
 CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t keep_ns, cb_error *err);
 /* Every so many steps the newest gets the checkpoint "auto-SEQ"; the newest 32 automatic ones are kept, and all that somebody named.
  * 0: none. */
 CB_API cb_code cb_box_checkpoint_every_set(cb_box *box, uint64_t steps, cb_error *err);
-/* Who the steps made through this handle are recorded for. Default "". */
+/* The name under which steps made through this handle are recorded. Default: the store's. */
 CB_API cb_code cb_box_who_set(cb_box *box, const char *who, cb_error *err);
 /* Free-form texts per box, any bytes but NUL, outside its states (not undone, not forked). value NULL deletes. Names that begin with
  * "cowbox." are CB_RESERVED. */

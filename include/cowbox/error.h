@@ -53,6 +53,7 @@ extern "C" {
 	X(CANCELLED, -35, ECANCELED, 130, "cancelled")                         \
 	X(TIMEOUT, -36, ETIMEDOUT, 124, "time limit passed")
 
+/* How a call ended. */
 typedef enum cb_code {
 #define CB_X_(name, value, err, status, text) CB_##name = value,
 	CB_ERROR_TABLE(CB_X_)

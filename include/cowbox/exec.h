@@ -25,8 +25,10 @@ extern "C" {
 typedef struct cb_sandbox cb_sandbox;
 typedef struct cb_exec cb_exec;
 
+/* The network of a program: none, or that of the host. */
 typedef enum cb_net { CB_NET_NONE, CB_NET_HOST } cb_net;
 
+/* How a program is isolated. */
 typedef enum cb_tier {
 	CB_TIER_AUTO,    /* the first of the next two that works here */
 	CB_TIER_OVERLAY, /* namespaces over stacked layers */
@@ -41,6 +43,7 @@ typedef struct cb_bind {
 	bool writable;        /* what is written there goes to the host, and is not part of the box */
 } cb_bind;
 
+/* What the programs of a sandbox see and may use. */
 typedef struct cb_sandbox_options {
 	size_t struct_size;
 	cb_tier tier;
@@ -68,10 +71,12 @@ CB_API void cb_sandbox_close(cb_sandbox *sandbox);
 /* What would be done to run programs so, as text: namespaces, mounts, limits, filter. Nothing is done. *out: cb_free() it. */
 CB_API cb_code cb_sandbox_plan(cb_box *box, const cb_sandbox_options *options, bool json, char **out, cb_error *err);
 
+/* Where output came from. */
 typedef enum cb_stream { CB_STDOUT = 1, CB_STDERR = 2 } cb_stream;
 
 #define CB_OUTPUT_NONE UINT64_MAX
 
+/* One program. */
 typedef struct cb_exec_options {
 	size_t struct_size;
 	const char *const *argv; /* at least the program: looked up in the sandbox's PATH when it has no '/' */
@@ -101,6 +106,7 @@ typedef struct cb_exec_options {
 	size_t params_size;
 } cb_exec_options;
 
+/* How a program ended. */
 typedef enum cb_exec_end {
 	CB_END_EXIT = 1,  /* exit_code */
 	CB_END_SIGNAL,    /* signal */
@@ -113,6 +119,7 @@ typedef enum cb_exec_end {
 	CB_END_NOT_RUN,   /* it cannot be executed: exit_code 126 */
 } cb_exec_end;
 
+/* What came of a program. */
 typedef struct cb_exec_result {
 	size_t struct_size;
 	cb_exec_end end;
@@ -146,6 +153,7 @@ CB_API cb_code cb_exec_kill(cb_exec *exec, int signal, cb_error *err);
 /* Does what the clock asks for, and nothing else: a stream() that waits calls it now and then, so that the time-out holds meanwhile. From
  * any thread. */
 CB_API cb_code cb_exec_tick(cb_exec *exec, cb_error *err);
+/* The size of its terminal changed. */
 CB_API cb_code cb_exec_resize(cb_exec *exec, unsigned short rows, unsigned short columns, cb_error *err);
 /* For input that does not come from a descriptor: at most what fits is taken; size 0 is the end of input. Needs stdin_fd ==
  * CB_STDIN_PIPE. */

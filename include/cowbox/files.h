@@ -8,8 +8,10 @@
 extern "C" {
 #endif
 
+/* What an entry of a folder is. */
 typedef enum cb_type { CB_FILE = 1, CB_DIR = 2, CB_SYMLINK = 3 } cb_type;
 
+/* What is known of a file, folder or link. */
 typedef struct cb_stat_info {
 	size_t struct_size;
 	uint64_t ino;
@@ -31,6 +33,7 @@ enum {
 #define CB_VERSION_ANY 0             /* no expectation */
 #define CB_VERSION_ABSENT UINT64_MAX /* the file must not exist */
 
+/* How a file is written. */
 typedef struct cb_write_options {
 	size_t struct_size;
 	uint32_t mode;             /* for a new file; 0: 0644 */
@@ -55,6 +58,7 @@ typedef struct cb_replacement {
 	const char *new_text;
 	size_t new_size;
 } cb_replacement;
+/* Where text is replaced. */
 typedef struct cb_edit_options {
 	size_t struct_size;
 	bool all;                  /* every place, at least one */
@@ -66,18 +70,28 @@ typedef struct cb_edit_options {
  * one. options, out_replaced may be NULL. */
 CB_API cb_code cb_edit(cb_box *box, const char *path, const cb_replacement *replacements, size_t count,
                        const cb_edit_options *options, uint64_t *out_replaced, cb_error *err);
+/* Cuts the file, or lengthens it with zeros that take no room. */
 CB_API cb_code cb_truncate(cb_box *box, const char *path, uint64_t size, cb_error *err);
+/* flags: CB_NOFOLLOW. */
 CB_API cb_code cb_stat(cb_box *box, const char *path, unsigned flags, cb_stat_info *out, cb_error *err);
+/* flags: CB_PARENTS. CB_EXISTS. */
 CB_API cb_code cb_mkdir(cb_box *box, const char *path, uint32_t mode, unsigned flags, cb_error *err);
+/* An empty folder; CB_NOTEMPTY otherwise. */
 CB_API cb_code cb_rmdir(cb_box *box, const char *path, cb_error *err);
+/* One name of a file, or a link; CB_ISDIR for a folder. */
 CB_API cb_code cb_unlink(cb_box *box, const char *path, cb_error *err);
+/* flags: CB_NOREPLACE, CB_EXCHANGE, CB_PARENTS. Replaces as rename(2) does: a file by a file, an empty folder by a folder. */
 CB_API cb_code cb_rename(cb_box *box, const char *from, const char *to, unsigned flags, cb_error *err);
+/* A further name for a file or link; never for a folder (CB_NOPERM). */
 CB_API cb_code cb_link(cb_box *box, const char *from, const char *to, cb_error *err);
+/* A symbolic link at path, which says target. */
 CB_API cb_code cb_symlink(cb_box *box, const char *target, const char *path, cb_error *err);
 /* cb_free() it; out_size may be NULL. */
 CB_API cb_code cb_readlink(cb_box *box, const char *path, char **out, size_t *out_size, cb_error *err);
+/* Permission bits, 07777. flags: CB_NOFOLLOW. */
 CB_API cb_code cb_chmod(cb_box *box, const char *path, uint32_t mode, unsigned flags, cb_error *err);
 #define CB_TIME_OMIT INT64_MIN
+/* flags: CB_NOFOLLOW. CB_TIME_OMIT leaves a time as it is. */
 CB_API cb_code cb_utimens(cb_box *box, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err);
 
 typedef cb_code (*cb_entry_visit)(void *context, const char *name, const cb_stat_info *info, cb_error *err);
@@ -97,9 +111,12 @@ CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);
 /* Attributes as on a host: any name, any bytes. CB_NODATA: there is none of that name. out_size may be NULL; cb_free() *out. */
 CB_API cb_code cb_xattr_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, unsigned flags,
                             cb_error *err);
+/* cb_free() it; out_size may be NULL. CB_NODATA. */
 CB_API cb_code cb_xattr_get(cb_box *box, const char *path, const char *name, unsigned flags, char **out, size_t *out_size,
                             cb_error *err);
+/* CB_NODATA. */
 CB_API cb_code cb_xattr_remove(cb_box *box, const char *path, const char *name, unsigned flags, cb_error *err);
+/* By name. */
 CB_API cb_code cb_xattr_list(cb_box *box, const char *path, unsigned flags, cb_name_visit visit, void *context, cb_error *err);
 
 /* Tags (names) and metadata (name = value) on a file or folder. Listing visits tags with value NULL. */
@@ -110,6 +127,7 @@ CB_API cb_code cb_tag_list(cb_box *box, const char *path, cb_name_visit visit, v
 CB_API cb_code cb_meta_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, cb_error *err);
 /* cb_free() it; out_size may be NULL. CB_NODATA. */
 CB_API cb_code cb_meta_get(cb_box *box, const char *path, const char *name, char **out, size_t *out_size, cb_error *err);
+/* By name. */
 CB_API cb_code cb_meta_list(cb_box *box, const char *path, cb_name_visit visit, void *context, cb_error *err);
 
 /* ---- open files ---- */
@@ -138,10 +156,15 @@ CB_API cb_code cb_close(cb_file *file, cb_error *err);
 CB_API cb_code cb_read(cb_file *file, void *to, size_t size, size_t *out_size, cb_error *err);
 CB_API cb_code cb_write(cb_file *file, const void *bytes, size_t size, cb_error *err); /* all of it or an error */
 CB_API cb_code cb_pread(cb_file *file, void *to, size_t size, uint64_t offset, size_t *out_size, cb_error *err);
+/* At an offset; the position stays. All of it or an error. */
 CB_API cb_code cb_pwrite(cb_file *file, const void *bytes, size_t size, uint64_t offset, cb_error *err);
+/* What cb_seek counts from; CB_SEEK_DATA and CB_SEEK_HOLE: the next data or hole at or after the offset. */
 typedef enum cb_whence { CB_SEEK_SET, CB_SEEK_CUR, CB_SEEK_END, CB_SEEK_DATA, CB_SEEK_HOLE } cb_whence;
+/* out_position may be NULL. */
 CB_API cb_code cb_seek(cb_file *file, int64_t offset, cb_whence whence, uint64_t *out_position, cb_error *err);
+/* As cb_truncate. */
 CB_API cb_code cb_ftruncate(cb_file *file, uint64_t size, cb_error *err);
+/* As cb_stat, also of a file that was removed. */
 CB_API cb_code cb_fstat(cb_file *file, cb_stat_info *out, cb_error *err);
 CB_API cb_code cb_fsync(cb_file *file, cb_error *err); /* ends the step and flushes it to disk; CB_STALE as cb_close */
 

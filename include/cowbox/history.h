@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+/* One recorded action. */
 typedef struct cb_step {
 	size_t struct_size;
 	uint64_t seq, state;
@@ -25,6 +26,7 @@ typedef struct cb_step {
 } cb_step;
 typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *err);
 
+/* Which steps; without them, all of the box. */
 typedef struct cb_log_options {
 	size_t struct_size;
 	const char *path;   /* NULL: the whole box; a folder: everything below; a file: followed through renames */
@@ -34,10 +36,12 @@ typedef struct cb_log_options {
 /* Newest first. *out_pruned (may be NULL) tells that older steps were pruned. */
 CB_API cb_code cb_log(cb_box *box, const cb_log_options *options, cb_step_visit visit, void *context, bool *out_pruned,
                       cb_error *err);
+/* One step: visit is called once. CB_NOTFOUND, CB_STALE (pruned). */
 CB_API cb_code cb_step_get(cb_box *box, uint64_t seq, cb_step_visit visit, void *context, cb_error *err);
 /* A step that changes nothing: what a command or tool call did. info may be NULL. */
 CB_API cb_code cb_step_record(cb_box *box, const cb_step_info *info, uint64_t *out_seq, cb_error *err);
 
+/* What happened to a path. */
 typedef enum cb_change_kind {
 	CB_ADDED = 'A',
 	CB_DELETED = 'D',
@@ -47,6 +51,7 @@ typedef enum cb_change_kind {
 	CB_KEYVALUE = 'K', /* path is the key */
 } cb_change_kind;
 
+/* One path that differs between two states. */
 typedef struct cb_change {
 	size_t struct_size;
 	cb_change_kind kind;
@@ -72,7 +77,9 @@ typedef struct cb_change_stat {
 	uint64_t old_bytes, new_bytes; /* 0 where the file is not there */
 } cb_change_stat;
 typedef cb_code (*cb_change_stat_visit)(void *context, const cb_change_stat *stat, cb_error *err);
+/* As cb_diff, with lines counted. */
 CB_API cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_visit visit, void *context, cb_error *err);
+/* How a difference is written. */
 typedef struct cb_diff_text_options {
 	size_t struct_size;
 	const char *path; /* NULL: everything */
@@ -98,7 +105,9 @@ CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);
 /* seq 0: the current step. Flushed to disk unless no_sync. The named step is never pruned. name NULL: an automatic one, called
  * "auto-SEQ"; of these the newest 32 are kept, and a checkpoint of that step and name serves as well. CB_EXISTS. */
 CB_API cb_code cb_checkpoint_save(cb_box *box, const char *name, uint64_t seq, bool no_sync, cb_error *err);
+/* The step stays until it is pruned. CB_NOTFOUND. */
 CB_API cb_code cb_checkpoint_delete(cb_box *box, const char *name, cb_error *err);
+/* A name for a step. */
 typedef struct cb_checkpoint {
 	size_t struct_size;
 	char name[CB_NAME_MAX + 1];
@@ -110,6 +119,7 @@ typedef cb_code (*cb_checkpoint_visit)(void *context, const cb_checkpoint *check
 /* By step. The visitor may use the box and change its checkpoints: it sees those there were. */
 CB_API cb_code cb_checkpoint_list(cb_box *box, cb_checkpoint_visit visit, void *context, cb_error *err);
 
+/* How conflicts are decided. */
 typedef struct cb_merge_options {
 	size_t struct_size;
 	cb_prefer prefer; /* for every conflict that `resolve` leaves open */
@@ -137,6 +147,7 @@ typedef struct cb_blame_line {
 typedef cb_code (*cb_blame_visit)(void *context, const cb_blame_line *line, cb_error *err);
 CB_API cb_code cb_blame(cb_box *box, const char *path, cb_blame_visit visit, void *context, cb_error *err);
 
+/* What is kept. */
 typedef struct cb_prune_options {
 	size_t struct_size;
 	uint64_t keep_steps; /* keep at least this many of the newest; 0: the box's retention */

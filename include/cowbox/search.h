@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* What is searched for, and where. */
 typedef struct cb_grep_options {
 	size_t struct_size;
 	const char *pattern; /* PCRE2, UTF-8 aware where the text is UTF-8; matched line by line */
@@ -32,6 +33,7 @@ typedef struct cb_grep_match {
 	size_t start, end; /* bytes of the line */
 } cb_grep_match;
 
+/* A line that matches, or is near one that does. */
 typedef struct cb_grep_line {
 	size_t struct_size;
 	const char *path;
@@ -45,6 +47,7 @@ typedef struct cb_grep_line {
 } cb_grep_line;
 typedef cb_code (*cb_grep_visit)(void *context, const cb_grep_line *line, cb_error *err);
 
+/* What a search looked at and found. */
 typedef struct cb_grep_count {
 	size_t struct_size;
 	uint64_t files, matched_files, matched_lines;
@@ -55,6 +58,7 @@ typedef struct cb_grep_count {
 CB_API cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, cb_grep_visit visit, void *context,
                        cb_grep_count *out, cb_error *err);
 
+/* What is wanted; an entry must pass all that is set. */
 typedef struct cb_find_options {
 	size_t struct_size;
 	const char *name;      /* glob on the last component */

@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* How a store is opened. */
 typedef struct cb_store_options {
 	size_t struct_size;
 	bool no_create; /* fail with CB_NOTFOUND instead of making the store */
@@ -23,20 +24,24 @@ typedef struct cb_store_options {
 CB_API cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err);
 /* Flushes and closes. Boxes that are still open go on working; the store's files are closed with the last of them. Accepts NULL. */
 CB_API void cb_store_close(cb_store *store);
+/* Flushes what was committed, by any handle or process. */
 CB_API cb_code cb_store_sync(cb_store *store, cb_error *err);
 
-/* Who what is done to the store is recorded for, and the default of the boxes opened after. Default "". */
+/* The name under which the audit records what is done through this handle, also through boxes that are opened from it later. Default
+ * "". */
 CB_API cb_code cb_store_who_set(cb_store *store, const char *who, cb_error *err);
 /* Free-form texts of the store: any bytes but NUL. value NULL deletes. Names that begin with "cowbox." are CB_RESERVED. */
 CB_API cb_code cb_store_setting_set(cb_store *store, const char *key, const void *value, size_t size, cb_error *err);
 /* cb_free() it; CB_NOTFOUND. out_size may be NULL. */
 CB_API cb_code cb_store_setting_get(cb_store *store, const char *key, char **out, size_t *out_size, cb_error *err);
 
+/* Counts and sizes. */
 typedef struct cb_store_stats {
 	size_t struct_size;
 	uint64_t boxes, steps, nodes, node_bytes, contents, content_bytes, segments, segment_bytes, database_bytes, wal_bytes;
 	uint64_t cache_bytes, cache_hits, cache_misses;
 } cb_store_stats;
+/* As they are now. */
 CB_API cb_code cb_store_stats_get(cb_store *store, cb_store_stats *out, cb_error *err);
 
 /* A state that prune and gc keep because somebody reads it or works on it, in whatever process, or because it was pinned. */
@@ -59,8 +64,10 @@ CB_API cb_code cb_store_uses(cb_store *store, cb_use_visit visit, void *context,
  * process: for a long job that comes back to it. owner names the job (1 to 64 bytes, not beginning with "cowbox."); setting it again
  * replaces its pin. why is a short text for people. CB_INVALID on a transaction. */
 CB_API cb_code cb_pin_set(cb_box *box, const char *owner, const char *why, int64_t keep_ns, cb_error *err);
+/* The pin of that owner ends; there need not be one. */
 CB_API cb_code cb_pin_drop(cb_store *store, const char *owner, cb_error *err);
 
+/* What a gc found and freed. */
 typedef struct cb_gc_result {
 	size_t struct_size;
 	uint64_t nodes_kept, nodes_freed, contents_kept, contents_freed, bytes_freed, boxes_freed;

@@ -34,6 +34,7 @@ typedef struct cb_transfer_watch {
 	void *context;
 } cb_transfer_watch;
 
+/* What was brought over. */
 typedef struct cb_transfer_count {
 	size_t struct_size;
 	uint64_t files, folders, symlinks; /* brought over */
@@ -46,6 +47,7 @@ typedef struct cb_transfer_count {
 
 /* ---- folders ---- */
 
+/* How a folder is brought in. */
 typedef struct cb_import_options {
 	size_t struct_size;
 	const char *to;             /* NULL: "/work". Parents are made */
@@ -68,6 +70,7 @@ CB_API cb_code cb_import(cb_box *box, const char *host_path, const cb_import_opt
  * CB_EXISTS when the name was taken meanwhile; the draft is still there then. CB_INVALID: no draft. */
 CB_API cb_code cb_box_publish(cb_box *box, cb_error *err);
 
+/* How files are brought out. */
 typedef struct cb_export_options {
 	size_t struct_size;
 	const char *const *exclude; /* patterns as in .gitignore */
@@ -90,6 +93,7 @@ CB_API cb_code cb_folder_get(cb_box *box, char **out_host_path, char **out_box_p
 /* The box that was last imported from, or applied to, this folder or the nearest one above it; cb_free() it. CB_NOTFOUND. */
 CB_API cb_code cb_folder_box(cb_store *store, const char *host_path, char **out_name, cb_error *err);
 
+/* What becomes, or became, of a path. */
 typedef enum cb_apply_status {
 	CB_APPLY_WRITE = 1, /* is (or would be) done */
 	CB_APPLY_SAME,      /* the host has it already */
@@ -97,6 +101,7 @@ typedef enum cb_apply_status {
 	CB_APPLY_CHANGED,   /* the host's file changed since it was imported or applied */
 } cb_apply_status;
 
+/* One path of a plan. */
 typedef struct cb_apply_item {
 	size_t struct_size;
 	cb_change_kind kind; /* added, deleted, modified, attrs */
@@ -114,6 +119,7 @@ typedef struct cb_apply_item {
 } cb_apply_item;
 typedef cb_code (*cb_apply_visit)(void *context, const cb_apply_item *item, cb_error *err);
 
+/* What is applied, and how. */
 typedef struct cb_apply_options {
 	size_t struct_size;
 	const char *folder; /* NULL: the box's own. Another folder becomes its own; what is in it must be what the box knows of */
@@ -126,6 +132,7 @@ typedef struct cb_apply_options {
 	const cb_transfer_watch *watch; /* may be NULL */
 } cb_apply_options;
 
+/* What came of it. */
 typedef struct cb_apply_result {
 	size_t struct_size;
 	uint64_t written, removed, same, held, changed;
@@ -140,6 +147,7 @@ CB_API cb_code cb_apply(cb_box *box, const cb_apply_options *options, cb_apply_v
 
 /* ---- streams ---- */
 
+/* How a stream is read or written. */
 typedef struct cb_tar_options {
 	size_t struct_size;
 	const char *to; /* import: NULL is "/work" */
@@ -157,11 +165,13 @@ CB_API cb_code cb_tar_import(cb_box *box, int fd, const cb_tar_options *options,
 CB_API cb_code cb_tar_export(cb_box *box, const char *path, int fd, const cb_tar_options *options, cb_transfer_count *out,
                              cb_error *err);
 
+/* What a pack holds. */
 typedef struct cb_pack_options {
 	size_t struct_size;
 	bool no_history;                /* only the state of the handle */
 	const cb_transfer_watch *watch; /* may be NULL */
 } cb_pack_options;
+/* What was packed or unpacked. */
 typedef struct cb_pack_info {
 	size_t struct_size;
 	char name[CB_NAME_MAX + 1];

@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* What a step is recorded with. */
 typedef struct cb_step_info {
 	size_t struct_size;
 	const char *kind;   /* NULL: "txn" */
@@ -19,12 +20,14 @@ typedef struct cb_step_info {
 	bool record;        /* record a step also when nothing changed (sh, exec, tool calls) */
 } cb_step_info;
 
+/* How a transaction begins. */
 typedef struct cb_txn_options {
 	size_t struct_size;
 	const cb_step_info *step; /* NULL: none of it is said */
 	cb_box *over;             /* an open older state of the same box to collect over; NULL: the newest */
 } cb_txn_options;
 
+/* Which side wins a conflict. */
 typedef enum cb_prefer {
 	CB_PREFER_NONE,
 	CB_PREFER_OURS,
@@ -33,6 +36,7 @@ typedef enum cb_prefer {
 	CB_PREFER_BOX = CB_PREFER_OURS,
 	CB_PREFER_TXN = CB_PREFER_THEIRS,
 } cb_prefer;
+/* A path that both sides changed. */
 typedef struct cb_conflict {
 	size_t struct_size;
 	const char *path;   /* in ours, or in theirs when ours has none; "key 'NAME'" for a key-value */
@@ -52,6 +56,7 @@ typedef enum cb_lost {
 	CB_LOST_DROP,  /* it is over and nothing of it is left */
 } cb_lost;
 
+/* How a transaction is committed. */
 typedef struct cb_commit_options {
 	size_t struct_size;
 	const cb_step_info *step; /* may be NULL; what is not NULL or 0 in it replaces what was given at begin */
@@ -63,6 +68,7 @@ typedef struct cb_commit_options {
 	size_t resolution_count;
 } cb_commit_options;
 
+/* What came of it. */
 typedef struct cb_commit_result {
 	size_t struct_size;
 	uint64_t seq; /* the step; 0 when nothing changed and nothing was to be recorded */

@@ -47,6 +47,7 @@ typedef struct cb_store cb_store;
 typedef struct cb_box cb_box;
 typedef struct cb_file cb_file;
 
+/* Of this library. */
 CB_API const char *cb_version(void);
 /* The SQLite that is linked in: "3.40.1". */
 CB_API const char *cb_sqlite_version(void);
