@@ -389,7 +389,10 @@ static void round_checkpoints(world *w)
 	SAY(w, cb_checkpoint_list(w->agent, say_checkpoint, w, &e));
 	SAY(w, cb_checkpoint_delete(w->agent, "mine", &e));
 	SAY(w, cb_box_checkpoint_every_set(w->agent, 1000, &e));
-	SAY(w, cb_step_record(w->agent, &CB_WITH(cb_step_info, .kind = "note", .params = "mine", .result = "done"), NULL, &e));
+	SAY(w, cb_step_record(w->agent,
+	                      &CB_WITH(cb_step_info, .kind = "note", .params = "mine", .params_size = CB_STRING, .result = "done",
+	                               .result_size = CB_STRING),
+	                      NULL, &e));
 	say(w, "%d\n", cb_box_step(w->agent) > 0);
 }
 
@@ -849,6 +852,73 @@ static void round_boxes(world *w)
 	cb_free(text);
 }
 
+/* ---- cursors ---- */
+
+/* Opens one, goes through it, and says what each visitor says. */
+#define GO(w, opened, T, next, tell)                                     \
+	do {                                                             \
+		cb_cursor *c = NULL;                                     \
+		cb_error e = {0};                                        \
+		cb_code code = opened;                                   \
+		say_code(w, #opened, code, &e);                          \
+		while (code == CB_OK) {                                  \
+			const T *x = NULL;                               \
+			code = next(c, &x, &e);                          \
+			if (code != CB_OK) say_code(w, #next, code, &e); \
+			if (code != CB_OK || !x) break;                  \
+			CHECK(tell == CB_OK);                            \
+		}                                                        \
+		cb_cursor_close(c);                                      \
+	} while (0)
+
+static void cursors_one(world *w, const char *path)
+{
+	cb_box *b = w->agent;
+	GO(w, cb_readdir_open(b, path, &c, &e), cb_entry, cb_entry_next, say_entry(w, x->path, x->info, NULL));
+	GO(w, cb_walk_open(b, path, &c, &e), cb_entry, cb_entry_next, say_walk(w, x->path, x->info, NULL));
+	GO(w, cb_find_open(b, path, NULL, &c, &e), cb_entry, cb_entry_next, say_walk(w, x->path, x->info, NULL));
+	GO(w, cb_xattr_open(b, path, 0, &c, &e), cb_name, cb_name_next, say_name(w, x->name, x->value, x->value_size, NULL));
+	GO(w, cb_tag_open(b, path, &c, &e), cb_name, cb_name_next, say_name(w, x->name, x->value, x->value_size, NULL));
+	GO(w, cb_meta_open(b, path, &c, &e), cb_name, cb_name_next, say_name(w, x->name, x->value, x->value_size, NULL));
+	GO(w, cb_grep_open(b, path, &CB_WITH(cb_grep_options, .pattern = "e"), &c, &e), cb_grep_line, cb_grep_next,
+	   say_grep(w, x, NULL));
+	GO(w, cb_log_open(b, &CB_WITH(cb_log_options, .path = path), &c, &e), cb_step, cb_step_next, say_step(w, x, NULL));
+	GO(w, cb_blame_open(b, path, &c, &e), cb_blame_line, cb_blame_next, say_blame(w, x, NULL));
+}
+
+static void round_cursors(world *w)
+{
+	cb_box *b = w->agent, *first = must_open(w->s, "demo@0"), *t = must_begin(b);
+	bool pruned = false;
+	cb_grep_count counted = CB_INIT(cb_grep_count);
+	cb_cursor *log = NULL, *grep = NULL;
+	const cb_step *step = NULL;
+	const cb_grep_line *line = NULL;
+	put(t, "/work/pub/t", "in a transaction\n");
+	each_path(w, cursors_one);
+	GO(w, cb_glob_open(b, "/**", &c, &e), cb_entry, cb_entry_next, say_walk(w, x->path, x->info, NULL));
+	GO(w, cb_kv_open(b, "", &c, &e), cb_name, cb_name_next, say_name(w, x->name, x->value, x->value_size, NULL));
+	GO(w, cb_diff_open(first, t, NULL, &c, &e), cb_change, cb_change_next, say_change(w, x, NULL));
+	GO(w, cb_diff_step_open(b, 1, NULL, &c, &e), cb_change, cb_change_next, say_change(w, x, NULL));
+	GO(w, cb_diff_stat_open(first, b, NULL, &c, &e), cb_change_stat, cb_change_stat_next, say_stat_line(w, x, NULL));
+	GO(w, cb_checkpoint_open(b, &c, &e), cb_checkpoint, cb_checkpoint_next, say_checkpoint(w, x, NULL));
+	GO(w, cb_conflict_open(t, &c, &e), cb_conflict, cb_conflict_next, say_conflict(w, x, NULL));
+	GO(w, cb_box_list_open(w->s, &c, &e), cb_box_info, cb_box_next, say_box_info(w, x, NULL));
+	GO(w, cb_audit_open(w->s, NULL, &c, &e), cb_audit, cb_audit_next, say_audit(w, x, NULL));
+	SAY(w, cb_log_open(b, NULL, &log, &e));
+	SAY(w, cb_step_next(log, &step, &e));
+	SAY(w, cb_log_pruned(log, &pruned, &e));
+	SAY(w, cb_grep_open(b, "/", &CB_WITH(cb_grep_options, .pattern = "e"), &grep, &e));
+	do SAY(w, cb_grep_next(grep, &line, &e));
+	while (line);
+	SAY(w, cb_grep_counted(grep, &counted, &e));
+	say(w, "%d %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", pruned, counted.files, counted.matched_files, counted.matched_lines);
+	cb_cursor_close(grep);
+	cb_cursor_close(log);
+	cb_box_close(t);
+	cb_box_close(first);
+}
+
 /* ---- the table ---- */
 
 typedef struct call_row {
@@ -884,6 +954,13 @@ static const call_row rows[] = {
 	{round_apply, "cb_apply cb_folder_get cb_folder_box"},
 	{round_whole, "cb_pack cb_store_backup cb_store_check cb_sandbox_open cb_exec_start"},
 	{round_boxes, "cb_box_retention_set cb_box_quota_set cb_setting_set cb_setting_get"},
+	{round_cursors, "cb_readdir_open cb_walk_open cb_glob_open cb_find_open cb_entry_next cb_xattr_open cb_tag_open "
+                        "cb_meta_open cb_kv_open cb_name_next"},
+	{round_cursors,
+         "cb_grep_open cb_grep_next cb_grep_counted cb_log_open cb_step_next cb_log_pruned cb_blame_open cb_blame_next"},
+	{round_cursors, "cb_diff_open cb_diff_step_open cb_diff_stat_open cb_change_next cb_change_stat_next cb_checkpoint_open"},
+	{round_cursors,
+         "cb_checkpoint_next cb_conflict_open cb_conflict_next cb_box_list_open cb_box_next cb_audit_open cb_audit_next"},
 	{round_restore, "cb_restore"},
 };
 
@@ -898,6 +975,10 @@ static const char *const others[] = {
 	"cb_sandbox_plan cb_sandbox_try cb_sandbox_close cb_work_clean",    /* of the machine */
 	"cb_exec_fd cb_exec_pump cb_exec_kill cb_exec_tick cb_exec_resize", /* after cb_exec_start, which is refused */
 	"cb_exec_input cb_exec_wait cb_exec_changes cb_exec_close",
+	"cb_exec_changes_open",
+	"cb_cursor_close cb_use_open cb_use_next",                                           /* as cb_store_uses */
+	"cb_cancel_create cb_cancel_fire cb_cancel_reset cb_cancel_is_fired cb_cancel_free", /* of the caller */
+	"cb_limit_push cb_limit_pop",
 	"cb_exec_recover", /* into a box like any other change; what is hidden waits for who sees it */
 };
 

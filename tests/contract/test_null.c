@@ -17,6 +17,17 @@ static const char *const may_be_null[] = {
 	"cb_box_create out",
 	"cb_box_fork out",
 	"cb_box_step box",
+	"cb_cancel_fire cancel",
+	"cb_cancel_free cancel",
+	"cb_cancel_is_fired cancel",
+	"cb_cancel_reset cancel",
+	"cb_cursor_close cursor",
+	"cb_find_open options",
+	"cb_log_open options",
+	"cb_diff_open path",
+	"cb_diff_step_open path",
+	"cb_diff_stat_open path",
+	"cb_audit_open options",
 	"cb_checkpoint_save name",
 	"cb_close file",
 	"cb_diff path",
@@ -73,6 +84,19 @@ static cb_store *s;
 static cb_box *b, *t, *box_out;
 static cb_file *f, *file_out;
 static cb_sandbox *sandbox, *sandbox_out;
+static cb_cursor *cursor, *cursor_out;
+static const cb_audit *see_next_cb_audit;
+static const cb_blame_line *see_next_cb_blame_line;
+static const cb_box_info *see_next_cb_box_info;
+static const cb_change *see_next_cb_change;
+static const cb_change_stat *see_next_cb_change_stat;
+static const cb_checkpoint *see_next_cb_checkpoint;
+static const cb_conflict *see_next_cb_conflict;
+static const cb_entry *see_next_cb_entry;
+static const cb_grep_line *see_next_cb_grep_line;
+static const cb_name *see_next_cb_name;
+static const cb_step *see_next_cb_step;
+static const cb_use *see_next_cb_use;
 static cb_exec *exec, *exec_out;
 static cb_error err;
 static char *text, room[16];
@@ -443,6 +467,88 @@ static void refuse_all(void)
 	ROW(cb_pin_set, box, cb_pin_set(NULL, "job", "why", 0, e))
 	ROW(cb_pin_set, owner, cb_pin_set(b, NULL, "why", 0, e))
 	ROW(cb_pin_set, why, cb_pin_set(b, "job", NULL, 0, e))
+	ROW(cb_cancel_create, out, cb_cancel_create(NULL, e))
+	ROW(cb_limit_push, limit, cb_limit_push(NULL, e))
+	ROW(cb_readdir_open, box, cb_readdir_open(NULL, "/work/a", &cursor_out, e))
+	ROW(cb_readdir_open, path, cb_readdir_open(b, NULL, &cursor_out, e))
+	ROW(cb_readdir_open, out, cb_readdir_open(b, "/work/a", NULL, e))
+	ROW(cb_walk_open, box, cb_walk_open(NULL, "/work/a", &cursor_out, e))
+	ROW(cb_walk_open, path, cb_walk_open(b, NULL, &cursor_out, e))
+	ROW(cb_walk_open, out, cb_walk_open(b, "/work/a", NULL, e))
+	ROW(cb_glob_open, box, cb_glob_open(NULL, "/**", &cursor_out, e))
+	ROW(cb_glob_open, pattern, cb_glob_open(b, NULL, &cursor_out, e))
+	ROW(cb_glob_open, out, cb_glob_open(b, "/**", NULL, e))
+	ROW(cb_find_open, box, cb_find_open(NULL, "/work/a", NULL, &cursor_out, e))
+	ROW(cb_find_open, path, cb_find_open(b, NULL, NULL, &cursor_out, e))
+	ROW(cb_find_open, out, cb_find_open(b, "/work/a", NULL, NULL, e))
+	ROW(cb_entry_next, cursor, cb_entry_next(NULL, &see_next_cb_entry, e))
+	ROW(cb_entry_next, out, cb_entry_next(cursor, NULL, e))
+	ROW(cb_xattr_open, box, cb_xattr_open(NULL, "/work/a", 0, &cursor_out, e))
+	ROW(cb_xattr_open, path, cb_xattr_open(b, NULL, 0, &cursor_out, e))
+	ROW(cb_xattr_open, out, cb_xattr_open(b, "/work/a", 0, NULL, e))
+	ROW(cb_tag_open, box, cb_tag_open(NULL, "/work/a", &cursor_out, e))
+	ROW(cb_tag_open, path, cb_tag_open(b, NULL, &cursor_out, e))
+	ROW(cb_tag_open, out, cb_tag_open(b, "/work/a", NULL, e))
+	ROW(cb_meta_open, box, cb_meta_open(NULL, "/work/a", &cursor_out, e))
+	ROW(cb_meta_open, path, cb_meta_open(b, NULL, &cursor_out, e))
+	ROW(cb_meta_open, out, cb_meta_open(b, "/work/a", NULL, e))
+	ROW(cb_kv_open, box, cb_kv_open(NULL, "", &cursor_out, e))
+	ROW(cb_kv_open, prefix, cb_kv_open(b, NULL, &cursor_out, e))
+	ROW(cb_kv_open, out, cb_kv_open(b, "", NULL, e))
+	ROW(cb_name_next, cursor, cb_name_next(NULL, &see_next_cb_name, e))
+	ROW(cb_name_next, out, cb_name_next(cursor, NULL, e))
+	ROW(cb_grep_open, box, cb_grep_open(NULL, "/work/a", &grep, &cursor_out, e))
+	ROW(cb_grep_open, path, cb_grep_open(b, NULL, &grep, &cursor_out, e))
+	ROW(cb_grep_open, options, cb_grep_open(b, "/work/a", NULL, &cursor_out, e))
+	ROW(cb_grep_open, out, cb_grep_open(b, "/work/a", &grep, NULL, e))
+	ROW(cb_grep_next, cursor, cb_grep_next(NULL, &see_next_cb_grep_line, e))
+	ROW(cb_grep_next, out, cb_grep_next(cursor, NULL, e))
+	ROW(cb_grep_counted, cursor, cb_grep_counted(NULL, &grep_count, e))
+	ROW(cb_grep_counted, out, cb_grep_counted(cursor, NULL, e))
+	ROW(cb_log_open, box, cb_log_open(NULL, NULL, &cursor_out, e))
+	ROW(cb_log_open, out, cb_log_open(b, NULL, NULL, e))
+	ROW(cb_step_next, cursor, cb_step_next(NULL, &see_next_cb_step, e))
+	ROW(cb_step_next, out, cb_step_next(cursor, NULL, e))
+	ROW(cb_log_pruned, cursor, cb_log_pruned(NULL, &done, e))
+	ROW(cb_log_pruned, out, cb_log_pruned(cursor, NULL, e))
+	ROW(cb_diff_open, from, cb_diff_open(NULL, b, "/work/a", &cursor_out, e))
+	ROW(cb_diff_open, to, cb_diff_open(b, NULL, "/work/a", &cursor_out, e))
+	ROW(cb_diff_open, out, cb_diff_open(b, b, "/work/a", NULL, e))
+	ROW(cb_diff_step_open, box, cb_diff_step_open(NULL, 1, "/work/a", &cursor_out, e))
+	ROW(cb_diff_step_open, out, cb_diff_step_open(b, 1, "/work/a", NULL, e))
+	ROW(cb_exec_changes_open, exec, cb_exec_changes_open(NULL, &cursor_out, e))
+	ROW(cb_change_next, cursor, cb_change_next(NULL, &see_next_cb_change, e))
+	ROW(cb_change_next, out, cb_change_next(cursor, NULL, e))
+	ROW(cb_diff_stat_open, from, cb_diff_stat_open(NULL, b, "/work/a", &cursor_out, e))
+	ROW(cb_diff_stat_open, to, cb_diff_stat_open(b, NULL, "/work/a", &cursor_out, e))
+	ROW(cb_diff_stat_open, out, cb_diff_stat_open(b, b, "/work/a", NULL, e))
+	ROW(cb_change_stat_next, cursor, cb_change_stat_next(NULL, &see_next_cb_change_stat, e))
+	ROW(cb_change_stat_next, out, cb_change_stat_next(cursor, NULL, e))
+	ROW(cb_blame_open, box, cb_blame_open(NULL, "/work/a", &cursor_out, e))
+	ROW(cb_blame_open, path, cb_blame_open(b, NULL, &cursor_out, e))
+	ROW(cb_blame_open, out, cb_blame_open(b, "/work/a", NULL, e))
+	ROW(cb_blame_next, cursor, cb_blame_next(NULL, &see_next_cb_blame_line, e))
+	ROW(cb_blame_next, out, cb_blame_next(cursor, NULL, e))
+	ROW(cb_checkpoint_open, box, cb_checkpoint_open(NULL, &cursor_out, e))
+	ROW(cb_checkpoint_open, out, cb_checkpoint_open(b, NULL, e))
+	ROW(cb_checkpoint_next, cursor, cb_checkpoint_next(NULL, &see_next_cb_checkpoint, e))
+	ROW(cb_checkpoint_next, out, cb_checkpoint_next(cursor, NULL, e))
+	ROW(cb_conflict_open, txn, cb_conflict_open(NULL, &cursor_out, e))
+	ROW(cb_conflict_open, out, cb_conflict_open(b, NULL, e))
+	ROW(cb_conflict_next, cursor, cb_conflict_next(NULL, &see_next_cb_conflict, e))
+	ROW(cb_conflict_next, out, cb_conflict_next(cursor, NULL, e))
+	ROW(cb_box_list_open, store, cb_box_list_open(NULL, &cursor_out, e))
+	ROW(cb_box_list_open, out, cb_box_list_open(s, NULL, e))
+	ROW(cb_box_next, cursor, cb_box_next(NULL, &see_next_cb_box_info, e))
+	ROW(cb_box_next, out, cb_box_next(cursor, NULL, e))
+	ROW(cb_audit_open, store, cb_audit_open(NULL, NULL, &cursor_out, e))
+	ROW(cb_audit_open, out, cb_audit_open(s, NULL, NULL, e))
+	ROW(cb_audit_next, cursor, cb_audit_next(NULL, &see_next_cb_audit, e))
+	ROW(cb_audit_next, out, cb_audit_next(cursor, NULL, e))
+	ROW(cb_use_open, store, cb_use_open(NULL, &cursor_out, e))
+	ROW(cb_use_open, out, cb_use_open(s, NULL, e))
+	ROW(cb_use_next, cursor, cb_use_next(NULL, &see_next_cb_use, e))
+	ROW(cb_use_next, out, cb_use_next(cursor, NULL, e))
 	ROW(cb_pin_drop, store, cb_pin_drop(NULL, "job", e))
 	ROW(cb_pin_drop, owner, cb_pin_drop(s, NULL, e))
 	ROW(cb_store_gc, store, cb_store_gc(NULL, &gc_result, e))
@@ -485,6 +591,7 @@ static void refuse_all(void)
 	X(cb_exec_input, bytes, cb_exec_input(exec, NULL, 1, &size, e))       \
 	X(cb_exec_input, out_taken, cb_exec_input(exec, "x", 1, NULL, e))     \
 	X(cb_exec_wait, out, cb_exec_wait(exec, NULL, e))                     \
+	X(cb_exec_changes_open, out, cb_exec_changes_open(exec, NULL, e))     \
 	X(cb_exec_changes, visit, cb_exec_changes(exec, NULL, NULL, e))
 
 static void refuse_programs(void)
@@ -516,7 +623,9 @@ static void finish(void)
 TEST(null_is_invalid_everywhere)
 {
 	begin();
+	CHECK_OK(cb_readdir_open(b, "/work", &cursor, &err));
 	refuse_all();
+	cb_cursor_close(cursor);
 	finish();
 }
 
@@ -541,6 +650,11 @@ TEST(closing_and_asking_take_null)
 	cb_sandbox_close(NULL);
 	cb_exec_close(NULL);
 	cb_free(NULL);
+	cb_cursor_close(NULL);
+	cb_cancel_fire(NULL);
+	cb_cancel_reset(NULL);
+	cb_cancel_free(NULL);
+	CHECK(!cb_cancel_is_fired(NULL));
 	CHECK_OK(cb_close(NULL, &err));
 	CHECK(cb_exec_fd(NULL) == -1);
 	CHECK_U64(cb_box_step(NULL), 0);
@@ -589,7 +703,9 @@ static void look_at_call(char *declaration, int *count)
 TEST(every_pointer_of_the_headers_is_tested)
 {
 	begin();
+	CHECK_OK(cb_readdir_open(b, "/work", &cursor, &err));
 	refuse_all();
+	cb_cursor_close(cursor);
 	/* Those of running programs are named without being run: the test above runs them where it can. */
 #define NAMED(call, argument, expression) CHECK_OK(buf_printf(&seen, &err, " %s.%s ", #call, #argument));
 	PROGRAMS(NAMED)

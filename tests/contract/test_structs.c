@@ -153,6 +153,12 @@ CALL(cb_prune_options)
 {
 	return cb_prune(b, p, NULL, e);
 }
+CALL(cb_limit)
+{
+	cb_code code = cb_limit_push(p, e);
+	if (code == CB_OK) cb_limit_pop();
+	return code;
+}
 CALL(cb_grep_options)
 {
 	cb_code code = cb_grep(b, "/", p, any_line, NULL, NULL, e);
@@ -309,9 +315,9 @@ static const row rows[] = {
 	TAKES(cb_diff_text_options), TAKES(cb_merge_options),  TAKES(cb_prune_options),  TAKES(cb_grep_options),
 	TAKES(cb_find_options),      TAKES(cb_import_options), TAKES(cb_export_options), TAKES(cb_apply_options),
 	TAKES(cb_tar_options),       TAKES(cb_pack_options),   TAKES(cb_transfer_watch), TAKES(cb_sandbox_options),
-	TAKES(cb_exec_options),      FILLS(cb_store_stats),    FILLS(cb_gc_result),      FILLS(cb_box_info),
-	FILLS(cb_commit_result),     FILLS(cb_stat_info),      FILLS(cb_grep_count),     FILLS(cb_transfer_count),
-	FILLS(cb_apply_result),      FILLS(cb_pack_info),      FILLS(cb_tier_report),
+	TAKES(cb_exec_options),      TAKES(cb_limit),          FILLS(cb_store_stats),    FILLS(cb_gc_result),
+	FILLS(cb_box_info),          FILLS(cb_commit_result),  FILLS(cb_stat_info),      FILLS(cb_grep_count),
+	FILLS(cb_transfer_count),    FILLS(cb_apply_result),   FILLS(cb_pack_info),      FILLS(cb_tier_report),
 };
 /* Lent by the library: lent_structs_say_their_size looks at each. */
 static const char *const lent[] = {"cb_use",         "cb_audit",       "cb_conflict",   "cb_step",      "cb_change",
