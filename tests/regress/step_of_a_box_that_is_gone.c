@@ -1,5 +1,5 @@
 /*
- * step_of_a_merged_box_that_is_gone.c: a step whose second parent was deleted and collected names no box, so it tells no step of one
+ * step_of_a_box_that_is_gone.c: a step whose second parent was deleted and collected names no box, so it tells no step of one
  * either. It told the number alone, which a packed and unpacked box rightly did not have.
  */
 #include "harness/packs.h"
@@ -20,7 +20,7 @@ TEST_BOTH(no_number_without_a_name)
 	must_write(b, "/work/a", "one\n");
 	cb_box *fork = must_fork(s, "demo", "other");
 	must_write(fork, "/work/b", "two\n");
-	CHECK_OK(cb_merge(b, fork, NULL, NULL, NULL, &err));
+	CHECK_OK(cb_restore(b, fork, "/work/b", NULL, &err));
 	cb_box_close(fork);
 	cb_step step;
 	CHECK_OK(cb_step_get(b, must_seq(b), take_step, &step, &err));
