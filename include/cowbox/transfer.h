@@ -66,10 +66,6 @@ typedef struct cb_import_options {
 CB_API cb_code cb_import(cb_box *box, const char *host_path, const cb_import_options *options, cb_transfer_count *out,
                          cb_error *err);
 
-/* Gives a draft (cb_box_draft) its name, and the folder it was linked to its box, at one stroke. The handle goes on as one of any box.
- * CB_EXISTS when the name was taken meanwhile; the draft is still there then. CB_INVALID: no draft. */
-CB_API cb_code cb_box_publish(cb_box *box, cb_error *err);
-
 /* How files are brought out. */
 typedef struct cb_export_options {
 	size_t struct_size;

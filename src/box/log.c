@@ -366,11 +366,8 @@ static cb_code log_next_below(log_cursor *l, const void **out, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code log_next(cb_cursor *c, const void **out, cb_error *err)
+static cb_code log_next_any(log_cursor *l, const void **out, cb_error *err)
 {
-	log_cursor *l = (log_cursor *)c;
-	*out = NULL;
-	if (l->left == 0) return CB_OK;
 	switch (l->of) {
 	case LOG_BOX:
 		return log_next_step(l, out, err);
@@ -380,6 +377,19 @@ static cb_code log_next(cb_cursor *c, const void **out, cb_error *err)
 		return log_next_below(l, out, err);
 	}
 	return CB_OK;
+}
+
+static cb_code log_next(cb_cursor *c, const void **out, cb_error *err)
+{
+	log_cursor *l = (log_cursor *)c;
+	*out = NULL;
+	if (l->left == 0) return CB_OK;
+	if (!c->cs->gate) return log_next_any(l, out, err);
+	/* The gate is asked for whom the handle is, which others may change meanwhile. */
+	CB_TRY(cancel_lock(&c->b->lock, "for the box handle", err));
+	cb_code code = log_next_any(l, out, err);
+	(void)pthread_mutex_unlock(&c->b->lock);
+	return code;
 }
 
 static void log_done(cb_cursor *c)

@@ -321,27 +321,3 @@ cb_code tree_diff(const tree_view *a, const tree_view *b, tree_diff_visit visit,
 {
 	return tree_diff_prefix(a, b, absent, visit, context, err);
 }
-
-/* ---- three views: the differences of two from one base, merged ---- */
-
-cb_code tree_diff3(const tree_view *base, const tree_view *ours, const tree_view *theirs, tree_diff3_visit visit, void *context,
-                   cb_error *err)
-{
-	ATTR_CLEANUP(differ_done) differ o;
-	ATTR_CLEANUP(differ_done) differ t;
-	differ_init(&o, base, ours, absent);
-	differ_init(&t, base, theirs, absent);
-	CB_TRY(differ_start(&o, err));
-	CB_TRY(differ_start(&t, err));
-	while (o.live || t.live) {
-		int order = !t.live ? -1 : !o.live ? 1 : span_compare(o.key, t.key);
-		const differ *first = order <= 0 ? &o : &t;
-		span old = first->values[OLD]; /* who does not differ here has the base's value */
-		cb_code code =
-			visit(context, first->key, old, order <= 0 ? o.values[NEW] : old, order >= 0 ? t.values[NEW] : old, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-		if (order <= 0) CB_TRY(differ_next(&o, err));
-		if (order >= 0) CB_TRY(differ_next(&t, err));
-	}
-	return CB_OK;
-}

@@ -96,11 +96,6 @@ cb_code tree_diff(const tree_view *a, const tree_view *b, tree_diff_visit visit,
 /* The same from a key on and within a prefix only. */
 cb_code tree_diff_prefix(const tree_view *a, const tree_view *b, span prefix, tree_diff_visit visit, void *context, cb_error *err);
 
-/* Keys in which ours or theirs differ from base, with all three values. */
-typedef cb_code (*tree_diff3_visit)(void *context, span key, span base, span ours, span theirs, cb_error *err);
-cb_code tree_diff3(const tree_view *base, const tree_view *ours, const tree_view *theirs, tree_diff3_visit visit, void *context,
-                   cb_error *err);
-
 /* Every node and every leaf entry below a root, each node once: for gc. enter returns false to skip a node already seen. */
 typedef struct tree_walk_visit {
 	bool (*enter)(void *context, uint64_t node);

@@ -258,7 +258,7 @@ static void check_view(world *w, const tree_view *v, const entries *has)
 }
 
 typedef struct expected_diff {
-	const entries *sides[3]; /* base, ours, theirs; or old, new, old */
+	const entries *sides[2]; /* base, ours, theirs; or old, new, old */
 	span keys[4096];
 	size_t count, at;
 } expected_diff;
@@ -268,53 +268,47 @@ static bool same(span a, span b)
 	return !a.bytes == !b.bytes && span_equal(a, b);
 }
 
-/* All keys of any side in which not all sides agree. */
+/* All keys of either side in which the two do not agree. */
 static void expect(expected_diff *d, span prefix)
 {
-	size_t i[3] = {0};
+	size_t i[2] = {0};
 	d->count = d->at = 0;
 	for (;;) {
 		const span *least = NULL;
-		for (int s = 0; s < 3; s++) {
+		for (int s = 0; s < 2; s++) {
 			if (i[s] == d->sides[s]->count) continue;
 			const span *key = &d->sides[s]->at[i[s]].key;
 			if (!least || span_compare(*key, *least) < 0) least = key;
 		}
 		if (!least) return;
-		span key = *least, values[3];
-		for (int s = 0; s < 3; s++) {
+		span key = *least, values[2];
+		for (int s = 0; s < 2; s++) {
 			values[s] = span_make(NULL, 0);
 			const entries *e = d->sides[s];
 			if (i[s] < e->count && span_equal(e->at[i[s]].key, key)) values[s] = e->at[i[s]++].value;
 		}
-		if (same(values[0], values[1]) && same(values[0], values[2])) continue;
+		if (same(values[0], values[1])) continue;
 		if (!span_starts(key, prefix)) continue;
 		CHECK(d->count < 4096);
 		d->keys[d->count++] = key;
 	}
 }
 
-static cb_code visit_diff3(void *context, span key, span base, span ours, span theirs, cb_error *err)
+static cb_code visit_diff(void *context, span key, span old_value, span new_value, cb_error *err)
 {
 	(void)err;
 	expected_diff *d = context;
 	CHECK(d->at < d->count && span_equal(key, d->keys[d->at]));
-	span values[3] = {base, ours, theirs};
-	for (int s = 0; s < 3; s++) CHECK(same(values[s], value_of(d->sides[s], key)));
+	CHECK(same(old_value, value_of(d->sides[0], key)) && same(new_value, value_of(d->sides[1], key)));
 	d->at++;
 	return CB_OK;
-}
-
-static cb_code visit_diff(void *context, span key, span old_value, span new_value, cb_error *err)
-{
-	return visit_diff3(context, key, old_value, new_value, old_value, err);
 }
 
 static void check_diff(world *w, const tree_view *a, const entries *in_a, const tree_view *b, const entries *in_b)
 {
 	static expected_diff d;
 	cb_error err;
-	d.sides[0] = d.sides[2] = in_a;
+	d.sides[0] = in_a;
 	d.sides[1] = in_b;
 	expect(&d, span_make(NULL, 0));
 	CHECK_OK(tree_diff(a, b, visit_diff, &d, &err));
@@ -324,16 +318,6 @@ static void check_diff(world *w, const tree_view *a, const entries *in_a, const 
 	if (prefix.size > 0) prefix.size = 1 + test_rand_below(&w->rng, prefix.size);
 	expect(&d, prefix);
 	CHECK_OK(tree_diff_prefix(a, b, prefix, visit_diff, &d, &err));
-	CHECK_U64(d.at, d.count);
-}
-
-static void check_diff3(const tree_view *v, const entries *const *in)
-{
-	static expected_diff d;
-	cb_error err;
-	for (int s = 0; s < 3; s++) d.sides[s] = in[s];
-	expect(&d, span_make(NULL, 0));
-	CHECK_OK(tree_diff3(&v[0], &v[1], &v[2], visit_diff3, &d, &err));
 	CHECK_U64(d.at, d.count);
 }
 
@@ -451,7 +435,6 @@ static void round_compare(world *w)
 	}
 	check_version(w, v[0]); /* old versions stay what they were */
 	check_diff(w, &views[0], in[0], &views[1], in[1]);
-	check_diff3(views, in);
 
 	layered l[3];
 	layered_make(w, &l[0]);
@@ -461,9 +444,6 @@ static void round_compare(world *w)
 	check_diff(w, &l[0].view, &l[0].has, &l[1].view, &l[1].has);
 	check_diff(w, &l[0].view, &l[0].has, &l[2].view, &l[2].has);
 	check_diff(w, &l[1].view, &l[1].has, &views[0], in[0]);
-	tree_view layered_views[3] = {l[0].view, l[1].view, l[2].view};
-	const entries *layered_in[3] = {&l[0].has, &l[1].has, &l[2].has};
-	check_diff3(layered_views, layered_in);
 	for (int i = 0; i < 3; i++) layered_done(&l[i]);
 }
 
@@ -535,12 +515,6 @@ static cb_code count_diff(void *context, span key, span old_value, span new_valu
 	return CB_OK;
 }
 
-static cb_code count_diff3(void *context, span key, span base, span ours, span theirs, cb_error *err)
-{
-	(void)theirs;
-	return count_diff(context, key, base, ours, err);
-}
-
 static bool enter_all(void *context, uint64_t id)
 {
 	(void)context, (void)id;
@@ -570,7 +544,6 @@ static cb_code read_all(const tree_view *a, const tree_view *b, cb_error *err)
 	size_t n = 0;
 	CB_TRY(scan(a, err));
 	CB_TRY(tree_diff(a, b, count_diff, &n, err));
-	CB_TRY(tree_diff3(a, b, a, count_diff3, &n, err));
 	const tree_walk_visit visit = {enter_all, count_entry, &n};
 	CB_TRY(tree_walk(a->nodes, a->root, &visit, err));
 	return tree_check(a->nodes, a->root, err);
