@@ -347,13 +347,14 @@ TEST(members_replace_what_is_there)
 	must_run("cd '%s' && printf new >file && printf mine >one && mkdir was-link && printf in >was-link/x && printf f >was-dir "
 	         "&& tar -cf ../x.tar *",
 	         made);
+	char *old = NULL;
 	cb_stat_info before = CB_INIT(cb_stat_info), after = CB_INIT(cb_stat_info);
 	CHECK_OK(cb_stat(b, "/work/file", 0, &before, &err));
 	(void)import_file("x.tar", NULL);
 	CHECK_OK(cb_stat(b, "/work/file", 0, &after, &err));
 	CHECK_U64(before.ino, after.ino);
 	CHECK_STR(must_read(b, "/work/file"), "new");
-	CHECK_CODE(cb_xattr_get(b, "/work/file", "user.old", 0, NULL, NULL, &err), CB_NODATA);
+	CHECK_CODE(cb_xattr_get(b, "/work/file", "user.old", 0, &old, NULL, &err), CB_NODATA);
 	CHECK_STR(must_read(b, "/work/one"), "mine");
 	CHECK_STR(must_read(b, "/work/two"), "shared");
 	CHECK_STR(must_read(b, "/work/was-link/x"), "in");
