@@ -20,12 +20,16 @@ static void set_numbers(box_node *n, const record *r)
 	n->links = r->links;
 }
 
-void node_of_record(box_node *n, const record *r)
+record *node_begin(box_node *n)
 {
 	node_inside *in = (node_inside *)(void *)n->inside;
-	set_numbers(n, r);
-	in->rec = *r;
 	in->where.size = 0;
+	return &in->rec;
+}
+
+void node_end(box_node *n)
+{
+	set_numbers(n, node_record(n));
 }
 
 void node_of_inode(box_node *n, const inode *i)

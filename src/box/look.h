@@ -36,7 +36,9 @@ typedef struct node_inside {
 } node_inside;
 _Static_assert(sizeof(node_inside) <= NODE_INSIDE_BYTES, "a node has room for what is inside");
 
-void node_of_record(box_node *n, const record *r);
+/* Where its record is to be put; then node_end. */
+record *node_begin(box_node *n);
+void node_end(box_node *n);
 void node_of_inode(box_node *n, const inode *i);
 /* Lent from the node. Its public numbers are not looked at. */
 const record *node_record(const box_node *n);

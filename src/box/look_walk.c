@@ -24,9 +24,8 @@ cb_code look_list_open(look *l, uint64_t dir, look_list **out, cb_error *err)
 static cb_code node_of_entry(const look_list *c, span name, span value, box_node *out, cb_error *err)
 {
 	if (!entry_is_link(value)) {
-		record r;
-		CB_TRY(entry_record(value, &r, err));
-		node_of_record(out, &r);
+		CB_TRY(entry_record(value, node_begin(out), err));
+		node_end(out);
 		return CB_OK;
 	}
 	inode i;
@@ -77,10 +76,9 @@ cb_code look_walk_open(look *l, const char *path, uint64_t dir, look_walk **out,
 cb_code look_walk_next(look_walk *seen, box_node *out, bool *found, cb_error *err)
 {
 	walk *w = (walk *)(void *)seen;
-	record r;
-	CB_TRY(walker_next(&w->w, &r, found, err));
+	CB_TRY(walker_next(&w->w, node_begin(out), found, err));
 	if (!*found) return CB_OK;
-	node_of_record(out, &r);
+	node_end(out);
 	*seen = (look_walk){(const char *)w->w.path.bytes, walker_depth(&w->w)};
 	return CB_OK;
 }

@@ -26,7 +26,7 @@ typedef struct found_line {
 
 typedef struct file_state {
 	const char *path; /* NULL: no file is being searched */
-	box_node r;
+	const box_node *r;
 	bool binary;
 	bool done;
 	bool last;           /* the last wanted line was found: only its context is left */
@@ -59,7 +59,8 @@ typedef struct grep {
 	span text;     /* that is being searched; none: {0} */
 	bool searching;
 	file_state file;
-	buf found; /* found_line */
+	box_node node; /* what the walk is at */
+	buf found;     /* found_line */
 	size_t given;
 	buf matches;
 	bool stop;    /* no more files */
@@ -272,12 +273,12 @@ static cb_code window_need(grep *g, size_t size, cb_error *err)
 static cb_code text_small(grep *g, cb_error *err)
 {
 	file_state *f = &g->file;
-	size_t size = (size_t)f->r.size;
+	size_t size = (size_t)f->r->size;
 	span text;
-	CB_TRY(look_lend(g->view.now, &f->r, &text, &g->content, err));
+	CB_TRY(look_lend(g->view.now, f->r, &text, &g->content, err));
 	if (!text.bytes) {
 		CB_TRY(window_need(g, size, err));
-		CB_TRY(look_read(g->view.now, &f->r, 0, g->window.bytes, size, err));
+		CB_TRY(look_read(g->view.now, f->r, 0, g->window.bytes, size, err));
 		text = span_make(g->window.bytes, size);
 	}
 	f->binary = has_nul(text.bytes, size);
@@ -330,7 +331,7 @@ static size_t window_slide(grep *g, file_state *f, size_t filled, size_t searche
 static cb_code text_piece(grep *g, cb_error *err)
 {
 	file_state *f = &g->file;
-	uint64_t size = f->r.size;
+	uint64_t size = f->r->size;
 	if (f->text_size) { /* there was one before */
 		size_t moved = window_slide(g, f, f->filled, f->text_size);
 		f->filled -= moved;
@@ -338,9 +339,9 @@ static cb_code text_piece(grep *g, cb_error *err)
 	}
 	if (f->done || (f->offset == size && f->from >= f->filled)) return CB_OK;
 	size_t room = LIMIT_GREP_WINDOW_BYTES - f->filled;
-	if (f->binary && f->offset < size && f->offset > 0) CB_TRY(skip_hole(g, &f->r, &f->offset, err));
+	if (f->binary && f->offset < size && f->offset > 0) CB_TRY(skip_hole(g, f->r, &f->offset, err));
 	size_t n = size - f->offset < room ? (size_t)(size - f->offset) : room;
-	CB_TRY(look_read(g->view.now, &f->r, f->offset, g->window.bytes + f->filled, n, err));
+	CB_TRY(look_read(g->view.now, f->r, f->offset, g->window.bytes + f->filled, n, err));
 	if (f->offset == 0 && has_nul(g->window.bytes, n)) f->binary = true;
 	if (f->binary) break_at_nuls(g->window.bytes + f->filled, n);
 	f->offset += n;
@@ -354,7 +355,7 @@ static cb_code text_piece(grep *g, cb_error *err)
 
 static cb_code file_begin(grep *g, const char *path, const box_node *r, cb_error *err)
 {
-	g->file = (file_state){.path = path, .r = *r, .line = 1};
+	g->file = (file_state){.path = path, .r = r, .line = 1};
 	g->count.files++;
 	if (!r->size) return CB_OK;
 	g->file.in_pieces = r->size > LIMIT_GREP_WINDOW_BYTES;
@@ -380,13 +381,13 @@ static cb_code next_file(grep *g, cb_error *err)
 		if (v->first.type == CB_FILE) return file_begin(g, v->path, &v->first, err);
 	}
 	while (v->w) {
-		box_node r;
+		box_node *r = &g->node;
 		bool found = false;
-		CB_TRY(look_walk_next(v->w, &r, &found, err));
+		CB_TRY(look_walk_next(v->w, r, &found, err));
 		if (!found) return CB_OK;
 		const char *path = v->w->path;
-		if (r.type == CB_DIR && scope_folder(&g->scope, path)) CB_TRY(look_walk_enter(v->w, &r, err));
-		if (r.type == CB_FILE && scope_file(&g->scope, path)) return file_begin(g, path, &r, err);
+		if (r->type == CB_DIR && scope_folder(&g->scope, path)) CB_TRY(look_walk_enter(v->w, r, err));
+		if (r->type == CB_FILE && scope_file(&g->scope, path)) return file_begin(g, path, r, err);
 	}
 	return CB_OK;
 }
