@@ -2,6 +2,7 @@
 #include "box/cursor.h"
 
 #include "base/args.h"
+#include "base/cancel.h"
 #include "box/internal.h"
 
 cb_code cursor_create(size_t size, const cursor_ops *ops, cb_store *cs, cb_box *b, void *out, cb_error *err)
@@ -21,6 +22,7 @@ cb_code cursor_create(size_t size, const cursor_ops *ops, cb_store *cs, cb_box *
 void cb_cursor_close(cb_cursor *c)
 {
 	if (!c) return;
+	CANCEL_SHIELD;
 	cb_store *cs = c->cs;
 	if (c->ops->done) c->ops->done(c);
 	if (c->b) box_unref(c->b);
