@@ -8,8 +8,9 @@
 static const char *const hidden_folders[] = {"/home/agent", "/tmp"};
 
 typedef struct row {
-	cb_change change; /* path, old_path: of this row */
-	bool counted;     /* has a line count */
+	cb_change change; /* path, old_path and, once all are gathered, its infos: of this row */
+	cb_stat_info old_info, new_info;
+	bool counted; /* has a line count */
 	bool binary;
 	uint64_t added, removed;
 } row;
@@ -120,12 +121,23 @@ static cb_code gather_change(void *context, const cb_change *change, cb_error *e
 	}
 	AUTO_FREE char *path = mem_strdup(change->path), *old_path = change->old_path ? mem_strdup(change->old_path) : NULL;
 	if (!path || (change->old_path && !old_path)) return cb_err_nomem(err);
-	row r = {.change = *change};
+	row r = {.change = *change, .old_info = *change->old_info, .new_info = *change->new_info};
 	r.change.path = path;
 	r.change.old_path = old_path;
 	CB_TRY(buf_append(&g->rows, &r, sizeof(r), err));
 	path = old_path = NULL;
 	return CB_OK;
+}
+
+/* Rows move while they are gathered, and stay afterwards. */
+static void gathered(gathering *g)
+{
+	size_t count;
+	row *rows = rows_of(g, &count);
+	for (size_t i = 0; i < count; i++) {
+		rows[i].change.old_info = &rows[i].old_info;
+		rows[i].change.new_info = &rows[i].new_info;
+	}
 }
 
 /* Counts come in the order of the changes, for some of them. */
@@ -439,6 +451,7 @@ cb_code changes_print(cli *c, cb_box *from, cb_box *to, const changes_options *o
 {
 	AUTO_GATHERING gathering g = {.options = options, .rows = BUF_INIT(SIZE_MAX)};
 	CB_TRY(cb_diff(from, to, NULL, gather_change, &g, err));
+	gathered(&g);
 	if (cli_is_json(c) || options->view == CHANGES_STAT) CB_TRY(cb_diff_stat(from, to, NULL, gather_count, &g, err));
 	tell_count(&g, out);
 	if (cli_is_json(c)) {
@@ -459,6 +472,7 @@ cb_code changes_print_step(cli *c, cb_box *box, uint64_t seq, const changes_opti
 {
 	AUTO_GATHERING gathering g = {.options = options, .rows = BUF_INIT(SIZE_MAX)};
 	CB_TRY(cb_diff_step(box, seq, NULL, gather_change, &g, err));
+	gathered(&g);
 	tell_count(&g, out);
 	if (cli_is_json(c)) rows_json(cli_json(c), &g);
 	else print_names(c, &g, options->view != CHANGES_NAMES);
