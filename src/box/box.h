@@ -258,6 +258,10 @@ enum { BOX_PINS_MAX = 4 };
 cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_t count, cb_error *err);
 /* Owners of the library's own: slots for commands, by name. */
 #define BOX_WORK_OWNER "cowbox.work "
+/* Was the store brought up from a format without pins, and is every step kept for what commands may have left since? Whoever has
+ * pinned what these need drops that. */
+cb_code box_pins_earlier(cb_store *cs, bool *out, cb_error *err);
+cb_code box_pins_earlier_drop(cb_store *cs, cb_error *err);
 /* Drops the pins of owners whose names begin so and that nobody wants any more. */
 typedef bool (*box_pin_wanted)(void *context, const char *owner);
 cb_code box_pins_sweep(cb_store *cs, const char *prefix, box_pin_wanted wanted, void *context, cb_error *err);

@@ -70,7 +70,7 @@ typedef enum kept_why {
 } kept_why;
 
 /* As a step: no step of the box is pruned. */
-#define KEPT_ALL_STEPS UINT64_MAX
+#define KEPT_ALL_STEPS STORE_ALL_STEPS
 
 /* A state that prune and gc leave alone until kept_done. States that are read outside the writer lock are held, or are the head of a handle
  * between box_enter and box_leave. Zero: nothing is held. */

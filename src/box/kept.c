@@ -106,23 +106,34 @@ void kept_call_end(cb_box *b)
 
 /* ---- for removers ---- */
 
-static cb_code pin_seq(void *context, const store_pin *pin, cb_error *err)
+typedef struct keepers {
+	buf *seqs; /* uint64_t */
+	bool *all;
+} keepers;
+
+static cb_code keeper_add(const keepers *k, uint64_t seq, cb_error *err)
 {
-	return buf_append(context, &pin->seq, sizeof(pin->seq), err);
+	if (seq != KEPT_ALL_STEPS) return buf_append(k->seqs, &seq, sizeof(seq), err);
+	*k->all = true;
+	return CB_OK;
+}
+
+static cb_code keeper_of_pin(void *context, const store_pin *pin, cb_error *err)
+{
+	return keeper_add(context, pin->seq, err);
 }
 
 cb_code kept_keepers(cb_store *cs, uint64_t box, buf *seqs, bool *out_all, cb_error *err)
 {
 	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
+	keepers k = {seqs, out_all};
 	*out_all = false;
 	CB_TRY(store_removal_begin(cs->s, &uses, err));
 	const store_used *all = (const store_used *)(const void *)uses.bytes;
 	for (size_t i = 0; i < uses.size / sizeof(*all); i++) {
-		if (all[i].box != box) continue;
-		if (all[i].seq == KEPT_ALL_STEPS) *out_all = true;
-		else CB_TRY(buf_append(seqs, &all[i].seq, sizeof(all[i].seq), err));
+		if (all[i].box == box) CB_TRY(keeper_add(&k, all[i].seq, err));
 	}
-	CB_TRY(store_pins_list(cs->s, box, pin_seq, seqs, err));
+	CB_TRY(store_pins_list(cs->s, box, keeper_of_pin, &k, err));
 	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
@@ -155,6 +166,24 @@ cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_
 	if (code == CB_OK) return store_write_commit(cs->s, false, err);
 	store_write_abort(cs->s);
 	return code;
+}
+
+static cb_code pin_is(void *context, const store_pin *pin, cb_error *err)
+{
+	(void)err;
+	if (strcmp(pin->owner, STORE_PIN_EARLIER) == 0) *(bool *)context = true;
+	return CB_OK;
+}
+
+cb_code box_pins_earlier(cb_store *cs, bool *out, cb_error *err)
+{
+	*out = false;
+	return store_pins_list(cs->s, 0, pin_is, out, err);
+}
+
+cb_code box_pins_earlier_drop(cb_store *cs, cb_error *err)
+{
+	return box_pins_set(cs, STORE_PIN_EARLIER, NULL, 0, err);
 }
 
 typedef struct sweeping {
@@ -261,8 +290,10 @@ static cb_code collect_pin(void *context, const store_pin *pin, cb_error *err)
 {
 	use_row row = {.why = mem_strdup(pin->why)};
 	if (!row.why) return cb_err_nomem(err);
+	bool whole = pin->seq == KEPT_ALL_STEPS;
 	row.u = (cb_use){.struct_size = sizeof(row.u),
-	                 .seq = pin->seq,
+	                 .seq = whole ? 0 : pin->seq,
+	                 .all_steps = whole,
 	                 .pinned = true,
 	                 .why = row.why,
 	                 .since_ns = pin->since_ns,

@@ -153,6 +153,7 @@ typedef struct engine_options {
 	bool frozen; /* nothing can be written beside the file either (frozen.h); with read_only */
 	/* A position that was flushed and must be there still, or have been folded into the database since: else CB_CORRUPT. 0: none. */
 	uint64_t promised;
+	bool has_commands; /* commands may have left work beside the store: see STORE_PIN_EARLIER */
 	store_fault_plan *faults;
 } engine_options;
 

@@ -271,6 +271,8 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 {
 	char file[LIMIT_PATH_BYTES];
 	CB_TRY(check_database(s, create && !s->read_only, err));
+	path_in(s, "work", file, sizeof file);
+	bool has_commands = access(file, F_OK) == 0;
 	path_in(s, "live", file, sizeof file);
 	CB_TRY(live_open(&s->live, file, s->read_only, err));
 	path_in(s, database_name, file, sizeof file);
@@ -278,6 +280,7 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	                    .read_only = s->read_only,
 	                    .frozen = s->denied != 0,
 	                    .promised = live_promised(&s->live),
+	                    .has_commands = has_commands,
 	                    .faults = s->faults};
 	cb_code code = engine_sqlite_open(&o, &s->engine, err);
 	if (code != CB_OK && s->read_only && (code == CB_IO || code == CB_DENIED))

@@ -34,95 +34,95 @@ enum {
 
 /* Statements prepared once per connection, when first used. Preparing one costs more than running it: where two would differ in a
  * condition only, a command that runs once is better served by one. */
-#define SQL_TABLE(X)                                                                                                               \
-	X(BEGIN_WRITE, "BEGIN IMMEDIATE")                                                                                          \
-	X(BEGIN_READ, "BEGIN")                                                                                                     \
-	X(COMMIT, "COMMIT")                                                                                                        \
-	X(ROLLBACK, "ROLLBACK")                                                                                                    \
-	X(COUNTERS_GET, "SELECT next_state,next_node,next_content,next_ino,next_box,next_segment,epoch,sum FROM head WHERE box=0") \
-	X(COUNTERS_SET, "UPDATE head SET next_state=?1,next_node=?2,next_content=?3,next_ino=?4,next_box=?5,next_segment=?6,"      \
-	                "epoch=?7,sum=?8 WHERE box=0")                                                                             \
-	X(META_GET, "SELECT value FROM meta WHERE key=?1")                                                                         \
-	X(META_SET, "INSERT INTO meta(key,value) VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2")                           \
-	X(NODE_GET, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id=?1")                                             \
-	X(NODE_PUT, "INSERT INTO node(id,birth,sum,data) VALUES(?1,?2,?3,?4)")                                                     \
-	X(NODE_DELETE, "DELETE FROM node WHERE id=?1 AND birth<?2")                                                                \
-	X(NODE_WALK, "SELECT id,birth,sum,length(data),0,0,NULL FROM node WHERE id>?1 ORDER BY id LIMIT ?2")                       \
-	X(NODE_WALK_DATA, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id>?1 ORDER BY id LIMIT ?2")                  \
-	X(CONTENT_GET, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id=?1")                                    \
-	X(CONTENT_PUT, "INSERT INTO content(id,birth,sum,size,segment,offset,data) VALUES(?1,?2,?3,?4,?5,?6,?7)")                  \
-	X(CONTENT_DELETE, "DELETE FROM content WHERE id=?1 AND birth<?2")                                                          \
-	X(CONTENT_WALK, "SELECT id,birth,sum,size,segment,offset,NULL FROM content WHERE id>?1 ORDER BY id LIMIT ?2")              \
-	X(CONTENT_WALK_DATA, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id>?1 ORDER BY id LIMIT ?2")         \
-	X(CONTENT_BIRTH, "UPDATE content SET birth=?2 WHERE id=?1")                                                                \
-	X(CONTENT_MOVE, "UPDATE content SET segment=?2,offset=?3 WHERE id=?1")                                                     \
-	X(SEGMENT_ROWS, "SELECT id,birth,sum,size,segment,offset,NULL FROM content INDEXED BY content_segment "                    \
-	                "WHERE segment=?1 AND segment<>0 ORDER BY offset")                                                         \
-	X(SEGMENT_LIST, "SELECT segment,count(*),sum(size) FROM content INDEXED BY content_segment WHERE segment<>0 "              \
-	                "GROUP BY segment")                                                                                        \
-	X(OWNER_INSERT, "INSERT INTO owner(epoch) VALUES(?1)")                                                                     \
-	X(OWNER_DELETE, "DELETE FROM owner WHERE id=?1")                                                                           \
-	X(OWNER_LIST, "SELECT id,epoch FROM owner ORDER BY id")                                                                    \
-	X(BOX_GET,                                                                                                                 \
-	  "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=coalesce(?1,(SELECT id FROM box WHERE name=?2 AND deleted=0))")       \
-	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted<=?1 ORDER BY b.name,b.id")                             \
-	X(BOX_FORKS, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.origin_box=?1 AND b.origin_box<>0 "                           \
-	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.id BETWEEN b.id<<32 AND "                           \
-	             "(b.id<<32)+4294967295)) ORDER BY b.id")                                                                      \
-	X(BOX_INSERT, "INSERT INTO box(id,name,created_ns,origin_box,origin_seq,deleted,quota_bytes,quota_files,"                  \
-	              "quota_file_bytes,keep_steps,keep_ns,sum) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                   \
-	X(BOX_UPDATE, "UPDATE box SET name=?2,created_ns=?3,origin_box=?4,origin_seq=?5,deleted=?6,quota_bytes=?7,"                \
-	              "quota_files=?8,quota_file_bytes=?9,keep_steps=?10,keep_ns=?11,sum=?12 WHERE id=?1")                         \
-	X(BOX_DELETE, "DELETE FROM box WHERE id=?1")                                                                               \
-	X(BOX_SETTINGS_DELETE, "DELETE FROM setting WHERE box=?1")                                                                 \
-	X(HEAD_DELETE, "DELETE FROM head WHERE box=?1")                                                                            \
-	X(HEAD_INSERT, "INSERT INTO head(box,seq,state,root,root_box,root_seq,weight,sum) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)")        \
-	X(HEAD_SET, "UPDATE head SET seq=?2,state=?3,root=?4,root_box=?5,root_seq=?6,weight=?7,sum=?8 WHERE box=?1")               \
-	X(HEAD_GET, "SELECT seq,state,root,root_box,root_seq,weight,sum FROM head WHERE box=?1")                                   \
-	X(STEP_UP, "SELECT " SQL_STEP_COLUMNS SQL_UP)                                                                              \
-	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS SQL_DOWN)                                                                          \
-	X(STEP_ROOT_BEFORE, "SELECT id&4294967295,root,root_sum FROM step INDEXED BY step_root WHERE id BETWEEN ?1<<32 AND "       \
-	                    "(?1<<32)+min(?2,4294967295) AND root IS NOT NULL ORDER BY id DESC LIMIT 1")                           \
-	X(STEP_PUT, "INSERT INTO step(id,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"           \
-	            "ended_ns,target,other_box,other_seq,params,result,sum,root_sum,changes_sum,changes) "                         \
-	            "VALUES((?1<<32)+?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)")                \
-	X(STEP_ROOT_SET, "UPDATE step SET root=?3,root_sum=?4 WHERE id=" SQL_FIRST)                                                \
-	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE id=" SQL_FIRST)                                                               \
-	X(STEP_DELETE, "DELETE FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST)                                            \
-	X(TOUCH_DELETE, "DELETE FROM touch WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " AND first>=?2")                         \
-	X(STEP_COUNT, "SELECT count(*) FROM step WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295")                                 \
-	X(TOUCH_PUT, "INSERT OR REPLACE INTO touch(id,first,sum,subjects) VALUES(" SQL_FIRST ",?3,?4,?5)")                         \
-	X(TOUCH_WALK, "SELECT first,last,subjects,sum FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 "   \
-	              "ORDER BY id DESC")                                                                                          \
-	X(TOUCH_LAST, "SELECT last FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 ORDER BY id DESC LIMIT 1")           \
-	X(EDGE_BEFORE,                                                                                                             \
-	  "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge WHERE box=?1 AND seq<=?2 ORDER BY seq DESC LIMIT 1")           \
-	X(EDGE_LIST, "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge ORDER BY id")                                       \
-	X(EDGE_NEXT, "SELECT coalesce(max(id),0)+1 FROM edge")                                                                     \
-	X(EDGE_PUT, "INSERT INTO edge(id,box,seq,kind,other_box,other_seq,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                      \
-	X(EDGE_SWEEP, "WITH RECURSIVE known(id) AS (SELECT id FROM box UNION SELECT other_box FROM edge JOIN known ON "            \
-	              "edge.box=known.id) DELETE FROM edge WHERE box NOT IN known")                                                \
-	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 AND name=?2")                 \
-	X(CHECKPOINT_GET_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 AND name=?2")                      \
-	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 ORDER BY seq,name")          \
-	X(CHECKPOINT_LIST_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 ORDER BY seq,name")               \
-	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns,automatic,sum) VALUES(?1,?2,?3,?4,?5,?6)")               \
-	X(CHECKPOINT_DELETE, "DELETE FROM checkpoint WHERE box=?1 AND name=?2")                                                    \
-	X(SETTING_GET, "SELECT key,value,sum FROM setting WHERE box=?1 AND key=?2")                                                \
-	X(SETTING_SET, "INSERT INTO setting(box,key,value,sum) VALUES(?1,?2,?3,?4) "                                               \
-	               "ON CONFLICT(box,key) DO UPDATE SET value=?3,sum=?4")                                                       \
-	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                           \
-	X(SETTING_LIST, "SELECT key,value,sum FROM setting WHERE box=?1 ORDER BY key")                                             \
-	X(PIN_PUT, "INSERT INTO pin(box,seq,why,owner,since_ns,until_ns,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                        \
-	X(PIN_DELETE, "DELETE FROM pin WHERE owner=?1")                                                                            \
-	X(PIN_EXPIRE, "DELETE FROM pin WHERE (until_ns>0 AND until_ns<=?1) OR box NOT IN (SELECT id FROM box)")                    \
-	X(PIN_LIST, "SELECT id,box,seq,why,owner,since_ns,until_ns,sum FROM pin WHERE ?1 IN (0,box) ORDER BY id")                  \
-	X(AUDIT_INSERT, "INSERT INTO audit(id,time_ns,box,name,who,action,subject,code,message,count,sum) "                        \
-	                "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")                                                              \
-	X(AUDIT_REPEAT, "UPDATE audit SET time_ns=?2,count=?3,sum=?4 WHERE id=?1")                                                 \
-	X(AUDIT_NEXT, "SELECT coalesce(max(id),?1)+1 FROM audit WHERE id>?1 AND id<?2")                                            \
-	X(AUDIT_TRIM, "DELETE FROM audit WHERE id>?1 AND id<=?2")                                                                  \
-	X(AUDIT_WALK, "SELECT id,time_ns,box,name,who,action,subject,code,message,count,sum FROM audit WHERE id>?1 AND id<?2 "     \
+#define SQL_TABLE(X)                                                                                                             \
+	X(BEGIN_WRITE, "BEGIN IMMEDIATE")                                                                                        \
+	X(BEGIN_READ, "BEGIN")                                                                                                   \
+	X(COMMIT, "COMMIT")                                                                                                      \
+	X(ROLLBACK, "ROLLBACK")                                                                                                  \
+	X(COUNTERS_GET, "SELECT * FROM head WHERE box=0")                                                                        \
+	X(COUNTERS_SET, "UPDATE head SET next_state=?1,next_node=?2,next_content=?3,next_inode=?4,next_box=?5,next_segment=?6,"  \
+	                "epoch=?7,sum=?8 WHERE box=0")                                                                           \
+	X(META_GET, "SELECT value FROM meta WHERE key=?1")                                                                       \
+	X(META_SET, "INSERT INTO meta(key,value) VALUES(?1,?2) ON CONFLICT(key) DO UPDATE SET value=?2")                         \
+	X(NODE_GET, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id=?1")                                           \
+	X(NODE_PUT, "INSERT INTO node(id,birth,sum,data) VALUES(?1,?2,?3,?4)")                                                   \
+	X(NODE_DELETE, "DELETE FROM node WHERE id=?1 AND birth<?2")                                                              \
+	X(NODE_WALK, "SELECT id,birth,sum,length(data),0,0,NULL FROM node WHERE id>?1 ORDER BY id LIMIT ?2")                     \
+	X(NODE_WALK_DATA, "SELECT id,birth,sum,length(data),0,0,data FROM node WHERE id>?1 ORDER BY id LIMIT ?2")                \
+	X(CONTENT_GET, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id=?1")                                  \
+	X(CONTENT_PUT, "INSERT INTO content(id,birth,sum,size,segment,offset,data) VALUES(?1,?2,?3,?4,?5,?6,?7)")                \
+	X(CONTENT_DELETE, "DELETE FROM content WHERE id=?1 AND birth<?2")                                                        \
+	X(CONTENT_WALK, "SELECT id,birth,sum,size,segment,offset,NULL FROM content WHERE id>?1 ORDER BY id LIMIT ?2")            \
+	X(CONTENT_WALK_DATA, "SELECT id,birth,sum,size,segment,offset,data FROM content WHERE id>?1 ORDER BY id LIMIT ?2")       \
+	X(CONTENT_BIRTH, "UPDATE content SET birth=?2 WHERE id=?1")                                                              \
+	X(CONTENT_MOVE, "UPDATE content SET segment=?2,offset=?3 WHERE id=?1")                                                   \
+	X(SEGMENT_ROWS, "SELECT id,birth,sum,size,segment,offset,NULL FROM content INDEXED BY content_segment "                  \
+	                "WHERE segment=?1 AND segment<>0 ORDER BY offset")                                                       \
+	X(SEGMENT_LIST, "SELECT segment,count(*),sum(size) FROM content INDEXED BY content_segment WHERE segment<>0 "            \
+	                "GROUP BY segment")                                                                                      \
+	X(OWNER_INSERT, "INSERT INTO owner(epoch) VALUES(?1)")                                                                   \
+	X(OWNER_DELETE, "DELETE FROM owner WHERE id=?1")                                                                         \
+	X(OWNER_LIST, "SELECT id,epoch FROM owner ORDER BY id")                                                                  \
+	X(BOX_GET,                                                                                                               \
+	  "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=coalesce(?1,(SELECT id FROM box WHERE name=?2 AND deleted=0))")     \
+	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted<=?1 ORDER BY b.name,b.id")                           \
+	X(BOX_FORKS, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.origin_box=?1 AND b.origin_box<>0 "                         \
+	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.id BETWEEN b.id<<32 AND "                         \
+	             "(b.id<<32)+4294967295)) ORDER BY b.id")                                                                    \
+	X(BOX_INSERT, "INSERT INTO box(id,name,created_ns,origin_box,origin_seq,deleted,quota_bytes,quota_files,"                \
+	              "quota_file_bytes,keep_steps,keep_ns,sum) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)")                 \
+	X(BOX_UPDATE, "UPDATE box SET name=?2,created_ns=?3,origin_box=?4,origin_seq=?5,deleted=?6,quota_bytes=?7,"              \
+	              "quota_files=?8,quota_file_bytes=?9,keep_steps=?10,keep_ns=?11,sum=?12 WHERE id=?1")                       \
+	X(BOX_DELETE, "DELETE FROM box WHERE id=?1")                                                                             \
+	X(BOX_SETTINGS_DELETE, "DELETE FROM setting WHERE box=?1")                                                               \
+	X(HEAD_DELETE, "DELETE FROM head WHERE box=?1")                                                                          \
+	X(HEAD_INSERT, "INSERT INTO head(box,seq,state,root,root_box,root_seq,weight,sum) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)")      \
+	X(HEAD_SET, "UPDATE head SET seq=?2,state=?3,root=?4,root_box=?5,root_seq=?6,weight=?7,sum=?8 WHERE box=?1")             \
+	X(HEAD_GET, "SELECT seq,state,root,root_box,root_seq,weight,sum FROM head WHERE box=?1")                                 \
+	X(STEP_UP, "SELECT " SQL_STEP_COLUMNS SQL_UP)                                                                            \
+	X(STEP_DOWN, "SELECT " SQL_STEP_COLUMNS SQL_DOWN)                                                                        \
+	X(STEP_ROOT_BEFORE, "SELECT id&4294967295,root,root_sum FROM step INDEXED BY step_root WHERE id BETWEEN ?1<<32 AND "     \
+	                    "(?1<<32)+min(?2,4294967295) AND root IS NOT NULL ORDER BY id DESC LIMIT 1")                         \
+	X(STEP_PUT, "INSERT INTO step(id,state,epoch,root,gap,weight,kind,who,params_content,result_content,started_ns,"         \
+	            "ended_ns,target,other_box,other_seq,params,result,sum,root_sum,changes_sum,changes) "                       \
+	            "VALUES((?1<<32)+?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)")              \
+	X(STEP_ROOT_SET, "UPDATE step SET root=?3,root_sum=?4 WHERE id=" SQL_FIRST)                                              \
+	X(STEP_GAP_SET, "UPDATE step SET gap=1 WHERE id=" SQL_FIRST)                                                             \
+	X(STEP_DELETE, "DELETE FROM step WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST)                                          \
+	X(TOUCH_DELETE, "DELETE FROM touch WHERE id BETWEEN " SQL_FIRST " AND " SQL_LAST " AND first>=?2")                       \
+	X(STEP_COUNT, "SELECT count(*) FROM step WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295")                               \
+	X(TOUCH_PUT, "INSERT OR REPLACE INTO touch(id,first,sum,subjects) VALUES(" SQL_FIRST ",?3,?4,?5)")                       \
+	X(TOUCH_WALK, "SELECT first,last,subjects,sum FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 AND first<=?2 " \
+	              "ORDER BY id DESC")                                                                                        \
+	X(TOUCH_LAST, "SELECT last FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 ORDER BY id DESC LIMIT 1")         \
+	X(EDGE_BEFORE,                                                                                                           \
+	  "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge WHERE box=?1 AND seq<=?2 ORDER BY seq DESC LIMIT 1")         \
+	X(EDGE_LIST, "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge ORDER BY id")                                     \
+	X(EDGE_NEXT, "SELECT coalesce(max(id),0)+1 FROM edge")                                                                   \
+	X(EDGE_PUT, "INSERT INTO edge(id,box,seq,kind,other_box,other_seq,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                    \
+	X(EDGE_SWEEP, "WITH RECURSIVE known(id) AS (SELECT id FROM box UNION SELECT other_box FROM edge JOIN known ON "          \
+	              "edge.box=known.id) DELETE FROM edge WHERE box NOT IN known")                                              \
+	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 AND name=?2")               \
+	X(CHECKPOINT_GET_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 AND name=?2")                    \
+	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 ORDER BY seq,name")        \
+	X(CHECKPOINT_LIST_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 ORDER BY seq,name")             \
+	X(CHECKPOINT_PUT, "INSERT INTO checkpoint(box,name,seq,created_ns,automatic,sum) VALUES(?1,?2,?3,?4,?5,?6)")             \
+	X(CHECKPOINT_DELETE, "DELETE FROM checkpoint WHERE box=?1 AND name=?2")                                                  \
+	X(SETTING_GET, "SELECT key,value,sum FROM setting WHERE box=?1 AND key=?2")                                              \
+	X(SETTING_SET, "INSERT INTO setting(box,key,value,sum) VALUES(?1,?2,?3,?4) "                                             \
+	               "ON CONFLICT(box,key) DO UPDATE SET value=?3,sum=?4")                                                     \
+	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                         \
+	X(SETTING_LIST, "SELECT key,value,sum FROM setting WHERE box=?1 ORDER BY key")                                           \
+	X(PIN_PUT, "INSERT INTO pin(box,seq,why,owner,since_ns,until_ns,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                      \
+	X(PIN_DELETE, "DELETE FROM pin WHERE owner=?1")                                                                          \
+	X(PIN_EXPIRE, "DELETE FROM pin WHERE (until_ns>0 AND until_ns<=?1) OR box NOT IN (SELECT id FROM box)")                  \
+	X(PIN_LIST, "SELECT id,box,seq,why,owner,since_ns,until_ns,sum FROM pin WHERE ?1 IN (0,box) ORDER BY id")                \
+	X(AUDIT_INSERT, "INSERT INTO audit(id,time_ns,box,name,who,action,subject,code,message,count,sum) "                      \
+	                "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")                                                            \
+	X(AUDIT_REPEAT, "UPDATE audit SET time_ns=?2,count=?3,sum=?4 WHERE id=?1")                                               \
+	X(AUDIT_NEXT, "SELECT coalesce(max(id),?1)+1 FROM audit WHERE id>?1 AND id<?2")                                          \
+	X(AUDIT_TRIM, "DELETE FROM audit WHERE id>?1 AND id<=?2")                                                                \
+	X(AUDIT_WALK, "SELECT id,time_ns,box,name,who,action,subject,code,message,count,sum FROM audit WHERE id>?1 AND id<?2 "   \
 	              "ORDER BY id DESC LIMIT ?3")
 
 typedef enum sql_id {
@@ -195,6 +195,8 @@ static inline uint64_t sql_bound(uint64_t v)
 
 /* From version n to n + 1 (sqlite_schema.c). */
 extern const char *const sqlite_migrations[SQL_SCHEMA_VERSION];
+/* After those, of a store with a folder of commands. */
+extern const char sqlite_pin_earlier[];
 
 /* The operations, by file. */
 cb_code sqlite_counters_get(engine *e, uint64_t out[STORE_COUNTERS], cb_error *err);

@@ -348,7 +348,7 @@ static cb_code look_first(const sqlite_engine *e, cb_error *err)
 	return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
 }
 
-/* The sum of a row's numbers, for migrations that make rows. */
+/* The sum of a row, for migrations that make rows. */
 static void row_sum(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	uint64_t numbers[16] = {0};
@@ -356,7 +356,11 @@ static void row_sum(sqlite3_context *context, int count, sqlite3_value **values)
 		sqlite3_result_error_toobig(context);
 		return;
 	}
-	for (int i = 0; i < count; i++) numbers[i] = (uint64_t)sqlite3_value_int64(values[i]);
+	for (int i = 0; i < count; i++) {
+		bool text = sqlite3_value_type(values[i]) == SQLITE_TEXT;
+		numbers[i] =
+			text ? sql_sum_text((const char *)sqlite3_value_text(values[i])) : (uint64_t)sqlite3_value_int64(values[i]);
+	}
 	sqlite3_result_int64(context, (int64_t)sql_sum(numbers, (size_t)count));
 }
 
@@ -367,7 +371,7 @@ static void migrate_abandon(const sqlite_engine *e)
 }
 
 /* All or nothing: a process killed on the way leaves the store as it was. */
-static cb_code migrate(const sqlite_engine *e, cb_error *err)
+static cb_code migrate(const sqlite_engine *e, bool has_commands, cb_error *err)
 {
 	char last[96];
 	int64_t from = 0;
@@ -379,6 +383,7 @@ static cb_code migrate(const sqlite_engine *e, cb_error *err)
 	/* Asked again under the lock: another may have done it meanwhile. */
 	if (code == CB_OK) code = sql_number(e, "PRAGMA user_version", &from, err);
 	for (int64_t v = from; code == CB_OK && v < SQL_SCHEMA_VERSION; v++) code = sql_exec(e, sqlite_migrations[v], err);
+	if (code == CB_OK && from < SQL_VERSION_PIN && has_commands) code = sql_exec(e, sqlite_pin_earlier, err);
 	if (code == CB_OK) code = sql_exec(e, last, err);
 	if (code != CB_OK) migrate_abandon(e);
 	return code;
@@ -427,7 +432,7 @@ static cb_code check_version(sqlite_engine *e, const engine_options *o, cb_error
 		return cb_err_set(err, CB_READONLY, "%s must be brought to format %d: open it once for writing", e->file,
 		                  SQL_SCHEMA_VERSION);
 	e->version = SQL_SCHEMA_VERSION;
-	return migrate(e, err);
+	return migrate(e, o->has_commands, err);
 }
 
 static cb_code use_wal(const sqlite_engine *e, cb_error *err)

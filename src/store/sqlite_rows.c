@@ -5,15 +5,17 @@ cb_code sqlite_counters_get(engine *e, uint64_t out[STORE_COUNTERS], cb_error *e
 {
 	AUTO_SQL sql_use u = {0};
 	CB_TRY(sql_take(e, SQL_COUNTERS_GET, &u, err, ""));
+	/* By its place: a handle that reads a store of format 2 goes on when another process renames the column (version_3). */
+	enum { FIRST = 7 };
 	bool row = false, bad = false;
 	CB_TRY(sql_step(e, &u, &row, err));
 	if (!row) return sql_damaged("head", err);
 	for (int i = 0; i < STORE_COUNTERS; i++) {
-		out[i] = sql_u64(&u, i, &bad);
+		out[i] = sql_u64(&u, FIRST + i, &bad);
 		if (out[i] == 0 || out[i] > INT64_MAX / 2) bad = true;
 	}
 	/* 0: as the schema left it. */
-	uint64_t sum = sql_u64(&u, STORE_COUNTERS, &bad);
+	uint64_t sum = sql_u64(&u, FIRST + STORE_COUNTERS, &bad);
 	static const uint64_t fresh[STORE_COUNTERS] = {1, 1, 1, 16, 1, 1, 1};
 	bad = bad || (sum ? sum != sql_sum(out, STORE_COUNTERS) : memcmp(out, fresh, sizeof fresh) != 0);
 	return bad ? sql_damaged("head", err) : CB_OK;

@@ -85,6 +85,16 @@ static const char version_2[] =
 	"   (SELECT box FROM step WHERE " VERSION_3_STEP_EDGE ")));"                                                        \
 	"DELETE FROM setting WHERE key GLOB 'cowbox.merged-into.*' OR key GLOB 'cowbox.merged-from.*';"
 
-static const char version_3[] = VERSION_3_CHECKPOINTS VERSION_3_PINS VERSION_3_EDGES;
+/* A program of an earlier version that has the store open must not go on writing: it would write no edges. Every commit of it names this
+ * column, which is gone. */
+#define VERSION_3_HEAD "ALTER TABLE head RENAME COLUMN next_ino TO next_inode;"
+
+/* Before pins prune looked into the folders of commands to see what they began from. Those whose caller died under an earlier version have
+ * none yet: until whoever has those folders has looked (src/work/recover.c), every step of every box is kept for them. */
+#define EARLIER_PIN "id,-1,'commands of an earlier version','" STORE_PIN_EARLIER "',created_ns,0"
+const char sqlite_pin_earlier[] = "INSERT INTO pin(box,seq,why,owner,since_ns,until_ns,sum) SELECT " EARLIER_PIN
+				  ",row_sum(" EARLIER_PIN ") FROM box WHERE deleted=0;";
+
+static const char version_3[] = VERSION_3_HEAD VERSION_3_CHECKPOINTS VERSION_3_PINS VERSION_3_EDGES;
 
 const char *const sqlite_migrations[SQL_SCHEMA_VERSION] = {version_1, version_2, version_3};

@@ -143,9 +143,10 @@ static const question questions[] = {
          "content %lld, the result of a step, is missing"},
 };
 
-static const question pin_question = {"SELECT p.seq FROM pin p WHERE EXISTS(SELECT 1 FROM box b WHERE b.id=p.box) AND "
-                                      "NOT EXISTS(SELECT 1 FROM step s WHERE s.box=p.box AND s.seq=p.seq)",
-                                      "a pin names step %lld, which does not exist"};
+static const question pin_question = {
+	"SELECT p.seq FROM pin p WHERE p.seq<>-1 AND EXISTS(SELECT 1 FROM box b WHERE b.id=p.box) AND "
+	"NOT EXISTS(SELECT 1 FROM step s WHERE s.box=p.box AND s.seq=p.seq)",
+	"a pin names step %lld, which does not exist"};
 
 static cb_code pin_sound(void *context, const store_pin *pin, cb_error *err)
 {

@@ -202,6 +202,11 @@ typedef struct store_pin {
 	int64_t since_ns;
 	int64_t until_ns; /* 0: until it is deleted */
 } store_pin;
+/* As seq: every step of the box. */
+#define STORE_ALL_STEPS UINT64_MAX
+/* The owner of pins of all boxes that a store got when it was brought up from a format without pins, for whatever commands had left in the
+ * folder `work`: whoever knows that folder pins what is needed, and drops them. */
+#define STORE_PIN_EARLIER "cowbox.work earlier"
 typedef cb_code (*store_pin_visit)(void *context, const store_pin *pin, cb_error *err);
 /* Inside a write transaction; count 0 deletes. The steps must be there: CB_STALE. */
 cb_code store_pins_set(store *s, const char *owner, const store_pin *pins, size_t count, cb_error *err);

@@ -42,7 +42,9 @@ typedef struct slot_file {
 void slot_file_done(slot_file *s);
 /* Whose pins (box_pins_set) a slot's are. */
 enum { WORK_OWNER_BYTES = 64 };
-void slot_owner(const slot_file *s, char out[WORK_OWNER_BYTES]);
+void slot_owner(uint64_t box, unsigned number, char out[WORK_OWNER_BYTES]);
+/* Pins what the stamp's command began from and stands on. CB_STALE. */
+cb_code pin_stamp(cb_store *cs, const char *owner, const stamp *s, cb_error *err);
 /* The slot that an owner is; false: none. */
 bool slot_of_owner(const char *owner, uint64_t *out_box, unsigned *out_number);
 /* Locks one that nobody uses: the one that is at that state, else the lowest; made when all are in use. One whose command was not

@@ -7,6 +7,7 @@
  */
 #include "work/internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -106,7 +107,7 @@ static cb_code recover_taken(work *w, bool *made, cb_error *err)
 	w->slot.stamp.base.box = w->slot.stamp.at.box = 0;
 	CB_TRY(stamp_write(w->slot.fd, &w->slot.stamp, err));
 	char owner[WORK_OWNER_BYTES];
-	slot_owner(&w->slot, owner);
+	slot_owner(w->slot.box, w->slot.number, owner);
 	(void)box_pins_set(w->cs, owner, NULL, 0, NULL); /* what stays is dropped by work_clean */
 	return CB_OK;
 }
@@ -164,6 +165,28 @@ static cb_code recover_in(const recovering *r, uint64_t *steps, cb_error *err)
 	return cb_err_wrap(err, first, "what an interrupted command left could not be captured yet");
 }
 
+static cb_code left_pin(void *context, uint64_t box, unsigned number, cb_error *err)
+{
+	const recovering *r = context;
+	char owner[WORK_OWNER_BYTES];
+	stamp s;
+	cb_error why;
+	if (slot_peek(r->d, box, number, &s, NULL) != CB_OK || !s.base.box) return CB_OK;
+	slot_owner(box, number, owner);
+	cb_code code = pin_stamp(r->cs, owner, &s, cb_err_aside(&why));
+	return code == CB_STALE ? CB_OK : cb_err_pass(err, code, &why); /* gone before: recovery says so */
+}
+
+/* Earlier versions did not pin what commands began from. */
+static cb_code pin_earlier(recovering *r, cb_error *err)
+{
+	bool earlier = false;
+	CB_TRY(box_pins_earlier(r->cs, &earlier, err));
+	if (!earlier) return CB_OK;
+	if (r->d->slots >= 0) CB_TRY(slots_each(r->d, left_pin, r, err));
+	return box_pins_earlier_drop(r->cs, err);
+}
+
 /* Whoever opens a box asks, and there is hardly ever something: so only the stamps are looked at. Whose folder that is, is checked before
  * anything is done. */
 static cb_code look_for_left(recovering *r, cb_error *err)
@@ -172,11 +195,12 @@ static cb_code look_for_left(recovering *r, cb_error *err)
 	if (!box_store_path(r->cs) || box_store_writable(r->cs, NULL) != CB_OK) return CB_OK;
 	if (snprintf(path, sizeof(path), "%s/work/slots", box_store_path(r->cs)) >= (int)sizeof(path)) return CB_OK;
 	AUTO_FD int slots = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (slots < 0) return CB_OK;
+	if (slots < 0 && errno != ENOENT) return CB_OK;
 	work_dirs only = WORK_DIRS_NONE;
 	only.slots = slots;
 	r->d = &only;
-	return slots_each(&only, left_add, r, err);
+	CB_TRY(pin_earlier(r, err));
+	return slots < 0 ? CB_OK : slots_each(&only, left_add, r, err);
 }
 
 cb_code work_recover(cb_store *cs, uint64_t box, uint64_t *out_steps, cb_error *err)

@@ -210,9 +210,11 @@ static bool slot_parse(const char *name, uint64_t *box, unsigned *number)
 	return b != 0 && strcmp(again, name) == 0;
 }
 
-void slot_owner(const slot_file *s, char out[WORK_OWNER_BYTES])
+void slot_owner(uint64_t box, unsigned number, char out[WORK_OWNER_BYTES])
 {
-	(void)snprintf(out, WORK_OWNER_BYTES, BOX_WORK_OWNER "%s", s->name);
+	char name[32];
+	slot_name(box, number, name);
+	(void)snprintf(out, WORK_OWNER_BYTES, BOX_WORK_OWNER "%s", name);
 }
 
 bool slot_of_owner(const char *owner, uint64_t *out_box, unsigned *out_number)

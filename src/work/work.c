@@ -56,19 +56,24 @@ static void give_slot(work *w)
 	memset(&w->slot.stamp, 0, sizeof(w->slot.stamp));
 }
 
+cb_code pin_stamp(cb_store *cs, const char *owner, const stamp *s, cb_error *err)
+{
+	box_pin pins[] = {{s->base.box, s->base.seq, "what a command began from"},
+	                  {s->under.box, s->under.seq, "what a command's layers hold"}};
+	return box_pins_set(cs, owner, pins, s->stack && s->under.box ? 2 : 1, err);
+}
+
 /* What a command began from, and what its layers hold, must be there when it is captured, by whomever and whenever: rows of the catalog,
  * not places of this process. They come before the stamp that says it runs, and go after the one that says it does not. */
 static cb_code pin(work *w, cb_error *err)
 {
-	const stamp *s = &w->slot.stamp;
 	char owner[WORK_OWNER_BYTES];
-	box_place base = look_place(w->base);
-	box_pin pins[] = {{base.box, base.seq, "what a command began from"},
-	                  {s->under.box, s->under.seq, "what a command's layers hold"}};
+	stamp s = w->slot.stamp;
 	if (w->memory) return CB_OK;
-	slot_owner(&w->slot, owner);
+	s.base = look_place(w->base);
+	slot_owner(w->slot.box, w->slot.number, owner);
 	w->pinned = true;
-	return box_pins_set(w->cs, owner, pins, s->stack && s->under.box ? 2 : 1, err);
+	return pin_stamp(w->cs, owner, &s, err);
 }
 
 static void unpin(work *w)
@@ -76,7 +81,7 @@ static void unpin(work *w)
 	char owner[WORK_OWNER_BYTES];
 	CANCEL_SHIELD;
 	if (!w->pinned) return;
-	slot_owner(&w->slot, owner);
+	slot_owner(w->slot.box, w->slot.number, owner);
 	/* One that stays is replaced by the slot's next command, or dropped by work_clean. */
 	w->pinned = box_pins_set(w->cs, owner, NULL, 0, NULL) != CB_OK;
 }
