@@ -534,6 +534,12 @@ cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how,
 cb_code resolved_expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
+/* Those that are made are as in another state (which may be another box's). */
+typedef struct path_like {
+	cb_box *b;
+	const tree_view *v;
+} path_like;
+cb_code path_make_parents_like(op *o, const char *path, const path_like *like, cb_error *err);
 
 /* ---- data of files ---- */
 

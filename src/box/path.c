@@ -270,7 +270,24 @@ static cb_code make_parent(op *o, const char *part, uint64_t *in, cb_error *err)
 	return CB_OK;
 }
 
+/* The folder just made gets the mode and attributes of the one that has its path in the other state, if one has. */
+static cb_code parent_as(op *o, uint64_t ino, const path_like *like, const char *part, cb_error *err)
+{
+	resolved r;
+	inode made;
+	if (path_resolve(like->b, like->v, part, PATH_FOLLOW, GATE_READ, &r, NULL) != CB_OK || !r.exists) return CB_OK;
+	if (r.node.rec.type != CB_DIR) return CB_OK;
+	tree_view v = txn_view(o->t);
+	CB_TRY(inode_find(&v, ino, &made, err));
+	return inode_copy_into(o->t, like->v, &r.node.rec, &made, err);
+}
+
 cb_code path_make_parents(op *o, const char *path, cb_error *err)
+{
+	return path_make_parents_like(o, path, NULL, err);
+}
+
+cb_code path_make_parents_like(op *o, const char *path, const path_like *like, cb_error *err)
 {
 	if (strlen(path) >= LIMIT_PATH_BYTES)
 		return cb_err_set(err, CB_NAMETOOLONG, "a path is longer than %d bytes", LIMIT_PATH_BYTES - 1);
@@ -278,7 +295,10 @@ cb_code path_make_parents(op *o, const char *path, cb_error *err)
 	char part[LIMIT_PATH_BYTES];
 	uint64_t in = 0;
 	prefixes_find(&p, path);
-	for (size_t i = prefixes_existing(o, &p); i < p.count; i++) CB_TRY(make_parent(o, prefix_text(&p, i, part), &in, err));
+	for (size_t i = prefixes_existing(o, &p); i < p.count; i++) {
+		CB_TRY(make_parent(o, prefix_text(&p, i, part), &in, err));
+		if (in && like) CB_TRY(parent_as(o, in, like, part, err));
+	}
 	return CB_OK;
 }
 

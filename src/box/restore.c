@@ -180,21 +180,34 @@ static cb_code restore_dir(restoring *w, inode *target, const record *source, cb
 	return buf_append(&w->dirs, &d, sizeof(d), err);
 }
 
+/* But for its number, version and ctime, which a restore does not bring back. What was restored shares its contents with the source. */
+static cb_code file_is_so(restoring *w, const record *here, const record *there, bool *out, cb_error *err)
+{
+	static const uint8_t kinds[] = {KIND_EXTENT, KIND_ATTR, KIND_TAG};
+	bool inside = here->form == there->form && here->content == there->content && here->start == there->start &&
+	              (here->form != DATA_INLINE || memcmp(here->bytes, there->bytes, here->size) == 0);
+	*out = here->type == there->type && here->mode == there->mode && here->size == there->size &&
+	       here->mtime_ns == there->mtime_ns && here->atime_ns == there->atime_ns && inside;
+	for (size_t i = 0; *out && i < sizeof(kinds); i++) CB_TRY(keys_equal(w, here->ino, there->ino, kinds[i], out, err));
+	return CB_OK;
+}
+
 /* A file or link that is there. One that shares its inode with names here that the source's does not share it with is replaced: what lies
  * elsewhere must not change. */
 static cb_code restore_file(restoring *w, uint64_t parent, span name, inode *target, const record *source, cb_error *err)
 {
 	uint64_t copy = 0;
 	bool known = tree_copied(&w->files, source->ino, &copy);
-	bool linked = target->rec.links > 1 || source->links > 1;
-	if (known ? copy != target->rec.ino : linked && target->rec.ino != source->ino) {
+	bool linked = target->rec.links > 1 || source->links > 1, same_node = target->rec.ino == source->ino;
+	bool so = same_node && target->rec.version == source->version;
+	if (!known && !so && (same_node || target->rec.links == 1)) CB_TRY(file_is_so(w, &target->rec, source, &so, err));
+	if (known ? copy != target->rec.ino : !so && linked && !same_node) {
 		CB_TRY(inode_unlink(w->t, parent, name, err));
 		return tree_copy_with(w->t, w->from, source, parent, name, &w->files, err);
 	}
 	if (known) return CB_OK;
 	if (source->links > 1) CB_TRY(tree_copied_add(&w->files, source->ino, target->rec.ino, err));
-	if (target->rec.ino == source->ino && target->rec.version == source->version) return CB_OK;
-	return restore_into(w, target, source, err);
+	return so ? CB_OK : restore_into(w, target, source, err);
 }
 
 /* source NULL: nothing is to be there. */
@@ -262,7 +275,7 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 {
 	resolved there, here;
 	CB_TRY(path_resolve(source, from, path, 0, GATE_READ, &there, err));
-	CB_TRY(path_make_parents(o, path, err));
+	CB_TRY(path_make_parents_like(o, path, &(path_like){source, from}, err));
 	tree_view v = txn_view(o->t);
 	CB_TRY(path_resolve(o->b, &v, path, 0, GATE_CREATE, &here, err));
 	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);

@@ -1,0 +1,88 @@
+/*
+ * restore_of_what_is_so.c: a restore of a path that is as it was makes no step, also after it was brought back before; each made an empty
+ * one, and undo took these back first. And folders that a restored file needs are what they were.
+ */
+#include "harness/boxes.h"
+
+#include <stdlib.h>
+
+static uint64_t restored(cb_box *b, cb_box *old, const char *path)
+{
+	cb_error err = {0};
+	uint64_t seq = 99;
+	CHECK_OK(cb_restore(b, old, path, &seq, &err));
+	return seq;
+}
+
+TEST_BOTH(once_is_enough)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	cb_box *b = NULL;
+	char *big = test_keep(calloc(1, 300001));
+	memset(big, 'x', 300000);
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/a", "1");
+	must_write(b, "/work/big", big);
+	must_write(b, "/work/d/c", "c");
+	CHECK_OK(cb_link(b, "/work/a", "/work/twin", &err));
+	CHECK_OK(cb_symlink(b, "a", "/work/link", &err));
+	CHECK_OK(cb_xattr_set(b, "/work/big", "user.x", "v", 1, 0, &err));
+	uint64_t last = must_seq(b);
+	must_write(b, "/work/a", "2");
+	must_write(b, "/work/big", "small");
+	CHECK_OK(cb_remove(b, "/work/d", &err));
+	CHECK_OK(cb_unlink(b, "/work/link", &err));
+	char address[32];
+	(void)snprintf(address, sizeof(address), "demo@%llu", (unsigned long long)last);
+	cb_box *old = must_open(s, address);
+	static const char *const paths[] = {"/work/a", "/work/big", "/work/d", "/work/d/c", "/work/link", "/work/twin", "/work"};
+	for (int again = 0; again < 3; again++)
+		for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+			uint64_t seq = restored(b, old, paths[i]);
+			if (again) CHECK_MSG(seq == 0, "'%s' was restored again as step %llu", paths[i], (unsigned long long)seq);
+		}
+	CHECK_STR(must_read(b, "/work/a"), "1");
+	CHECK_STR(must_read(b, "/work/twin"), "1");
+	CHECK_U64(strlen(must_read(b, "/work/big")), 300000);
+	/* Two names that are one file there and equal files here become one. */
+	CHECK_OK(cb_unlink(b, "/work/twin", &err));
+	must_write(b, "/work/twin", "1");
+	CHECK(restored(b, old, "/work") != 0);
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, "/work/twin", 0, &info, &err));
+	CHECK_U64(info.links, 2);
+	CHECK_U64(restored(b, old, "/work"), 0);
+	cb_box_close(old);
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
+TEST_BOTH(folders_on_the_way)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	CHECK_OK(cb_mkdir(b, "/work/p", 0700, 0, &err));
+	CHECK_OK(cb_mkdir(b, "/work/p/q", 0750, 0, &err));
+	CHECK_OK(cb_xattr_set(b, "/work/p", "user.x", "v", 1, 0, &err));
+	must_write(b, "/work/p/q/f", "f");
+	CHECK_OK(cb_remove(b, "/work/p", &err));
+	cb_box *old = must_open(s, "demo@4");
+	CHECK(restored(b, old, "/work/p/q/f") != 0);
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, "/work/p", 0, &info, &err));
+	CHECK_U64(info.mode & 07777, 0700);
+	CHECK_OK(cb_stat(b, "/work/p/q", 0, &info, &err));
+	CHECK_U64(info.mode & 07777, 0750);
+	char *value = NULL;
+	size_t size = 0;
+	CHECK_OK(cb_xattr_get(b, "/work/p", "user.x", 0, &value, &size, &err));
+	CHECK_STR(test_keep(value), "v");
+	cb_box_close(old);
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
