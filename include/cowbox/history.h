@@ -29,7 +29,8 @@ typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *e
 /* Which steps; without them, all of the box. */
 typedef struct cb_log_options {
 	size_t struct_size;
-	const char *path;   /* NULL: the whole box; a folder: everything below; a file: followed through renames */
+	const char *
+		path; /* NULL: the whole box. Followed through renames, also when it is gone; while it was a folder, with all below */
 	uint64_t before;    /* 0: from the handle's state backwards */
 	uint64_t max_steps; /* 0: all */
 } cb_log_options;

@@ -37,7 +37,8 @@ typedef struct trail {
 	uint64_t seq; /* the next step to look at, downwards */
 	key entry;    /* where the file is at that time */
 	uint64_t ino;
-	bool known; /* ino is known */
+	bool known;  /* ino is known */
+	bool is_dir; /* it is a folder's */
 } trail;
 /* Starts at a path of a view (which belongs to (box, seq)). CB_NOTFOUND when no folder on the way exists. */
 cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, cb_error *err);

@@ -1,12 +1,15 @@
 /*
- * log.c: the log of a box, a folder or a file. A file is followed by its place and its inode: through renames, and through editors that
- * save by writing a new file over the old name.
+ * log.c: the log of a box, or of a path. A path is followed back by its place and its inode: through renames, and through editors that save
+ * by writing a new file over the old name; also when it is gone, and, before it was made, to what had its name earlier, in folders that are
+ * gone. While it is a folder, whatever changed below it belongs to it.
  */
 #include "base/args.h"
 #include "base/sized.h"
 #include "box/cursor.h"
 #include "box/gate.h"
 #include "box/graft.h"
+
+#include <stdio.h>
 
 enum { PAGE = 64 };
 
@@ -64,15 +67,22 @@ cb_code cb_step_get(cb_box *b, uint64_t seq, cb_step_visit visit, void *context,
 	return box_leave(b, code == CB_INTERRUPTED ? CB_OK : code);
 }
 
-/* ---- one file ---- */
+/* ---- the trail of a path ---- */
+
+static void trail_at(trail *t, const resolved *r)
+{
+	t->entry = key_entry(r->parent, resolved_name(r));
+	t->known = r->exists;
+	t->ino = r->exists ? r->node.rec.ino : 0;
+	t->is_dir = r->exists && r->node.rec.type == CB_DIR;
+}
 
 cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, cb_error *err)
 {
 	resolved r;
 	CB_TRY(path_resolve(b, v, path, 0, GATE_READ, &r, err));
-	*t = (trail){.b = b, .cs = b->cs, .box = b->row.id, .seq = b->head->seq, .entry = key_entry(r.parent, resolved_name(&r))};
-	t->known = r.exists;
-	if (r.exists) t->ino = r.node.rec.ino;
+	*t = (trail){.b = b, .cs = b->cs, .box = b->row.id, .seq = b->head->seq};
+	trail_at(t, &r);
 	return CB_OK;
 }
 
@@ -82,28 +92,34 @@ typedef struct trail_scan {
 	bool appeared;       /* the entry did not exist, or named another inode, before */
 	uint64_t ino_before; /* what the entry named before; 0: nothing */
 	uint64_t ino_after;
+	bool dir_before;
 	key came_from; /* where the inode left, in the same step; size 0: nowhere */
 } trail_scan;
 
-static cb_code entry_ino(span value, uint64_t *out, cb_error *err)
+static cb_code entry_ino(span value, uint64_t *out, bool *is_dir, cb_error *err)
 {
 	entry e;
 	*out = 0;
+	*is_dir = false;
 	if (!value.bytes) return CB_OK;
 	CB_TRY(entry_decode(value, &e, err));
 	*out = e.rec.ino;
+	*is_dir = !e.is_link && e.rec.type == CB_DIR;
 	return CB_OK;
 }
 
 static cb_code scan_entry(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	trail_scan *s = context;
+	bool touch = false, is_dir = false;
 	key inode_key = key_inode(s->t->ino);
 	if (s->t->known && span_equal(key_bytes, key_span(&inode_key))) s->touched = true;
 	if (!span_equal(key_bytes, key_span(&s->t->entry))) return CB_OK;
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	if (touch) return CB_OK;
 	s->touched = true;
-	CB_TRY(entry_ino(old_value, &s->ino_before, err));
-	CB_TRY(entry_ino(new_value, &s->ino_after, err));
+	CB_TRY(entry_ino(old_value, &s->ino_before, &s->dir_before, err));
+	CB_TRY(entry_ino(new_value, &s->ino_after, &is_dir, err));
 	s->appeared = s->ino_before != s->ino_after;
 	return CB_OK;
 }
@@ -114,8 +130,9 @@ static cb_code scan_origin(void *context, span key_bytes, span old_value, span n
 	trail_scan *s = context;
 	if (key_bytes.bytes[0] != KIND_ENTRY) return CB_OK;
 	uint64_t before = 0, after = 0;
-	CB_TRY(entry_ino(old_value, &before, err));
-	CB_TRY(entry_ino(new_value, &after, err));
+	bool is_dir;
+	CB_TRY(entry_ino(old_value, &before, &is_dir, err));
+	CB_TRY(entry_ino(new_value, &after, &is_dir, err));
 	if (before != s->ino_after || after == before) return CB_OK;
 	s->came_from.size = key_bytes.size;
 	memcpy(s->came_from.bytes, key_bytes.bytes, key_bytes.size);
@@ -177,6 +194,7 @@ static cb_code trail_step_back(trail *t, uint64_t seq, bool *touched, cb_error *
 	/* Replaced by another file, or created: go on with what had the name before. */
 	t->ino = s.ino_before;
 	t->known = s.ino_before != 0;
+	t->is_dir = s.dir_before;
 	return CB_OK;
 }
 
@@ -204,32 +222,38 @@ cb_code trail_next(trail *t, uint64_t *out, cb_error *err)
 
 /* ---- a folder ---- */
 
+/* What is asked of the changes of a step. */
 typedef struct below {
-	cb_store *cs;
-	const around *shown;  /* NULL: there are no rules */
-	const tree_view *now; /* where most folders still are */
+	const around *shown; /* NULL: there are no rules */
+	tree_view folders;   /* where folders were after the step, or (before) all there was before it */
+	bool before;
 	uint64_t folder;
-	uint64_t box, seq;
-	kept_state then; /* loaded when a folder is not in `now` */
-	bool found;
+	bool found;  /* something below the folder changed */
+	bool moved;  /* a folder went, or went elsewhere: before the step others were above what is there now */
+	bool linked; /* a file of several names changed: which ones it had, the state before tells */
 } below;
 
-static cb_code ino_below(const tree_view *v, uint64_t ino, uint64_t folder, bool *known, bool *out, cb_error *err)
+static cb_code ino_below(below *w, uint64_t ino, cb_error *err)
 {
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size;
-	*known = true;
 	climb up = climb_from(ino);
-	while (up.at != folder && up.at != INO_ROOT) {
-		cb_code code = climb_up(&up, v, name, &size, err);
-		if (code == CB_NOTFOUND) {
-			*known = false;
-			return CB_OK;
-		}
+	while (up.at != w->folder && up.at != INO_ROOT) {
+		cb_code code = climb_up(&up, &w->folders, name, &size, err);
+		if (code == CB_NOTFOUND) return CB_OK;
 		if (code != CB_OK) return code;
 	}
-	*out = up.at == folder;
+	w->found = up.at == w->folder;
 	return CB_OK;
+}
+
+static cb_code name_below(void *context, span key_bytes, span value, cb_error *err)
+{
+	below *w = context;
+	key_parts parts;
+	(void)value;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	return w->found ? CB_OK : ino_below(w, parts.parent, err);
 }
 
 /* Is a change of an entry one that may be told, by the rules of now? */
@@ -252,44 +276,43 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 	below *w = context;
 	key_parts parts;
 	CB_TRY(key_parse(key_bytes, &parts, err));
-	if (parts.kind != KIND_ENTRY || parts.ino == 0) return CB_OK;
-	bool known = false;
+	if (parts.kind == KIND_ENTRY && !w->moved) {
+		uint64_t before = 0, after = 0;
+		bool was_dir = false, is_dir = false;
+		CB_TRY(entry_ino(old_value, &before, &was_dir, err));
+		CB_TRY(entry_ino(new_value, &after, &is_dir, err));
+		w->moved = was_dir && before != after;
+	}
+	if (w->found || parts.ino == 0 || (parts.kind != KIND_ENTRY && parts.kind != KIND_INODE)) return CB_OK;
 	if (w->shown) {
 		bool told = false;
 		CB_TRY(change_shown(w, key_bytes, old_value, new_value, &told, err));
 		if (!told) return CB_OK;
 	}
-	CB_TRY(ino_below(w->now, parts.ino, w->folder, &known, &w->found, err));
-	if (!known) {
-		if (!w->then.s) {
-			cb_error why;
-			cb_code code = kept_load(&w->then, w->cs, w->box, w->seq - 1, KEPT_VISIT, cb_err_aside(&why));
-			if (code == CB_STALE) return CB_OK;
-			if (code != CB_OK) return cb_err_pass(err, code, &why);
-		}
-		tree_view then = state_view(w->cs, w->then.s);
-		CB_TRY(ino_below(&then, parts.ino, w->folder, &known, &w->found, err));
-	}
-	return w->found ? CB_INTERRUPTED : CB_OK;
+	if (parts.kind == KIND_ENTRY) return ino_below(w, parts.ino, err);
+	w->linked = true;
+	return !w->before ? CB_OK : inode_keys(&w->folders, parts.ino, KIND_NAME, name_below, w, err);
 }
 
 /* ---- cursors ---- */
-
-typedef enum log_of { LOG_BOX, LOG_FILE, LOG_FOLDER } log_of;
 
 /* While it is open no step of the box is pruned. */
 typedef struct log_cursor {
 	cb_cursor c;
 	kept_state history;
-	snapshot now; /* of a path */
-	log_of of;
 	uint64_t box;
-	uint64_t from; /* the next step to look at, downwards; of a file the newest that is wanted */
+	uint64_t from; /* the next step to look at, downwards; of a path the newest that is wanted */
 	uint64_t left; /* so many are still to be given */
 	bool over;     /* step 0 was looked at */
 	bool pruned;
-	trail file;
-	uint64_t folder;
+	bool of_path;
+	snapshot now; /* of a path; and a state by which folders that moved since are found */
+	kept_state then;
+	bool moved; /* neither is right any more: load the one that is */
+	trail path;
+	uint64_t folder;     /* that the trail's entry is in */
+	uint64_t since;      /* in the state after this step that folder is there */
+	uint64_t made;       /* by this step; 0: it was there from the beginning */
 	step_row rows[PAGE]; /* read, and from `at` on still to be given */
 	size_t count, at;
 	step_row row; /* of a path: what was given last */
@@ -332,51 +355,188 @@ static cb_code log_give_seq(log_cursor *l, uint64_t seq, const void **out, cb_er
 	return log_give(l, &l->row, out, err);
 }
 
-static cb_code log_next_of_file(log_cursor *l, const void **out, cb_error *err)
+/* Where folders were after a step. */
+static cb_code log_folders(log_cursor *l, uint64_t seq, tree_view *out, cb_error *err)
 {
+	if (l->moved) {
+		kept_done(&l->then);
+		CB_TRY(kept_load(&l->then, l->c.cs, l->box, seq, KEPT_VISIT, err));
+		l->moved = false;
+	}
+	*out = l->then.s ? state_view(l->c.cs, l->then.s) : l->now.v;
+	return CB_OK;
+}
+
+/* Did a step change something below the folder that the path was then? */
+static cb_code log_below(log_cursor *l, uint64_t seq, bool *out, cb_error *err)
+{
+	bool rules = gate_has_rules(l->c.cs, l->c.b);
+	ATTR_CLEANUP(around_close) around seen = {0};
+	below w = {.shown = rules ? &seen : NULL, .folder = l->path.ino};
+	if (rules) CB_TRY(around_open(&seen, l->c.b, l->box, seq, err));
+	CB_TRY(log_folders(l, seq, &w.folders, err));
+	CB_TRY(step_changes(l->c.cs, l->box, seq, below_key, &w, err));
+	l->moved = w.moved || (w.linked && !w.found);
+	if (l->moved && !w.found) {
+		w.before = true;
+		CB_TRY(log_folders(l, seq - 1, &w.folders, err));
+		CB_TRY(step_changes(l->c.cs, l->box, seq, below_key, &w, err));
+	}
+	*out = w.found;
+	return CB_OK;
+}
+
+/* One step back, of a folder. */
+static cb_code log_back_below(log_cursor *l, uint64_t *out, cb_error *err)
+{
+	trail *t = &l->path;
+	uint64_t seq = t->seq--;
+	bool changed = false, touched = false;
+	CB_TRY(log_below(l, seq, &changed, err));
+	CB_TRY(trail_step_back(t, seq, &touched, err));
+	if (changed || touched) *out = seq;
+	return CB_OK;
+}
+
+/* The step that made a folder of the state after step `seq`; 0: it was there from the beginning. */
+static cb_code folder_made(cb_box *b, uint64_t box, uint64_t seq, uint64_t ino, uint64_t *out, cb_error *err)
+{
+	AUTO_KEPT kept_state at = {0};
+	uint8_t name[LIMIT_NAME_BYTES];
+	uint64_t parent = 0;
+	size_t size = 0;
+	*out = 0;
+	if (ino == INO_ROOT) return CB_OK;
+	CB_TRY(kept_load(&at, b->cs, box, seq, KEPT_VISIT, err));
+	tree_view v = state_view(b->cs, at.s);
+	CB_TRY(inode_place(&v, ino, &parent, name, &size, err));
+	trail t = {.b = b, .cs = b->cs, .box = box, .seq = seq, .known = true, .ino = ino, .is_dir = true};
+	t.entry = key_entry(parent, span_make(name, size));
+	do CB_TRY(trail_next(&t, out, err));
+	while (*out && t.known);
+	return CB_OK;
+}
+
+/*
+ * The path led through a folder that was made later, or is gone: the trail goes on where it led before. From the state after step *seq
+ * backwards: the first folder that is missing there was last there before the step that took it away; and in the state before that, the
+ * path is looked for again. *seq becomes the state it was found in. *found false: it never was.
+ */
+static cb_code trail_find(trail *t, cb_box *b, const char *path, uint64_t *seq, bool *found, cb_error *err)
+{
+	uint64_t box = t->box, limit = *seq;
+	*found = false;
 	for (;;) {
-		uint64_t seq = 0;
-		cb_error why;
-		cb_code code = trail_next(&l->file, &seq, cb_err_aside(&why));
-		if (code == CB_STALE) {
-			l->pruned = true;
+		AUTO_KEPT kept_state at = {0};
+		AUTO_VEIL veil *veiled = NULL;
+		tree_view v;
+		resolved r;
+		CB_TRY(cancel_check(err));
+		CB_TRY(kept_load(&at, b->cs, box, *seq, KEPT_VISIT, err));
+		tree_view all = state_view(b->cs, at.s);
+		CB_TRY(gate_view(b, &all, &veiled, &v, err));
+		*t = (trail){.b = b, .cs = b->cs, .box = box, .seq = limit};
+		*found = path_resolve(b, &v, path, 0, GATE_READ, &r, NULL) == CB_OK;
+		if (*found) {
+			trail_at(t, &r);
 			return CB_OK;
 		}
-		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		if (seq == 0) return CB_OK;
-		if (seq <= l->from) return log_give_seq(l, seq, out, err);
+		/* The longest part that can be resolved ends in what is missing. */
+		char part[LIMIT_PATH_BYTES];
+		(void)snprintf(part, sizeof(part), "%s", path);
+		cb_code code = CB_NOTFOUND;
+		for (char *slash; code != CB_OK && (slash = strrchr(part, '/')) && slash != part;) {
+			*slash = 0;
+			code = path_resolve(b, &v, part, 0, GATE_READ, &r, NULL);
+		}
+		if (code != CB_OK || r.exists) return CB_OK; /* hidden, or no folder */
+		trail_at(t, &r);
+		t->seq = *seq;
+		uint64_t gone = 0;
+		do CB_TRY(trail_next(t, &gone, err));
+		while (gone && !t->known);
+		limit = gone; /* the step that took it away belongs to the path */
+		if (!gone) {
+			/* Never there, in that folder; but perhaps in one that was there before it. */
+			CB_TRY(folder_made(b, box, *seq, r.parent, &gone, err));
+			if (!gone) return CB_OK;
+			limit = gone - 1;
+		}
+		*seq = gone - 1;
 	}
 }
 
-static cb_code log_next_below(log_cursor *l, const void **out, cb_error *err)
+/* The trail is in another folder now, which is there in the state after step `since`. */
+static cb_code log_in_folder(log_cursor *l, uint64_t since, cb_error *err)
 {
-	bool rules = gate_has_rules(l->c.cs, l->c.b);
-	while (l->from > 0) {
-		uint64_t seq = l->from--;
-		ATTR_CLEANUP(around_close) around seen = {0};
-		below w = {l->c.cs, rules ? &seen : NULL, &l->now.v, l->folder, l->box, seq, {0}, false};
-		cb_error why;
-		cb_code code = rules ? around_open(&seen, l->c.b, l->box, seq, cb_err_aside(&why)) : CB_OK;
-		if (code == CB_OK) code = step_changes(w.cs, w.box, seq, below_key, &w, cb_err_aside(&why));
-		kept_done(&w.then);
-		if (code == CB_STALE) l->pruned = true;
-		else if (code != CB_OK) return cb_err_pass(err, code, &why);
-		else if (w.found) return log_give_seq(l, seq, out, err);
-	}
+	key_parts parts;
+	CB_TRY(key_parse(key_span(&l->path.entry), &parts, err));
+	if (parts.ino == l->folder) return CB_OK;
+	l->folder = parts.ino;
+	l->since = since;
+	return folder_made(l->c.b, l->box, since, parts.ino, &l->made, err);
+}
+
+/* Before the folder was made, what had the path then? A folder that was removed and came back was made anew, too. */
+static cb_code log_before_folder(log_cursor *l, bool *more, cb_error *err)
+{
+	AUTO_KEPT kept_state at = {0};
+	AUTO_BUF buf path = BUF_INIT(LIMIT_PATH_BYTES);
+	key_parts parts;
+	*more = false;
+	if (l->made == 0) return CB_OK;
+	CB_TRY(key_parse(key_span(&l->path.entry), &parts, err));
+	CB_TRY(kept_load(&at, l->c.cs, l->box, l->made, KEPT_VISIT, err));
+	tree_view v = state_view(l->c.cs, at.s);
+	cb_error why;
+	cb_code code = inode_path(&v, l->folder, &path, cb_err_aside(&why));
+	if (code == CB_OK) code = buf_append_str(&path, "/", cb_err_aside(&why));
+	if (code == CB_OK) code = buf_append(&path, parts.name.bytes, parts.name.size, cb_err_aside(&why));
+	if (code == CB_OK) code = buf_append(&path, "", 1, cb_err_aside(&why));
+	if (code == CB_LIMIT || code == CB_TOOBIG) return CB_OK; /* no path can say it */
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	uint64_t seq = l->made - 1;
+	CB_TRY(trail_find(&l->path, l->c.b, (const char *)path.bytes, &seq, more, err));
+	l->folder = 0;
+	l->moved = true;
+	return *more ? log_in_folder(l, seq, err) : CB_OK;
+}
+
+/* *out: the step, 0 when nothing came of it. *more false: that was all. */
+static cb_code log_back(log_cursor *l, uint64_t *out, bool *more, cb_error *err)
+{
+	trail *t = &l->path;
+	uint64_t ino = t->ino;
+	if (t->seq == 0 || t->seq < l->made) return log_before_folder(l, more, err);
+	if (t->known && t->is_dir) CB_TRY(log_back_below(l, out, err));
+	else CB_TRY(trail_next(t, out, err));
+	if (t->ino != ino) l->moved = true; /* another folder, perhaps one that is gone by now */
+	if (*out < l->made) *out = 0;       /* when the folder was another one's, or not there */
+	else if (*out) CB_TRY(log_in_folder(l, *out - 1, err));
 	return CB_OK;
+}
+
+static cb_code log_next_of_path(log_cursor *l, const void **out, cb_error *err)
+{
+	for (;;) {
+		bool more = true, is_folder = l->path.known && l->path.is_dir;
+		uint64_t seq = 0;
+		cb_error why;
+		cb_code code = log_back(l, &seq, &more, cb_err_aside(&why));
+		if (code == CB_STALE) {
+			l->pruned = l->moved = true;
+			if (!is_folder || l->path.seq == 0) return CB_OK;
+			continue;
+		}
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		if (!more) return CB_OK;
+		if (seq && seq <= l->from) return log_give_seq(l, seq, out, err);
+	}
 }
 
 static cb_code log_next_any(log_cursor *l, const void **out, cb_error *err)
 {
-	switch (l->of) {
-	case LOG_BOX:
-		return log_next_step(l, out, err);
-	case LOG_FILE:
-		return log_next_of_file(l, out, err);
-	case LOG_FOLDER:
-		return log_next_below(l, out, err);
-	}
-	return CB_OK;
+	return l->of_path ? log_next_of_path(l, out, err) : log_next_step(l, out, err);
 }
 
 static cb_code log_next(cb_cursor *c, const void **out, cb_error *err)
@@ -398,6 +558,7 @@ static void log_done(cb_cursor *c)
 	page_clear(l);
 	step_row_done(&l->row);
 	snapshot_done(&l->now);
+	kept_done(&l->then);
 	kept_done(&l->history);
 }
 
@@ -405,13 +566,30 @@ static const cursor_ops log_ops = {CURSOR_STEPS, log_next, log_done};
 
 static cb_code log_start_path(log_cursor *l, cb_box *b, const char *path, cb_error *err)
 {
+	bool found = false;
 	resolved r;
+	cb_error why, pruned;
+	uint64_t seq = b->head->seq;
 	CB_TRY(snapshot_take(b, &l->now, err));
-	CB_TRY(path_resolve(b, &l->now.v, path, 0, GATE_READ, &r, err));
-	if (r.exists && r.node.rec.ino == INO_ROOT) return CB_OK;
-	l->of = r.exists && r.node.rec.type == CB_DIR ? LOG_FOLDER : LOG_FILE;
-	l->folder = r.exists ? r.node.rec.ino : 0;
-	return l->of == LOG_FILE ? trail_start(&l->file, b, &l->now.v, path, err) : CB_OK;
+	cb_code code = path_resolve(b, &l->now.v, path, 0, GATE_READ, &r, cb_err_aside(&why));
+	if (code == CB_OK && r.exists && r.node.rec.ino == INO_ROOT) return CB_OK;
+	l->of_path = true;
+	l->path.box = l->box;
+	if (code == CB_OK) {
+		CB_TRY(trail_start(&l->path, b, &l->now.v, path, err));
+		code = log_in_folder(l, seq, cb_err_aside(&pruned));
+		/* A folder that is only in a transaction, or whose beginning was pruned, was made nobody knows when. */
+		return code == CB_NOTFOUND || code == CB_STALE ? CB_OK : cb_err_pass(err, code, &pruned);
+	}
+	if (code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	/* Folders on the way are gone. */
+	AUTO_FREE char *clean = path_clean(path);
+	if (!clean) return cb_err_nomem(err);
+	l->moved = true;
+	cb_code earlier = trail_find(&l->path, b, clean, &seq, &found, cb_err_aside(&pruned));
+	if (earlier == CB_OK && found) earlier = log_in_folder(l, seq, cb_err_aside(&pruned));
+	if (earlier != CB_OK && earlier != CB_STALE) return cb_err_pass(err, earlier, &pruned);
+	return found ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 static cb_code log_start(log_cursor *l, cb_box *b, const cb_log_options *options, cb_error *err)
