@@ -6,8 +6,9 @@
 
 /* --prefer PATH=BOX */
 typedef struct preference {
-	const char *path; /* clean; NULL: everything */
+	const char *path; /* clean, or a key as conflicts name it; NULL: everything */
 	cb_prefer side;
+	bool met; /* a conflict */
 } preference;
 
 typedef struct found {
@@ -48,7 +49,7 @@ static cb_code parse_wish(cli *c, const sides *s, const char *text, preference *
 {
 	AUTO_FREE char *path = NULL, *clean = NULL, *left = NULL;
 	const char *equals = strrchr(text, '=');
-	*out = (preference){NULL, side_of(s, equals ? equals + 1 : text)};
+	*out = (preference){NULL, side_of(s, equals ? equals + 1 : text), false};
 	if (out->side == CB_PREFER_NONE)
 		return cli_usage(c, err, "--prefer %s: write %s or %s, or PATH=%s or PATH=%s", text, s->from, s->into, s->from,
 		                 s->into);
@@ -56,6 +57,11 @@ static cb_code parse_wish(cli *c, const sides *s, const char *text, preference *
 	left = mem_strdup(text);
 	if (!left) return cb_err_nomem(err);
 	left[equals - text] = 0;
+	if (strncmp(left, "key '", 5) == 0) {
+		out->path = left;
+		cli_keep(c, TAKE_PTR(left));
+		return CB_OK;
+	}
 	cli_address address = {.path = ""};
 	CB_TRY(cli_address_parse(left, CLI_PATH, &address, err));
 	CB_TRY(cli_address_path(&address, &path, err));
@@ -76,15 +82,23 @@ static cb_code parse_wishes(cli *c, const cli_call *call, const sides *s, mergin
 	return CB_OK;
 }
 
+static bool covers(const preference *p, const char *path)
+{
+	if (!p->path) return true;
+	return path[0] == '/' && p->path[0] == '/' ? changes_within(path, p->path) : strcmp(path, p->path) == 0;
+}
+
 /* The wish with the longest path that covers it; of two for the same path the later one. */
 static cb_prefer choose(const merging *m, const char *path)
 {
 	cb_prefer side = CB_PREFER_NONE;
 	size_t best = 0;
 	for (size_t i = 0; i < m->wish_count; i++) {
-		const preference *p = &m->wishes[i];
+		preference *p = &m->wishes[i];
 		size_t size = p->path ? strlen(p->path) : 0;
-		if (size < best || (p->path && (path[0] != '/' || !changes_within(path, p->path)))) continue;
+		if (!covers(p, path)) continue;
+		p->met = true;
+		if (size < best) continue;
 		best = size;
 		side = p->side;
 	}
@@ -110,6 +124,13 @@ static const found *found_of(const merging *m, size_t *count)
 	return (const found *)(const void *)m->found.bytes;
 }
 
+/* Likely a slip of the pen. */
+static void tell_unmet(cli *c, const merging *m)
+{
+	for (size_t i = 0; i < m->wish_count; i++)
+		if (m->wishes[i].path && !m->wishes[i].met) cli_note(c, "--prefer %s=...: there is no conflict", m->wishes[i].path);
+}
+
 static cb_code tell_conflicts(cli *c, const merging *m, const sides *s, cb_error *err)
 {
 	size_t count, open = 0;
@@ -119,7 +140,9 @@ static cb_code tell_conflicts(cli *c, const merging *m, const sides *s, cb_error
 		cli_conflict(c, all[i].path, all[i].reason);
 		open++;
 	}
-	cli_hint(c, "choose with --prefer %s or --prefer %s, per path with --prefer PATH=BOX", s->from, s->into);
+	tell_unmet(c, m);
+	cli_hint(c, "choose with --prefer %s or --prefer %s, one by one with --prefer PATH=BOX or --prefer \"key 'NAME'=BOX\"",
+	         s->from, s->into);
 	return cb_err_set(err, CB_CONFLICT, "merging %s into %s: %zu conflict%s, nothing was changed", s->from_text, s->into, open,
 	                  open == 1 ? "" : "s");
 }
@@ -170,6 +193,7 @@ static cb_code tell_merged(cli *c, cb_box *into, const merging *m, const sides *
 		json_member_uint(w, "change_count", changes);
 	}
 	tell_resolved(c, m, s);
+	tell_unmet(c, m);
 	if (w) json_object_end(w);
 	if (w || cli_is_quiet(c)) return CB_OK;
 	if (!dry && seq == 0) cli_note(c, "nothing to merge: %s has all of %s", s->into, s->from_text);
@@ -217,7 +241,8 @@ const cli_command cmd_merge = {
 		"folders and key-values one by one. What both changed differently is a conflict: all are listed, nothing is "
 		"changed, and "
 		"the exit status is 9. When there is nothing to merge that is said, and no step is made.\n\n"
-		"--prefer BOX settles every conflict for one of the two, and takes its whole file; --prefer PATH=BOX those of a "
+		"--prefer BOX settles every conflict for one of the two, and takes its whole file; --prefer PATH=BOX (or \"key "
+                "'NAME'=BOX\") those of a "
 		"file, or of "
 		"everything below a folder; the longest path counts.",
 	.operands = (const cli_operand[]){{CLI_STATE, "FROM", false, false, "a box, or a state of one"}, {0}},
