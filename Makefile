@@ -272,8 +272,8 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60); T=substring picks
 RANDOM_C := $(if $(TEST_C),$(shell grep -l 'test_seed()' $(TEST_C)))
 RANDOM_T := $(if $(CLI_T),$(shell grep -l 'seed_random()' $(CLI_T)))
 
-seeds: ## each random test with SEEDS (500) seeds and SEEDS_ASAN (100) under ASan; stopped, it goes on where it was (build/seeds)
-	$(Q)status=0; $(MAKE) --no-print-directory run-seeds VARIANT=release SEEDS_COUNT=$(SEEDS) || status=1; \
+seeds: ## each random test with SEEDS (500) seeds, SEEDS_ASAN (100) of them under ASan; stopped, it goes on where it was (build/seeds)
+	$(Q)status=0; $(MAKE) --no-print-directory run-seeds VARIANT=release SEEDS_COUNT=$$(($(SEEDS) - $(SEEDS_ASAN))) || status=1; \
 	$(MAKE) --no-print-directory run-seeds VARIANT=asan SEEDS_COUNT=$(SEEDS_ASAN) || status=1; exit $$status
 
 .PHONY: run-seeds

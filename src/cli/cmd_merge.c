@@ -242,7 +242,7 @@ const cli_command cmd_merge = {
 		"changed, and "
 		"the exit status is 9. When there is nothing to merge that is said, and no step is made.\n\n"
 		"--prefer BOX settles every conflict for one of the two, and takes its whole file; --prefer PATH=BOX (or \"key "
-                "'NAME'=BOX\") those of a "
+		"'NAME'=BOX\") those of a "
 		"file, or of "
 		"everything below a folder; the longest path counts.",
 	.operands = (const cli_operand[]){{CLI_STATE, "FROM", false, false, "a box, or a state of one"}, {0}},

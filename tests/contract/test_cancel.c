@@ -612,10 +612,11 @@ static void try_all(bool memory, size_t from, size_t to)
 		bool reached = true;
 		char *whole = reference(&all[i], &looks, &whole_seen);
 		CHECK_MSG(looks > 0, "%s never looks", all[i].name);
-		for (long n = 1; n <= looks && n <= EVERY_LOOK && reached; n++) try_at(&all[i], n, whole, whole_seen, &reached);
-		for (unsigned n = 0; looks > EVERY_LOOK && n < SOME_LOOKS * test_soak(); n++)
-			try_at(&all[i], EVERY_LOOK + 1 + (long)test_rand_below(&rng, (uint64_t)(looks - EVERY_LOOK)), whole,
-			       whole_seen, &reached);
+		long every = test_only_random() ? 0 : EVERY_LOOK;
+		for (long n = 1; n <= looks && n <= every && reached; n++) try_at(&all[i], n, whole, whole_seen, &reached);
+		for (unsigned n = 0; looks > every && n < test_dose(SOME_LOOKS); n++)
+			try_at(&all[i], every + 1 + (long)test_rand_below(&rng, (uint64_t)(looks - every)), whole, whole_seen,
+			       &reached);
 		try_at(&all[i], looks, whole, whole_seen, &reached);
 		test_note("%s looks %ld times", all[i].name, looks);
 	}

@@ -292,7 +292,7 @@ TEST_LIMIT(random_damage, 300)
 	original_make();
 	test_rng r = {test_seed()};
 	unsigned errors = 0, fine = 0;
-	for (unsigned i = 0; i < CI_TRIALS * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(CI_TRIALS); i++) {
 		victim v;
 		char what[5000], all[5200];
 		test_rng before = r;
@@ -527,7 +527,7 @@ static void harm_cells(const cell *cells, size_t count, unsigned trials)
 	original_make();
 	test_rng r = {test_seed()};
 	unsigned showed = 0;
-	for (unsigned i = 0; i < trials * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(trials); i++) {
 		char what[300];
 		fresh_copy(false);
 		if (!harm_cell(&cells[i % count], &r, what, sizeof(what))) continue;

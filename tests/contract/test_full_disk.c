@@ -14,7 +14,7 @@
 enum {
 	DISK_BYTES = 48 << 20, /* what the rounds leave must fit twice: vacuum writes it anew */
 	MAX_EVENTS = 8192,
-	CI_FILLS = 8,
+	FILLS = 8,
 };
 
 /* ---- filling ---- */
@@ -131,7 +131,7 @@ static void full_disk(disk_kind kind)
 	f.a = (crash_actor){.box = "box", .rng = {test_seed()}, .next_tag = 1, .intend = intend, .context = &f};
 	CHECK_OK(crash_store_open(f.d.folder, NULL, false, &f.a.s, &err));
 	CHECK_OK(crash_actor_init(&f.a, &err));
-	for (unsigned i = 0; i < CI_FILLS * test_soak(); i++) one_fill(&f, i);
+	for (unsigned i = 0; i < test_dose(FILLS); i++) one_fill(&f, i);
 	crash_actor_done(&f.a);
 	cb_store_close(f.a.s);
 	free(f.events);

@@ -154,7 +154,7 @@ TEST_LIMIT(lies_with_right_sums, 240)
 	cb_box *b = pack_sample(s);
 	pack_bytes p = pack_take(b, NULL);
 	test_rng rng = {test_seed() | 1};
-	unsigned taken = 0, rounds = 300 * test_soak();
+	unsigned taken = 0, rounds = test_dose(300);
 	for (unsigned i = 0; i < rounds; i++) {
 		cb_store *t = NULL;
 		pack_records r = pack_split(&p);

@@ -27,7 +27,7 @@
 #include "store/store.h"
 
 enum {
-	CI_WORKLOADS = 2,
+	CI_WORKLOADS = 1,
 	CUTS = 12, /* of one life */
 	CUTS_LATER = 3,
 	PROCESSES = 3,
@@ -36,7 +36,7 @@ enum {
 	ACTIONS_LATER = 8,
 	DEPTH = 2, /* cuts in a row */
 	MAX_NOTES = 4096,
-	CI_SHUTDOWNS = 6,
+	CI_SHUTDOWNS = 3,
 	LIMIT_SECONDS = 7200,
 };
 

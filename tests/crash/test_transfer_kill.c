@@ -58,7 +58,7 @@ TEST_LIMIT(import_is_whole_or_not_there, 180)
 	cb_store *s = test_store_open(false);
 	cb_box *b = NULL;
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	for (unsigned i = 0; i < 12; i++) {
+	for (unsigned i = 0; i < test_dose(12); i++) {
 		uint64_t before = must_seq(b);
 		kill_after((unsigned)test_rand_below(&r, 300000), import_in_child, f);
 		cb_box_info info = CB_INIT(cb_box_info);
@@ -101,7 +101,7 @@ TEST_LIMIT(export_leaves_no_half_file, 180)
 	cb_box *b = NULL;
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	CHECK_OK(cb_import(b, f, NULL, NULL, &err));
-	for (unsigned i = 0; i < 12; i++) {
+	for (unsigned i = 0; i < test_dose(12); i++) {
 		host_shell("rm -rf '%s' '%s'/.cowbox-tmp-*", out, test_tmpdir());
 		if (i % 2) CHECK(mkdir(out, 0755) == 0);
 		kill_after(1000 + (unsigned)test_rand_below(&r, 100000), export_in_child, out);

@@ -65,10 +65,10 @@ TEST_LIMIT(disk_full_while_unpacking, 240)
 	long writes = atomic_load(&plan.op[STORE_FAULT_WRITE].seen);
 	CHECK_OK(cb_box_delete(s, "first", &err));
 	unsigned whole = 0;
-	for (unsigned i = 0; i < 25 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(25); i++) {
 		plan.op[STORE_FAULT_WRITE].error = ENOSPC;
 		plan.op[STORE_FAULT_WRITE].lasting = i % 2;
-		atomic_store(&plan.op[STORE_FAULT_WRITE].fail_at, 1 + writes * (long)i / (25 * (long)test_soak()));
+		atomic_store(&plan.op[STORE_FAULT_WRITE].fail_at, 1 + writes * (long)i / (long)test_dose(25));
 		cb_code code = pack_give(s, &p, "demo", NULL, &err);
 		atomic_store(&plan.op[STORE_FAULT_WRITE].fail_at, 0);
 		plan.op[STORE_FAULT_WRITE].lasting = false;
@@ -109,7 +109,7 @@ TEST_LIMIT(killed_while_unpacking, 240)
 	cb_store *s = test_store_open(false);
 	cb_store_close(s);
 	const char *folder = test_store_path();
-	unsigned whole = 0, killed = 0, rounds = 12 * test_soak();
+	unsigned whole = 0, killed = 0, rounds = test_dose(12);
 	for (unsigned i = 0; i < rounds; i++) {
 		pid_t pid = fork();
 		if (pid == 0) {

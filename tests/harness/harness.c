@@ -149,6 +149,16 @@ unsigned test_soak(void)
 	return n < 1 ? 1 : n > 100000 ? 100000 : (unsigned)n;
 }
 
+unsigned test_dose(unsigned rounds)
+{
+	return test_soak() > 1 ? rounds * test_soak() : (rounds + 3) / 4;
+}
+
+bool test_only_random(void)
+{
+	return getenv("COWBOX_ONLY_RANDOM") != NULL;
+}
+
 const char *test_tmpdir(void)
 {
 	struct stat st;

@@ -679,7 +679,7 @@ static void rounds(void (*one)(fuzz *z), unsigned count)
 {
 	static fuzz z;
 	uint64_t seed = test_seed();
-	for (unsigned i = 0; i < count * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(count); i++) {
 		z = (fuzz){.rng = {seed + i * 7919}};
 		if (getenv("COWBOX_TRACE")) test_note("round %u", i);
 		(void)test_rand(&z.rng);

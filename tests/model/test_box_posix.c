@@ -896,7 +896,7 @@ static void in_child(bool rooted, void (*body)(pair *p))
 
 static void body_random(pair *p)
 {
-	run_rounds(p, (p->rooted ? 300 : 150) * test_soak());
+	run_rounds(p, test_dose(p->rooted ? 300 : 150));
 }
 
 TEST_LIMIT(rooted, 60)

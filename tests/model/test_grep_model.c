@@ -140,7 +140,7 @@ TEST_LIMIT(same_lines_as_gnu_grep, 240)
 {
 	test_rng rng = {test_seed() | 1};
 	const char *folder = test_tmpdir();
-	unsigned compared = 0, rounds = 400 * test_soak();
+	unsigned compared = 0, rounds = test_dose(400);
 	s = test_store_open(true);
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	for (unsigned i = 0; i < rounds; i++) one_round(&rng, folder, &compared);
@@ -156,7 +156,7 @@ TEST_LIMIT(fast_and_slow_agree, 120)
 	test_rng rng = {test_seed() | 1};
 	s = test_store_open(true);
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	for (unsigned i = 0; i < 20000 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(20000); i++) {
 		AUTO_BUF buf text = BUF_INIT(SIZE_MAX), pattern = BUF_INIT(SIZE_MAX), slow = BUF_INIT(SIZE_MAX);
 		seen fast = {BUF_INIT(SIZE_MAX)}, line_by_line = {BUF_INIT(SIZE_MAX)};
 		if (i % 50 == 0) {

@@ -295,7 +295,7 @@ static void rounds(void (*one)(world *w), unsigned count)
 {
 	static world w;
 	uint64_t seed = test_seed(), clean = 0, conflicts = 0;
-	for (unsigned i = 0; i < count * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(count); i++) {
 		w = (world){.rng = {seed + i * 7919}, .clean = clean, .conflicts = conflicts};
 		if (getenv("COWBOX_TRACE")) test_note("round %u", i);
 		(void)test_rand(&w.rng);
@@ -492,7 +492,7 @@ TEST_LIMIT(git_is_referee, 120)
 	repository r;
 	repository_open(&r);
 	world w = {.rng = {test_seed()}};
-	for (unsigned i = 0; i < 3 * test_soak(); i++) together(&w, &r);
+	for (unsigned i = 0; i < test_dose(3); i++) together(&w, &r);
 	test_note("%" PRIu64 " clean, %" PRIu64 " with conflicts", w.clean, w.conflicts);
 }
 
@@ -549,7 +549,7 @@ TEST_LIMIT(git_is_referee_of_graphs, 120)
 	repository r;
 	repository_open(&r);
 	world w = {.rng = {test_seed()}};
-	for (unsigned i = 0; i < 4 * test_soak(); i++) graph(&w, &r);
+	for (unsigned i = 0; i < test_dose(4); i++) graph(&w, &r);
 	test_note("%" PRIu64 " clean, %" PRIu64 " with conflicts", w.clean, w.conflicts);
 }
 

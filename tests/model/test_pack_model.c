@@ -308,8 +308,9 @@ TEST_LIMIT(random_histories, 300)
 {
 	cb_error err = {0};
 	unsigned steps = test_soak() > 1 ? 100 : 50;
-	for (unsigned round = 0; round < 2 * test_soak(); round++) {
-		cb_store *s = test_store_open(round % 2), *t = NULL;
+	for (unsigned round = 0; round < test_dose(2); round++) {
+		bool memory = (test_seed() + round) % 2;
+		cb_store *s = test_store_open(memory), *t = NULL;
 		CHECK_OK(cb_store_open(":memory:", NULL, &t, &err));
 		player p = player_start(s, "demo", test_seed() + round * 7919);
 		play(&p, steps);
@@ -330,7 +331,7 @@ TEST_LIMIT(random_histories, 300)
 		test_store_sound(t);
 		cb_store_close(t);
 		cb_store_close(s);
-		if (round % 2 == 0) {
+		if (!memory) {
 			char command[5000];
 			(void)snprintf(command, sizeof(command), "rm -rf '%s'", test_store_path());
 			CHECK(system(command) == 0);

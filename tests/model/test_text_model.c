@@ -287,14 +287,14 @@ TEST(diff_equals_git)
 {
 	if (!have_git()) test_skip("git is not installed");
 	test_rng r = {test_seed()};
-	compare_diffs(&r, DIFF_BATCH * test_soak(), make_small);
+	compare_diffs(&r, test_dose(DIFF_BATCH), make_small);
 }
 
 TEST(large_diff_equals_git)
 {
 	if (!have_git()) test_skip("git is not installed");
 	test_rng r = {hash_u64(test_seed() + 1)};
-	compare_diffs(&r, 25 * test_soak(), make_large);
+	compare_diffs(&r, test_dose(25), make_large);
 }
 
 TEST(diff_applies)
@@ -302,7 +302,7 @@ TEST(diff_applies)
 	test_rng r = {hash_u64(test_seed() + 2)};
 	AUTO_BUF buf a = BUF_INIT(TEXT_MAX);
 	AUTO_BUF buf b = BUF_INIT(TEXT_MAX);
-	for (unsigned i = 0; i < 2000 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(2000); i++) {
 		make_small(&r, &a, &b);
 		check_hunks(buf_span(&a), buf_span(&b));
 	}
@@ -318,7 +318,7 @@ TEST(unified_diff_is_applied_by_patch)
 	AUTO_BUF buf diff = BUF_INIT(TEXT_MAX);
 	AUTO_BUF buf made = BUF_INIT(TEXT_MAX);
 	cb_error err;
-	for (unsigned i = 0; i < 150 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(150); i++) {
 		make_small(&r, &a, &b);
 		buf_clear(&diff);
 		CHECK_OK(buf_append_str(&diff, "--- x\n+++ x\n", &err));
@@ -360,7 +360,7 @@ TEST(merge_equals_git)
 	                (char[]){"-L"},     (char[]){"right"},
 	                (char[]){"ours"},   (char[]){"base"},
 	                (char[]){"theirs"}, NULL};
-	unsigned clean = 0, cases = MERGES * test_soak();
+	unsigned clean = 0, cases = test_dose(MERGES);
 	cb_error err;
 	for (unsigned i = 0; i < cases; i++) {
 		make_merge(&r, &texts[0], &texts[1], &texts[2]);
@@ -391,7 +391,7 @@ TEST(merge_is_symmetric)
 	AUTO_BUF buf one = BUF_INIT(TEXT_MAX);
 	AUTO_BUF buf two = BUF_INIT(TEXT_MAX);
 	cb_error err;
-	for (unsigned i = 0; i < 1500 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(1500); i++) {
 		make_merge(&r, &base, &ours, &theirs);
 		size_t a = 0, b = 0;
 		buf_clear(&one);

@@ -33,7 +33,7 @@ static void run(bool memory, bool linked, bool old_kernel)
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	host_force_openat(old_kernel);
 	cb_import_options options = CB_WITH(cb_import_options, .remove_missing = true, .link = linked);
-	for (unsigned round = 0; round < 5 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(5); round++) {
 		host_tree_change(&t, round ? 1 + (unsigned)test_rand_below(&t.rng, 30) : 200);
 		if (test_rand_below(&t.rng, 2)) usleep(25000); /* so that some of it is old enough to be believed */
 		CHECK_OK(cb_import(b, t.folder, &options, NULL, &err));

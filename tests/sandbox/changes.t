@@ -226,9 +226,11 @@ sub change_fork {
 
 prepare();
 my $rounds = soak();
-# The rows draw nothing: with many seeds (tools/seeds) one look at them is enough.
+# The rows draw nothing: with many seeds (tools/seeds) one look at them is enough; and each seed has a place of its own.
 my $only_random = $ENV{COWBOX_ONLY_RANDOM};
-for my $place (places()) {
+my @places = places();
+@places = pick(@places) if $only_random;
+for my $place (@places) {
 	Run::make_place($place, "$world/prepared/box");
 	run_rows($place) unless $place->{native} || $only_random;
 	my $tree = state_of($place);

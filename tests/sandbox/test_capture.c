@@ -73,7 +73,7 @@ static void rounds(unsigned count)
 	cb_box *b = NULL;
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	work *w = kit_open(s, "demo", kit_tier);
-	for (unsigned i = 0; i < count * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(count); i++) {
 		uint64_t what = test_rand_below(&rng, 10);
 		if (what == 0) {
 			work_close(w);
