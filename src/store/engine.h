@@ -143,7 +143,6 @@ struct engine {
 	uint64_t log_pages;    /* not yet folded into the database, as of the last commit */
 	store_need need;       /* of the write transaction that begins next */
 	_Atomic bool is_short; /* of room on the disk, as of the last commit: write as little as can be. Looked at by any thread */
-	bool must_fold;        /* its log is: tidy before the next transaction */
 	bool flush_failed;     /* what was acknowledged may not be durable: the store stops writing */
 };
 

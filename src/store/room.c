@@ -108,14 +108,26 @@ static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 	return error == EFBIG ? ENOSPC : error == EDQUOT ? ENOSPC : error;
 }
 
-static int log_extend(room *r, uint64_t want)
+static void log_path(const room *r, char out[LIMIT_PATH_BYTES + 8])
+{
+	(void)snprintf(out, LIMIT_PATH_BYTES + 8, "%s-wal", r->base_path);
+}
+
+static void log_learn(room *r)
 {
 	char path[LIMIT_PATH_BYTES + 8];
-	(void)snprintf(path, sizeof path, "%s-wal", r->base_path);
 	struct stat st;
+	log_path(r, path);
 	if (r->log_has == 0 && stat(path, &st) == 0) r->log_has = prefix_of(&st);
+}
+
+static int log_extend(room *r, uint64_t want)
+{
+	log_learn(r);
 	if (r->log_has >= want) return 0;
 	if (r->log_fd < 0) {
+		char path[LIMIT_PATH_BYTES + 8];
+		log_path(r, path);
 		int error = fault_strike(r->plan, STORE_FAULT_OPEN);
 		if (error) return error;
 		r->log_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -142,21 +154,48 @@ void room_base_cut(room *r, uint64_t base_end)
 	if (r->base_keep) (void)base_extend(r, base_end + r->base_keep);
 }
 
-/* ---- a commit ---- */
+/* ---- a transaction ---- */
+
+/* What is known is of one log. Another one was begun anew, and perhaps cut, by us or another. */
+static void log_settle(room *r, uint64_t salt)
+{
+	if (salt != r->log_salt) {
+		r->log_salt = salt;
+		r->log_left = ROOM_LOG_ENOUGH;
+		room_forget(r);
+	}
+	if (r->log_keep == 0) keep_settle(r);
+}
 
 static uint64_t share(const room *r, uint64_t keep)
 {
 	return r->need == ROOM_GROWS ? keep : r->need == ROOM_SHRINKS ? keep / 2 : 0;
 }
 
+/* How much a transaction will write is not known yet: less than the margin, if it is like most. On a full disk asking for more takes long,
+ * so a handle whose last commit was denied it does not ask again. */
+room_log room_of_log(room *r, uint64_t log_end, uint64_t log_salt)
+{
+	log_settle(r, log_salt);
+	uint64_t wish = log_end + room_log_ahead(r), least = log_end + log_margin(r) + share(r, r->log_keep);
+	if (wish > r->log_has) {
+		if (r->is_short) log_learn(r);
+		else (void)log_extend(r, wish);
+	}
+	if (least > r->log_has || (r->log_left == ROOM_LOG_OUT && r->need <= r->log_refused)) return ROOM_LOG_OUT;
+	return wish > r->log_has || r->log_left != ROOM_LOG_ENOUGH ? ROOM_LOG_SHORT : ROOM_LOG_ENOUGH;
+}
+
 /* Asks for more only where the commit needs it: on a full disk that takes long. */
-static int for_log(room *r, const room_commit *c, bool *is_short)
+static int for_log(room *r, const room_commit *c)
 {
 	uint64_t wish = c->log_end + room_log_ahead(r), least = c->log_end + share(r, r->log_keep);
 	int error = 0;
 	if (wish > r->log_has && (r->log_has < least || r->need == ROOM_GROWS || !r->is_short)) error = log_extend(r, wish);
-	*is_short = wish > r->log_has;
+	r->log_left = wish > r->log_has ? ROOM_LOG_SHORT : ROOM_LOG_ENOUGH;
 	if (r->need == ROOM_FREES || least <= r->log_has) return 0;
+	r->log_left = ROOM_LOG_OUT;
+	r->log_refused = r->need;
 	return error ? error : ENOSPC;
 }
 
@@ -180,15 +219,10 @@ static int for_base(room *r, const room_commit *c, bool *is_short)
 
 int room_for_commit(room *r, const room_commit *c)
 {
-	if (c->log_salt != r->log_salt) { /* begun anew, perhaps cut, by us or another */
-		r->log_salt = c->log_salt;
-		room_forget(r);
-	}
-	if (r->log_keep == 0) keep_settle(r);
-	bool log_short = false, base_short = false;
-	int error = for_log(r, c, &log_short);
+	log_settle(r, c->log_salt);
+	bool base_short = false;
+	int error = for_log(r, c);
 	if (error == 0) error = for_base(r, c, &base_short);
-	r->is_short = log_short || base_short;
-	r->must_fold = log_short;
+	r->is_short = r->log_left != ROOM_LOG_ENOUGH || base_short;
 	return error;
 }

@@ -10,8 +10,9 @@
  *  2. After an ordinary commit the log has `log_keep` allocated bytes behind its last frame, and its index covers them; the database
  *     has `base_keep` bytes of blocks behind its last page or of free pages inside. A commit that cannot leave so much is refused.
  *  3. A commit that takes away or records (ROOM_SHRINKS) leaves half of that; one that gives room back (ROOM_FREES) may use all.
- * While there is less behind the log than there should be, the log is folded after every commit, so that the next one starts at its
- * beginning again, in blocks that it has.
+ * While there is less behind the log than there should be, every transaction begins by folding it, so that its frames start at the
+ * beginning again, in blocks that the log has. Whose commit left it so does not matter: he may have been killed, or have found another
+ * process folding, or readers. A transaction that would be refused otherwise waits for these (room_of_log).
  *
  * Where the filesystem cannot allocate ahead (fallocate is not supported) nothing is kept, and where it writes changed blocks to new
  * places (copy on write) what is kept does not help: docs/limits.md.
@@ -25,11 +26,18 @@
 #include "store/fault.h"
 #include "store/held.h"
 
+/* Each asks for more than the next. */
 typedef enum room_need {
 	ROOM_GROWS,
 	ROOM_SHRINKS,
 	ROOM_FREES,
 } room_need;
+
+typedef enum room_log {
+	ROOM_LOG_ENOUGH,
+	ROOM_LOG_SHORT, /* less than rule 2 asks for: fold it, if that can be done now */
+	ROOM_LOG_OUT,   /* so little that a transaction of this need would be refused: fold it, and wait until it can be done */
+} room_log;
 
 /* One database connection's view of the room of its files. Only used under the writer lock. */
 typedef struct room {
@@ -37,8 +45,9 @@ typedef struct room {
 	store_fault_plan *plan;
 	room_need need; /* of the running transaction: set by the engine */
 	bool is_short;  /* the last commit left less than rule 2 asks for: write as little as can be */
-	bool must_fold; /* because of the log: fold it now */
 	/* private */
+	room_log log_left;     /* what the last commit left behind the log; OUT: it was refused for that */
+	room_need log_refused; /* OUT: its need. One that asks for less may still be served */
 	held *held;
 	int log_fd;                   /* -1: not needed yet */
 	uint64_t log_keep, base_keep; /* 0: not asked yet how large the filesystem is */
@@ -58,6 +67,8 @@ void room_init(room *r, const char *base_path, held *h, store_fault_plan *plan);
 void room_done(room *r);
 /* 0: the commit may become valid. Otherwise an errno, ENOSPC when there is too little room. */
 int room_for_commit(room *r, const room_commit *c);
+/* Under the writer lock, before a transaction of r->need: what there is behind the log, which ends at `log_end`. */
+room_log room_of_log(room *r, uint64_t log_end, uint64_t log_salt);
 /* Bytes behind the last frame that the log's index must cover too. */
 uint64_t room_log_ahead(const room *r);
 /* How long a log that is folded may stay: this much is not given back. */

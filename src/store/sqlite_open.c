@@ -23,6 +23,10 @@ enum {
 	REWRITE_BYTES = 64 << 10,
 	PROGRESS_OPS = 10000,      /* of SQLite's machine between two looks at the caller's limit: a millisecond */
 	FOLD_AT_CLOSE_PAGES = 128, /* reading so many again costs the next open some 0.2 ms */
+	/* Pauses, of 10 ms each but for the first four. */
+	PATIENCE = ENGINE_BUSY_MS / 10,
+	PATIENCE_READERS = 200, /* for readers that keep the log from beginning anew, when there is no other room: 2 s */
+	PATIENCE_LITTLE = 5,    /* the same for an ordinary transaction, which may be refused, and after a wait in vain: 18 ms */
 };
 
 /* ---- transactions ---- */
@@ -54,12 +58,66 @@ static cb_code begun(engine *e, cb_code code)
 	return code;
 }
 
+/* For what SQLite's own locks, behind ours, keep from us. False: long enough. */
+static bool wait_again(int tries, int most)
+{
+	static const unsigned pauses_ms[] = {0, 1, 2, 5, 10};
+	unsigned ms = pauses_ms[tries < (int)ARRAY_LEN(pauses_ms) ? tries : (int)ARRAY_LEN(pauses_ms) - 1];
+	if (tries >= most || cancel_is_due()) return false;
+	struct timespec t = {0, ms ? (long)ms * 1000000 : 200000};
+	(void)nanosleep(&t, NULL);
+	return true;
+}
+
+/* Somebody recovers the log, or works on the database with another program. context: how many pauses at most. */
+static int wait_busy(void *context, int tries)
+{
+	return wait_again(tries, *(const int *)context);
+}
+
+/*
+ * Folds the log and begins it anew, under the writer lock and outside any transaction. Nobody appends meanwhile, so all of it can be folded
+ * when those readers are gone that see less of it; whoever comes later reads the database only. SQLite waits for readers itself, but never
+ * for another process that is folding (which may be in a flush, and does not wait for the writer lock): that is done here.
+ */
+static cb_code log_turn(sqlite_engine *e, room_log state, cb_error *err)
+{
+	int rc, frames;
+	bool little = e->base.need == STORE_GROWS || e->in_vain;
+	e->patience = state != ROOM_LOG_OUT ? 0 : little ? PATIENCE_LITTLE : PATIENCE_READERS;
+	for (int tries = 0;; tries++) {
+		frames = -1; /* stays so when another process is folding */
+		rc = sqlite3_wal_checkpoint_v2(e->db, "main", SQLITE_CHECKPOINT_TRUNCATE, &frames, NULL);
+		if (rc != SQLITE_BUSY || frames >= 0 || state != ROOM_LOG_OUT || !wait_again(tries, PATIENCE)) break;
+	}
+	if (e->patience == PATIENCE_READERS || rc == SQLITE_OK) e->in_vain = rc != SQLITE_OK;
+	e->patience = PATIENCE;
+	e->base.log_pages = 0; /* the next commit tells how much is really left */
+	/* Other failures leave the log as long as it is: what room that is the commit will see. */
+	if (!sql_is_flush_failure(rc)) return CB_OK;
+	e->base.flush_failed = true;
+	return sql_error(e, rc, err);
+}
+
+static room_log log_room(const sqlite_engine *e)
+{
+	sqlite3_file *f = NULL;
+	if (!e->room || sqlite3_file_control(e->db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK) return ROOM_LOG_ENOUGH;
+	return vfs_log_room(f);
+}
+
 static cb_code write_begin(engine *e, cb_error *err)
 {
 	static const room_need needs[] = {[STORE_GROWS] = ROOM_GROWS, [STORE_SHRINKS] = ROOM_SHRINKS, [STORE_FREES] = ROOM_FREES};
 	room *r = sql_engine(e)->room;
 	CB_TRY(rollback_left(e, err));
 	if (r) r->need = needs[e->need];
+	CB_TRY(begun(e, run(e, SQL_BEGIN_WRITE, err)));
+	/* Asked inside, where SQLite has mended the index of a process that was killed while it changed it. */
+	room_log state = log_room(sql_engine(e));
+	if (state == ROOM_LOG_ENOUGH) return CB_OK;
+	CB_TRY(rollback_left(e, err));
+	CB_TRY(log_turn(sql_engine(e), state, err));
 	return begun(e, run(e, SQL_BEGIN_WRITE, err));
 }
 
@@ -73,7 +131,6 @@ static cb_code write_commit(engine *e, cb_error *err)
 	room *r = sql_engine(e)->room;
 	if (r) {
 		e->is_short = r->is_short;
-		e->must_fold = r->must_fold;
 		r->need = ROOM_GROWS; /* what has no transaction of ours is ordinary */
 	}
 	if (code == CB_OK) return CB_OK;
@@ -269,18 +326,6 @@ static void close_unless_taken(sqlite_engine **e)
 	if (*e) close_database(&(*e)->base, false);
 }
 
-/* SQLite's own locks, behind ours: somebody recovers the log, or works on the database with another program. */
-static int wait_busy(void *context, int tries)
-{
-	(void)context;
-	static const unsigned pauses_ms[] = {0, 1, 2, 5, 10};
-	unsigned ms = pauses_ms[tries < (int)ARRAY_LEN(pauses_ms) ? tries : (int)ARRAY_LEN(pauses_ms) - 1];
-	if (tries > ENGINE_BUSY_MS / 10 || cancel_is_due()) return 0;
-	struct timespec t = {0, ms ? (long)ms * 1000000 : 200000};
-	(void)nanosleep(&t, NULL);
-	return 1;
-}
-
 static int is_statement_over(void *context)
 {
 	(void)context;
@@ -290,8 +335,9 @@ static int is_statement_over(void *context)
 static cb_code set_up(sqlite_engine *e, const engine_options *o, cb_error *err)
 {
 	(void)sqlite3_extended_result_codes(e->db, 1);
+	e->patience = PATIENCE;
 	(void)sqlite3_busy_handler(e->db, wait_busy,
-	                           NULL); /* before WAL: recovery by another process makes even that pragma wait */
+	                           &e->patience); /* before WAL: recovery by another process makes even that pragma wait */
 	sqlite3_progress_handler(e->db, PROGRESS_OPS, is_statement_over, NULL);
 	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);

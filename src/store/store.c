@@ -107,6 +107,7 @@ static cb_code begin_locked(store *s, store_need need, cb_error *err)
 	s->engine->need = need;
 	cb_code code = s->engine->ops->write_begin(s->engine, err);
 	if (code != CB_OK) {
+		if (s->engine->flush_failed) store_poison(s);
 		store_leave(s);
 		return code;
 	}
@@ -192,10 +193,7 @@ static void finish(store *s, bool committed)
 	store_txn_clear(s, committed);
 	inuse_removal_end(&s->inuse);
 	engine *e = s->engine;
-	/* Short of room: folded before the next writer comes, so that he starts at the log's beginning, in blocks that it has. */
-	bool fold = e->must_fold;
-	bool tidy = (committed && should_tidy(s)) || fold, hard = e->log_pages >= TIDY_HARD_PAGES || fold;
-	e->must_fold = false;
+	bool tidy = committed && should_tidy(s), hard = e->log_pages >= TIDY_HARD_PAGES;
 	if (committed) note_restart(s);
 	if (tidy && hard) e->ops->tidy(e);
 	lock_writer_release(s->lock_fd, &s->live, &s->pace);

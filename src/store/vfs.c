@@ -430,22 +430,46 @@ static const sqlite3_io_methods shim_methods = {
 
 /* ---- the log's extent ---- */
 
-uint64_t vfs_log_position(sqlite3_file *database)
+enum { INDEX_HEADER_BYTES = 48, PAGE_BYTES_AT = 14, FRAMES_AT = 16, SALT_AT = 32 };
+
+static bool index_header(const shim_file *database, uint8_t out[INDEX_HEADER_BYTES])
 {
-	enum { INDEX_HEADER_BYTES = 48, FRAMES_AT = 16, SALT_AT = 32, TRIES = 100 };
-	const volatile uint8_t *index = shim(database)->index;
-	if (!index) return 0;
+	enum { TRIES = 100 };
+	const volatile uint8_t *index = database->index;
+	if (!index) return false;
 	uint8_t copies[2 * INDEX_HEADER_BYTES];
 	/* A writer changes the second copy, then the first: equal ones are whole. */
 	for (unsigned tries = 0; tries < TRIES; tries++) {
 		for (size_t i = 0; i < sizeof copies; i++) copies[i] = index[i];
 		if (memcmp(copies, copies + INDEX_HEADER_BYTES, INDEX_HEADER_BYTES) != 0) continue;
-		uint32_t frames, salt;
-		memcpy(&frames, copies + FRAMES_AT, sizeof frames);
-		memcpy(&salt, copies + SALT_AT, sizeof salt);
-		return (uint64_t)salt << 32 | frames;
+		memcpy(out, copies, INDEX_HEADER_BYTES);
+		return true;
 	}
-	return 0;
+	return false;
+}
+
+uint64_t vfs_log_position(sqlite3_file *database)
+{
+	uint8_t header[INDEX_HEADER_BYTES];
+	uint32_t frames, salt;
+	if (!index_header(shim(database), header)) return 0;
+	memcpy(&frames, header + FRAMES_AT, sizeof frames);
+	memcpy(&salt, header + SALT_AT, sizeof salt);
+	return (uint64_t)salt << 32 | frames;
+}
+
+room_log vfs_log_room(sqlite3_file *database)
+{
+	uint8_t header[INDEX_HEADER_BYTES];
+	uint16_t page_bytes;
+	uint32_t frames;
+	if (!index_header(shim(database), header)) return ROOM_LOG_ENOUGH;
+	memcpy(&page_bytes, header + PAGE_BYTES_AT, sizeof page_bytes); /* 1: 64 KiB */
+	memcpy(&frames, header + FRAMES_AT, sizeof frames);
+	if (frames == 0) return ROOM_LOG_ENOUGH;
+	uint64_t frame_bytes = FRAME_HEADER_BYTES + (page_bytes == 1 ? 64u << 10 : page_bytes);
+	uint64_t salt = (uint64_t)be32(header + SALT_AT) << 32 | be32(header + SALT_AT + 4); /* as in a frame's header */
+	return room_of_log(&shim(database)->room, LOG_HEADER_BYTES + frames * frame_bytes, salt);
 }
 
 static uint32_t log_word(const uint8_t *p, bool big_endian)

@@ -23,6 +23,9 @@ void vfs_build(sqlite3_vfs *v, const char *name, store_fault_plan *plan);
  * 0: none, or not known. From the wal-index, whose header is described in SQLite's file format (walformat.html).
  */
 uint64_t vfs_log_position(sqlite3_file *database);
+/* What room there is behind the log for the transaction that has just begun (room.h); it may change, and is folded then, from outside of
+ * it only. ENOUGH also where it holds nothing. */
+room_log vfs_log_room(sqlite3_file *database);
 /* Is there a log with frames in it whose own header is damaged? SQLite takes such a log for an empty one. */
 bool vfs_log_header_damaged(sqlite3_file *log);
 /* Of the connection's database; lent: lives as long as the connection. NULL: in memory, or not through this VFS. */
