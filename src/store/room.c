@@ -3,8 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -67,11 +72,39 @@ static void keep_settle(room *r)
 /* ---- allocating ---- */
 
 /* Our files have no holes, so what has blocks is a prefix; some of the blocks counted hold the list of the others (ext4: one for every
- * 340 pieces at most). */
+ * 340 pieces at most). Never too much; of a large file it may be less than is kept behind its end. */
 static uint64_t prefix_of(const struct stat *st)
 {
 	uint64_t all = (uint64_t)st->st_blocks * 512, lists = all / 256 + (16 << 10);
 	return all > lists ? all - lists : 0;
+}
+
+/*
+ * How far blocks go, exactly, where `from` bytes surely have some and nobody asks beyond `to`. Asking the kernel to allocate what is there
+ * already would not tell: xfs wants free blocks even for that.
+ */
+static uint64_t blocks_end(int fd, const struct stat *st, uint64_t from, uint64_t to)
+{
+	enum { PIECES = 32 };
+	union {
+		struct fiemap head;
+		uint8_t bytes[sizeof(struct fiemap) + PIECES * sizeof(struct fiemap_extent)];
+	} map;
+	struct statfs fs;
+	if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC) return (uint64_t)st->st_blocks * 512; /* it has no lists */
+	while (from < to) {
+		memset(&map, 0, sizeof map);
+		map.head.fm_start = from;
+		map.head.fm_length = to - from;
+		map.head.fm_extent_count = PIECES;
+		if (ioctl(fd, FS_IOC_FIEMAP, &map) != 0 || map.head.fm_mapped_extents == 0) return from;
+		for (unsigned i = 0; i < map.head.fm_mapped_extents; i++) {
+			const struct fiemap_extent *p = &map.head.fm_extents[i];
+			if (p->fe_logical > from || p->fe_logical + p->fe_length <= from) return from;
+			from = p->fe_logical + p->fe_length;
+		}
+	}
+	return from;
 }
 
 /* From `has` on, which is there: tmpfs looks at every page of the range. */
@@ -104,7 +137,10 @@ static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 		return 0;
 	}
 	/* A part of it may have been allocated. Never less than what was known: files under us are not cut. */
-	if (fstat(fd, &st) == 0 && prefix_of(&st) > *has) *has = prefix_of(&st);
+	if (fstat(fd, &st) == 0) {
+		uint64_t least = prefix_of(&st) > *has ? prefix_of(&st) : *has, end = blocks_end(fd, &st, least, want);
+		*has = end > least ? end : least;
+	}
 	return error == EFBIG ? ENOSPC : error == EDQUOT ? ENOSPC : error;
 }
 

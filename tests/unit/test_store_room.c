@@ -2,13 +2,16 @@
  * test_store_room.c: room on the disk ahead of need (room.h), with a plan in place of a full disk: what an ordinary transaction is refused,
  * what the others may use, what stays allocated when a store is closed; and emptying the log's index by SQLite's own locks (held.h).
  */
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/disks.h"
 #include "harness/harness.h"
 #include "store/fault.h"
+#include "store/room.h"
 
 enum { NODE_BYTES = 2000, MOST = 100000 };
 
@@ -214,4 +217,52 @@ TEST(a_strangers_index_is_left_alone)
 	s = open_store(NULL);
 	CHECK_OK(store_check(s, complain, NULL, &err));
 	store_close(s);
+}
+
+static void make_allocated(const char *path, off_t size, off_t blocks)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK(fd >= 0 && ftruncate(fd, size) == 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, blocks) == 0);
+	(void)close(fd);
+}
+
+/*
+ * How much of a file has blocks cannot be told from their number, some of which hold lists of the others: of a large database as many as
+ * are kept behind its end. What a commit needs must be found there nevertheless.
+ */
+TEST_LIMIT(blocks_of_a_large_database_are_found, 120)
+{
+	enum { LARGE = 600 << 20, KEEP = 4 << 20, BEHIND = KEEP / 4 + (64 << 10) };
+	static disk d;
+	char base[4400], log[4400];
+	room r;
+	disk_make(&d, DISK_EXT4, LARGE + (40 << 20));
+	(void)snprintf(base, sizeof base, "%s/base", d.mount);
+	(void)snprintf(log, sizeof log, "%s/base-wal", d.mount);
+	make_allocated(base, LARGE, LARGE + BEHIND);
+	make_allocated(log, 1 << 20, 8 << 20);
+	ballast_load(&d, 0);
+	held *h = held_take(base);
+	CHECK(h != NULL);
+	room_commit c = {.log_end = 1 << 20, .log_salt = 1, .base_end = LARGE, .has_first = true};
+	static const struct {
+		room_need need;
+		int error;
+	} rows[] = {{ROOM_FREES, 0}, {ROOM_SHRINKS, 0}, {ROOM_GROWS, ENOSPC}, {ROOM_SHRINKS, 0}};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		room_init(&r, base, h, NULL);
+		r.need = rows[i].need;
+		CHECK_U64(room_for_commit(&r, &c), rows[i].error);
+		c.log_salt++; /* begun anew: what was known is forgotten */
+		CHECK_U64(room_for_commit(&r, &c), rows[i].error);
+		room_done(&r);
+	}
+	/* What is not there is not found. */
+	room_init(&r, base, h, NULL);
+	r.need = ROOM_FREES;
+	c.base_end = LARGE + BEHIND + (1 << 20);
+	CHECK_U64(room_for_commit(&r, &c), ENOSPC);
+	room_done(&r);
+	held_release(h);
+	disk_unmount(&d);
 }
