@@ -41,7 +41,7 @@ static cb_code link_settings(cb_box *b, const char *host_path, const char *box_p
 
 cb_code box_folder_set(cb_box *b, const char *host_path, const char *box_path, cb_error *err)
 {
-	CB_TRY(store_write_begin(b->cs->s, err));
+	CB_TRY(box_write_begin(b, STORE_GROWS, err));
 	cb_code code = link_settings(b, host_path, box_path, err);
 	if (code == CB_OK) return store_write_commit(b->cs->s, false, err);
 	store_write_abort(b->cs->s);

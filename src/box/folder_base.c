@@ -113,7 +113,7 @@ static cb_code base_create(cb_box *b, bool at_head, cb_error *err)
 {
 	store *s = b->cs->s;
 	store_box row;
-	CB_TRY(store_write_begin(s, err));
+	CB_TRY(box_write_begin(b, STORE_GROWS, err));
 	cb_code code = box_refresh(b, err);
 	if (code == CB_OK) code = base_insert(b->cs, b->row.id, at_head ? b->head : NULL, &row, err);
 	if (code == CB_OK) return store_write_commit(s, false, err);
@@ -137,7 +137,7 @@ static cb_code base_handle(cb_store *cs, const store_box *row, cb_box **out, cb_
 static cb_code base_drop(cb_box *b, cb_error *err)
 {
 	store *s = b->cs->s;
-	CB_TRY(store_write_begin(s, err));
+	CB_TRY(box_write_begin(b, STORE_GROWS, err));
 	cb_code code = box_base_delete(b->cs, b->row.id, err);
 	if (code == CB_OK) return store_write_commit(s, false, err);
 	store_write_abort(s);
@@ -183,7 +183,7 @@ cb_code box_base_reset(cb_box *b, cb_error *err)
 {
 	store *s = b->cs->s;
 	CB_TRY(box_enter(b, err));
-	cb_code code = store_write_begin(s, err);
+	cb_code code = box_write_begin(b, STORE_GROWS, err);
 	if (code != CB_OK) return box_leave(b, code);
 	code = base_replace(b, err);
 	if (code == CB_OK) return box_leave(b, store_write_commit(s, false, err));

@@ -15,6 +15,7 @@
 #include "base/id_set.h"
 #include "base/sized.h"
 #include "box/audit.h"
+#include "box/gate.h"
 #include "box/graft.h"
 #include "box/history.h"
 #include "box/past.h"
@@ -355,11 +356,12 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 	return CB_OK;
 }
 
-/* Edges of boxes that are gone, when nobody's past leads through them any more. */
-static cb_code sweep_edges(cb_store *cs, cb_error *err)
+/* Rows of boxes that are gone: edges, when nobody's past leads through them any more; and what earlier programs left. */
+static cb_code sweep_rows(cb_store *cs, cb_error *err)
 {
 	CB_TRY(store_write_begin(cs->s, err));
 	cb_code code = store_edge_sweep(cs->s, err);
+	if (code == CB_OK) code = store_leftover_sweep(cs->s, err);
 	if (code == CB_OK) return store_write_commit(cs->s, false, err);
 	store_write_abort(cs->s);
 	return code;
@@ -425,12 +427,33 @@ static cb_code reap_drafts(cb_store *cs, cb_error *err)
 	return CB_OK;
 }
 
+/* Bases whose box is gone. A box takes its base with it; earlier programs could make one for a box that was being deleted. */
+static cb_code reap_bases(cb_store *cs, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
+	const store_box *all = (const store_box *)(const void *)rows.bytes;
+	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
+		bool lives = true;
+		if (box_is_base(&all[i])) CB_TRY(box_lives(cs, box_governed(&all[i]), &lives, err));
+		if (lives) continue;
+		/* For good: numbers of boxes are given once, and a deleted box does not come back. */
+		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
+		cb_code code = box_base_delete(cs, box_governed(&all[i]), err);
+		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
+		else store_write_abort(cs->s);
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
+}
+
 static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_error *err)
 {
 	CB_TRY(reap_drafts(cs, err));
+	CB_TRY(reap_bases(cs, err));
 	CB_TRY(box_lost_reap(cs, err));
 	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
-	CB_TRY(sweep_edges(cs, err));
+	CB_TRY(sweep_rows(cs, err));
 	CB_TRY(prune_hidden(cs, err));
 	CB_TRY(thin_all(cs, err));
 	CB_TRY(settle_heads(cs, err));

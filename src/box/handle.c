@@ -190,13 +190,30 @@ static cb_code refresh_pinned(cb_box *b, cb_error *err)
 	return CB_OK;
 }
 
+cb_code box_living(const cb_box *b, store_box *out, cb_error *err)
+{
+	cb_error why;
+	cb_code code = store_box_get(b->cs->s, b->row.id, out, cb_err_aside(&why));
+	if (code == CB_NOTFOUND || (code == CB_OK && out->deleted))
+		return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", b->row.name);
+	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
+}
+
+cb_code box_write_begin(const cb_box *b, store_need need, cb_error *err)
+{
+	store_box row;
+	CB_TRY(store_write_begin_as(b->cs->s, need, err));
+	cb_code code = box_living(b, &row, err);
+	if (code != CB_OK) store_write_abort(b->cs->s);
+	return code;
+}
+
 static cb_code refresh_once(cb_box *b, uint64_t stamp, cb_error *err)
 {
 	CB_TRY(store_read_begin(b->cs->s, err));
 	store_box row;
 	state *head = NULL;
-	cb_code code = store_box_get(b->cs->s, b->row.id, &row, err);
-	if (code == CB_OK && row.deleted) code = cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", b->row.name);
+	cb_code code = box_living(b, &row, err);
 	if (code == CB_OK) code = state_load_head(b->cs, row.id, &row.head, b->head, &head, err);
 	store_read_end(b->cs->s);
 	if (code != CB_OK) return code;

@@ -340,6 +340,12 @@ void box_unref(cb_box *b);
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);
 /* "demo@7" taken apart and looked up. *out_seq is the step meant; *out_pinned tells whether one was named. */
 cb_code box_address(cb_store *cs, const char *address, store_box *out_box, uint64_t *out_seq, bool *out_pinned, cb_error *err);
+/* The row of the handle's box as it is now. CB_NOTFOUND: it was deleted, and perhaps collected. */
+cb_code box_living(const cb_box *b, store_box *out, cb_error *err);
+/* store_write_begin_as for what hangs on the handle's box besides its steps: settings, checkpoints, pins, its folder and base, quotas.
+ * CB_NOTFOUND, and nothing was begun, when the box is deleted: such rows would outlive it. A state's handle may be open on a box that
+ * is gone, and any box may go between two calls, so whoever writes such rows begins here. Steps are held by box_refresh. */
+cb_code box_write_begin(const cb_box *b, store_need need, cb_error *err);
 /* Is there a box of that number? (outside.c) */
 cb_code box_lives(cb_store *cs, uint64_t id, bool *out, cb_error *err);
 cb_code box_name_check(const char *name, bool checkpoint, cb_error *err);

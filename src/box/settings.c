@@ -27,27 +27,26 @@ static cb_code put(cb_store *cs, uint64_t box, const char *name, const char *val
 	return store_setting_set(cs->s, box, name, value, err);
 }
 
-static cb_code put_alone(cb_store *cs, uint64_t box, const char *name, const char *value, cb_error *err)
-{
-	if (store_in_write(cs->s)) return put(cs, box, name, value, err);
-	CB_TRY(store_write_begin(cs->s, err));
-	return end_write(cs, put(cs, box, name, value, err), err);
-}
-
 cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
 {
-	return put_alone(b->cs, b->row.id, name, value, err);
+	if (store_in_write(b->cs->s)) return put(b->cs, b->row.id, name, value, err);
+	CB_TRY(box_write_begin(b, STORE_GROWS, err));
+	return end_write(b->cs, put(b->cs, b->row.id, name, value, err), err);
 }
 
 cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err)
 {
+	store_box row;
+	CB_TRY(box_living(b, &row, err));
 	cb_code code = store_setting_get(b->cs->s, b->row.id, name, out, err);
 	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "box '%s' has no setting '%s'", b->row.name, name) : code;
 }
 
 cb_code box_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err)
 {
-	return put_alone(cs, 0, name, value, err);
+	if (store_in_write(cs->s)) return put(cs, 0, name, value, err);
+	CB_TRY(store_write_begin(cs->s, err));
+	return end_write(cs, put(cs, 0, name, value, err), err);
 }
 
 cb_code box_store_setting_get(cb_store *cs, const char *name, char **out, cb_error *err)
@@ -56,10 +55,11 @@ cb_code box_store_setting_get(cb_store *cs, const char *name, char **out, cb_err
 	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "the store has no setting '%s'", name) : code;
 }
 
-/* The user's calls: the name is recorded, never the value, which may be a secret. row NULL: of the store. value NULL: it goes. */
-static cb_code set_by_user(cb_store *cs, const store_box *row, const char *who, const char *name, const void *value, size_t size,
+/* The user's calls: the name is recorded, never the value, which may be a secret. b NULL: of the store. value NULL: it goes. */
+static cb_code set_by_user(cb_store *cs, const cb_box *b, const char *who, const char *name, const void *value, size_t size,
                            cb_error *err)
 {
+	const store_box *row = b ? &b->row : NULL;
 	audit_note note = {who, "setting", name ? name : ""};
 	cb_code code = name_check(name, err);
 	span text = sized_bytes(value, size);
@@ -75,7 +75,7 @@ static cb_code set_by_user(cb_store *cs, const store_box *row, const char *who, 
 		if (text.size) memcpy(copy, text.bytes, text.size);
 		copy[text.size] = 0;
 	}
-	CB_TRY(store_write_begin(cs->s, err));
+	CB_TRY(b ? box_write_begin(b, STORE_GROWS, err) : store_write_begin(cs->s, err));
 	code = store_setting_set(cs->s, row ? row->id : 0, name, copy, err);
 	if (code == CB_OK) code = audit_did(cs, row, &note, err);
 	return audit_refused(cs, row, &note, end_write(cs, code, err), err);
@@ -91,7 +91,7 @@ cb_code cb_setting_set(cb_box *b, const char *name, const void *value, size_t si
 {
 	NEED(err, "box key", b, name);
 	CB_TRY(box_lock(b, err));
-	return box_leave(b, set_by_user(b->cs, &b->row, b->who, name, value, size, err));
+	return box_leave(b, set_by_user(b->cs, b, b->who, name, value, size, err));
 }
 
 cb_code cb_setting_get(cb_box *b, const char *name, char **out, size_t *out_size, cb_error *err)

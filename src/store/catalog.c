@@ -183,6 +183,12 @@ cb_code store_edge_sweep(store *s, cb_error *err)
 
 /* ---- checkpoints and settings ---- */
 
+cb_code store_leftover_sweep(store *s, cb_error *err)
+{
+	CB_TRY(store_need_write(s, err));
+	return store_wrote(s, s->engine->ops->leftover_sweep(s->engine, err));
+}
+
 cb_code store_checkpoint_get(store *s, uint64_t box, const char *name, store_checkpoint *out, cb_error *err)
 {
 	STORE_ENTER(s, err);

@@ -116,6 +116,7 @@ typedef struct store_ops {
 	cb_code (*setting_get)(engine *e, uint64_t box, const char *key, char **out, cb_error *err);
 	cb_code (*setting_set)(engine *e, uint64_t box, const char *key, const char *value, cb_error *err); /* W */
 	cb_code (*setting_list)(engine *e, uint64_t box, store_setting_visit visit, void *context, cb_error *err);
+	cb_code (*leftover_sweep)(engine *e, cb_error *err); /* W */
 
 	/* Pins: of an owner; of a box (0: all) by id. Expire: those with 0 < until_ns <= now, and those of boxes that are not there. */
 	cb_code (*pin_put)(engine *e, const store_pin *pin, cb_error *err); /* W */

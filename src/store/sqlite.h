@@ -113,6 +113,8 @@ enum {
 	               "ON CONFLICT(box,key) DO UPDATE SET value=?3,sum=?4")                                                     \
 	X(SETTING_DELETE, "DELETE FROM setting WHERE box=?1 AND key=?2")                                                         \
 	X(SETTING_LIST, "SELECT key,value,sum FROM setting WHERE box=?1 ORDER BY key")                                           \
+	X(SETTING_SWEEP, "DELETE FROM setting WHERE box<>0 AND box NOT IN (SELECT id FROM box)")                                 \
+	X(CHECKPOINT_SWEEP, "DELETE FROM checkpoint WHERE box NOT IN (SELECT id FROM box)")                                      \
 	X(PIN_PUT, "INSERT INTO pin(box,seq,why,owner,since_ns,until_ns,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                      \
 	X(PIN_DELETE, "DELETE FROM pin WHERE owner=?1")                                                                          \
 	X(PIN_EXPIRE, "DELETE FROM pin WHERE (until_ns>0 AND until_ns<=?1) OR box NOT IN (SELECT id FROM box)")                  \
@@ -256,6 +258,7 @@ cb_code sqlite_edge_before(engine *e, uint64_t box, uint64_t seq, store_edge *ou
 cb_code sqlite_edge_list(engine *e, store_edge_visit visit, void *context, cb_error *err);
 cb_code sqlite_edge_put(engine *e, const store_edge *edge, cb_error *err);
 cb_code sqlite_edge_sweep(engine *e, cb_error *err);
+cb_code sqlite_leftover_sweep(engine *e, cb_error *err);
 cb_code sqlite_edge_check(engine *e, store_complain complain, void *context, cb_error *err);
 
 cb_code sqlite_audit_put(engine *e, const store_audit *a, cb_error *err);

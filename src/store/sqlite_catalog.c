@@ -282,3 +282,16 @@ cb_code sqlite_setting_list(engine *e, uint64_t box, store_setting_visit visit, 
 		if (code != CB_OK) return code;
 	}
 }
+
+static cb_code sweep(engine *e, sql_id which, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, which, &u, err, ""));
+	return sql_finish(e, &u, NULL, err);
+}
+
+cb_code sqlite_leftover_sweep(engine *e, cb_error *err)
+{
+	CB_TRY(sweep(e, SQL_CHECKPOINT_SWEEP, err));
+	return sweep(e, SQL_SETTING_SWEEP, err);
+}

@@ -300,6 +300,7 @@ static const store_ops sqlite_ops = {
 	.edge_list = sqlite_edge_list,
 	.edge_put = sqlite_edge_put,
 	.edge_sweep = sqlite_edge_sweep,
+	.leftover_sweep = sqlite_leftover_sweep,
 	.checkpoint_get = sqlite_checkpoint_get,
 	.checkpoint_list = sqlite_checkpoint_list,
 	.checkpoint_put = sqlite_checkpoint_put,

@@ -354,6 +354,8 @@ cb_code store_setting_get(store *s, uint64_t box, const char *key, char **out, c
 cb_code store_setting_set(store *s, uint64_t box, const char *key, const char *value, cb_error *err);
 typedef cb_code (*store_setting_visit)(void *context, const char *key, const char *value, cb_error *err);
 cb_code store_setting_list(store *s, uint64_t box, store_setting_visit visit, void *context, cb_error *err);
+/* Inside a write transaction: removes checkpoints and settings of boxes that are not there, which earlier programs could leave. */
+cb_code store_leftover_sweep(store *s, cb_error *err);
 
 /* ---- audit ---- */
 
