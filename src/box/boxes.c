@@ -259,13 +259,13 @@ cb_code cb_box_fork(cb_store *cs, const char *address, const char *name, cb_box 
 
 typedef cb_code (*row_change)(store_box *row, const void *argument, cb_error *err);
 
-/* Reads a box's row, changes it, writes it and the record of it, in one transaction. name NULL: by number. */
-static cb_code change_row(cb_store *cs, store_need need, uint64_t id, const char *name, row_change change, const void *argument,
+/* Reads a box's row, changes it, writes it and the record of it, in one transaction. name NULL: of the handle's box. */
+static cb_code change_row(cb_store *cs, store_need need, const cb_box *b, const char *name, row_change change, const void *argument,
                           const audit_note *note, cb_error *err)
 {
 	CB_TRY(store_write_begin_as(cs->s, need, err));
 	store_box row;
-	cb_code code = name ? store_box_find(cs->s, name, &row, err) : store_box_get(cs->s, id, &row, err);
+	cb_code code = name ? store_box_find(cs->s, name, &row, err) : box_living(b, &row, err);
 	if (code == CB_OK && name && box_is_hidden(&row)) code = CB_NOTFOUND;
 	if (code == CB_NOTFOUND && name) code = cb_err_set(err, CB_NOTFOUND, "no box '%s'", name);
 	if (code == CB_OK) code = change(&row, argument, err);
@@ -283,7 +283,7 @@ static cb_code change_own_row(cb_box *b, row_change change, const void *argument
 	audit_note note = {b->who, action, subject};
 	cb_code code = box_refuse_txn(b, action, err);
 	if (code != CB_OK) return box_leave(b, code);
-	return box_leave(b, change_row(b->cs, STORE_GROWS, b->row.id, NULL, change, argument, &note, err));
+	return box_leave(b, change_row(b->cs, STORE_GROWS, b, NULL, change, argument, &note, err));
 }
 
 static cb_code change_name(store_box *row, const void *argument, cb_error *err)
@@ -300,7 +300,8 @@ cb_code cb_box_rename(cb_store *cs, const char *name, const char *new_name, cb_e
 	NEED(err, "store name new_name", cs, name, new_name);
 	CB_TRY(box_name_check(new_name, false, err));
 	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
-	return change_row(cs, STORE_GROWS, 0, name, change_name, new_name, &(audit_note){box_store_who(cs), "rename", name}, err);
+	return change_row(cs, STORE_GROWS, NULL, name, change_name, new_name, &(audit_note){box_store_who(cs), "rename", name},
+	                  err);
 }
 
 static cb_code change_deleted(store_box *row, const void *argument, cb_error *err)
@@ -315,7 +316,7 @@ cb_code cb_box_delete(cb_store *cs, const char *name, cb_error *err)
 {
 	NEED(err, "store name", cs, name);
 	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
-	CB_TRY(change_row(cs, STORE_FREES, 0, name, change_deleted, NULL, &(audit_note){box_store_who(cs), "delete", ""}, err));
+	CB_TRY(change_row(cs, STORE_FREES, NULL, name, change_deleted, NULL, &(audit_note){box_store_who(cs), "delete", ""}, err));
 	box_side_files_drop(cs);
 	return CB_OK;
 }

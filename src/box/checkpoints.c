@@ -100,7 +100,7 @@ cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sy
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = box_flush(b, false, err);
-	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
+	if (code == CB_OK) code = box_write_begin(b, STORE_GROWS, err);
 	if (code == CB_OK) code = end_write(b->cs, !no_sync, save_in_write(b, name, seq, err), err);
 	return box_leave(b, code);
 }
@@ -118,7 +118,7 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 	NEED(err, "box name", b, name);
 	CB_TRY(box_lock(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
-	if (code == CB_OK) code = store_write_begin_as(b->cs->s, STORE_FREES, err);
+	if (code == CB_OK) code = box_write_begin(b, STORE_FREES, err);
 	if (code == CB_OK) code = end_write(b->cs, false, delete_in_write(b, name, err), err);
 	return box_leave(b, code);
 }
@@ -134,7 +134,9 @@ static cb_code collect_checkpoint(void *context, const store_checkpoint *c, cb_e
 cb_code cb_checkpoint_open(cb_box *b, cb_cursor **out, cb_error *err)
 {
 	list_cursor *l = NULL;
+	store_box row;
 	NEED(err, "box out", b, out);
+	CB_TRY(box_living(b, &row, err));
 	CB_TRY(list_cursor_create(CURSOR_CHECKPOINTS, sizeof(cb_checkpoint), NULL, b->cs, b, &l, err));
 	cb_code code = store_checkpoint_list(b->cs->s, b->row.id, collect_checkpoint, &l->items, err);
 	if (code == CB_OK) *out = &l->c;
@@ -174,12 +176,9 @@ cb_code box_checkpoint_every(cb_store *cs, uint64_t box, uint64_t *out, cb_error
 static cb_code every_in_write(cb_box *b, uint64_t steps, cb_error *err)
 {
 	char text[32];
-	store_box row;
 	(void)snprintf(text, sizeof(text), "%" PRIu64, steps);
-	CB_TRY(store_box_get(b->cs->s, b->row.id, &row, err));
-	if (row.deleted) return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", row.name);
-	CB_TRY(store_setting_set(b->cs->s, row.id, EVERY_SETTING, steps ? text : NULL, err));
-	return audit_did(b->cs, &row, &(audit_note){b->who, "checkpoint-every", text}, err);
+	CB_TRY(store_setting_set(b->cs->s, b->row.id, EVERY_SETTING, steps ? text : NULL, err));
+	return audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint-every", text}, err);
 }
 
 cb_code cb_box_checkpoint_every_set(cb_box *b, uint64_t steps, cb_error *err)
@@ -188,7 +187,7 @@ cb_code cb_box_checkpoint_every_set(cb_box *b, uint64_t steps, cb_error *err)
 	if (steps > UINT32_MAX) return cb_err_set(err, CB_INVALID, "a box has fewer steps than %" PRIu64, steps);
 	CB_TRY(box_lock(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
-	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
+	if (code == CB_OK) code = box_write_begin(b, STORE_GROWS, err);
 	if (code == CB_OK) code = end_write(b->cs, false, every_in_write(b, steps, err), err);
 	return box_leave(b, code);
 }

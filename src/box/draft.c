@@ -145,7 +145,7 @@ static cb_code publish_locked(cb_box *b, cb_error *err)
 {
 	if (!b->draft_owner) return cb_err_set(err, CB_INVALID, "box '%s' is no draft", b->row.name);
 	CB_TRY(box_refuse_txn(b, "publishing", err));
-	CB_TRY(store_write_begin(b->cs->s, err));
+	CB_TRY(box_write_begin(b, STORE_GROWS, err));
 	CB_TRY(end_write(b->cs, publish_in_write(b, err), err));
 	draft_published(b);
 	return CB_OK;

@@ -240,7 +240,7 @@ cb_code cb_pin_set(cb_box *b, const char *owner, const char *why, int64_t keep_n
 	CB_TRY(box_refuse_txn(b, "a pin", err));
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_flush(b, false, err);
-	if (code == CB_OK) code = store_write_begin(b->cs->s, err);
+	if (code == CB_OK) code = box_write_begin(b, STORE_GROWS, err);
 	if (code != CB_OK) return box_leave(b, code);
 	code = pin_in_write(b, owner, why, keep_ns, err);
 	if (code == CB_OK) return box_leave(b, store_write_commit(b->cs->s, false, err));
