@@ -175,7 +175,8 @@ typedef struct cb_pack_info {
 	bool history;
 } cb_pack_info;
 /* A whole box as one compressed, checksummed stream (docs/format.md): files, attributes, tags, key-values, and with history its steps and
- * checkpoints. A handle on an old state packs up to there. out may be NULL. */
+ * checkpoints. A handle on an old state packs up to there; CB_STALE when its box was deleted and gc took
+ * the history: no_history packs the state. out may be NULL. */
 CB_API cb_code cb_pack(cb_box *box, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err);
 /* Makes a box of a pack. name NULL: the one it was packed under. watch and out may be NULL. A damaged, cut or hostile stream is
  * CB_CORRUPT and leaves no box. */

@@ -51,7 +51,8 @@ typedef struct pack_sink {
 	cb_pack_info *info;
 } pack_sink;
 
-/* history: every step, and the checkpoints; else the handle's state alone. CB_STALE: pruned while it was packed. */
+/* history: every step, and the checkpoints; else the handle's state alone. CB_STALE: pruned while it was packed, or
+ * the box was deleted, and only the state is left. */
 cb_code pack_out(cb_box *b, bool history, const pack_sink *sink, cb_error *err);
 
 /* Where the records of a box come from. */

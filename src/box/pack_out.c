@@ -377,6 +377,11 @@ static cb_code learn(packing *p, cb_error *err)
 	counters c = {0};
 	CB_TRY(store_box_get(p->cs->s, p->row.id, &p->row, err));
 	if (p->history) CB_TRY(store_step_walk(p->cs->s, p->row.id, 0, p->head->seq, false, note_step, &p->steps, err));
+	const step_note *first = (const step_note *)(const void *)p->steps.bytes;
+	/* A state that is in use is all that gc leaves of a box. */
+	if (p->history && p->row.deleted && (!p->steps.size || first->seq != 0))
+		return cb_err_set(err, CB_STALE, "box '%s' was deleted and its history is gone: pack the state alone (no_history)",
+		                  p->row.name);
 	if (p->history) CB_TRY(store_checkpoint_list(p->cs->s, p->row.id, note_checkpoint, p, err));
 	cb_code code = tree_get(&v, key_span(&k), &value, err);
 	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &c, err);
