@@ -11,6 +11,10 @@
  *
  * Threads. A sandbox may be used from several threads; commands that run at once each see the box as it was when they began. Calls
  * on one cb_exec come from one thread at a time, except cb_exec_kill and cb_exec_tick, which may come from any.
+ *
+ * fork(). Sandboxes and commands stay the process's that opened them: in a child every call on them is CB_FORKED (cb_exec_fd: -1) and
+ * touches nothing of the parent's; closing frees the child's copies only. A child may open a sandbox of its own. Until it has closed its
+ * copies, executed another program or ended, it holds the pipes open too: a program that reads its input does not see the end of it.
  */
 #ifndef COWBOX_EXEC_H
 #define COWBOX_EXEC_H

@@ -72,6 +72,7 @@ cb_code cb_exec_kill(cb_exec *e, int number, cb_error *err)
 {
 	NEED(err, "exec", e);
 	if (!e || number <= 0 || number >= NSIG) return cb_err_set(err, CB_INVALID, "no signal %d", number);
+	CB_TRY(sandbox_own(e->sandbox, err));
 	(void)pthread_mutex_lock(&e->lock);
 	if (number == SIGKILL && e->running) e->killed = true;
 	cb_code code = send_signal(e, number, number == SIGKILL, err);
@@ -82,7 +83,8 @@ cb_code cb_exec_kill(cb_exec *e, int number, cb_error *err)
 cb_code cb_exec_tick(cb_exec *e, cb_error *err)
 {
 	NEED(err, "exec", e);
-	return e ? exec_clock(e, err) : cb_err_set(err, CB_INVALID, "no command was given");
+	CB_TRY(sandbox_own(e->sandbox, err));
+	return exec_clock(e, err);
 }
 
 /* ---- starting ---- */
@@ -274,6 +276,7 @@ static cb_code start(cb_exec *e, const cb_exec_options *options, cb_error *err)
 cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_exec **out, cb_error *err)
 {
 	NEED(err, "sandbox options out", sandbox, options, out);
+	CB_TRY(sandbox_own(sandbox, err));
 	cb_exec_options o;
 	CB_TRY(SIZED_TAKE(cb_exec_options, params_size, &o, options, err));
 	CB_TRY(check_options(&o, err));
@@ -296,7 +299,7 @@ cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_ex
 
 int cb_exec_fd(const cb_exec *e)
 {
-	return e ? e->epoll : -1;
+	return e && sandbox_is_own(e->sandbox) ? e->epoll : -1;
 }
 
 static cb_code take_message(cb_exec *e, cb_error *err)
@@ -328,6 +331,7 @@ cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 {
 	NEED(err, "exec done", e, done);
 	struct epoll_event events[8];
+	CB_TRY(sandbox_own(e->sandbox, err));
 	if (e->broken) return cb_err_set(err, CB_IO, "the helper is gone");
 	if (!e->finished && !e->exited) {
 		int count = epoll_wait(e->epoll, events, ARRAY_LEN(events), 0);
@@ -342,12 +346,14 @@ cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 cb_code cb_exec_input(cb_exec *e, const void *bytes, size_t size, size_t *out_taken, cb_error *err)
 {
 	NEED(err, "exec bytes out_taken", e, bytes || !size, out_taken);
+	CB_TRY(sandbox_own(e->sandbox, err));
 	return streams_input(e, bytes, sized_bytes(bytes, size).size, out_taken, err);
 }
 
 cb_code cb_exec_resize(cb_exec *e, unsigned short rows, unsigned short columns, cb_error *err)
 {
 	NEED(err, "exec", e);
+	CB_TRY(sandbox_own(e->sandbox, err));
 	return streams_resize(e, rows, columns, err);
 }
 
@@ -416,6 +422,7 @@ static cb_code finish(cb_exec *e, cb_error *err)
 cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
 {
 	NEED(err, "exec out", e, out);
+	CB_TRY(sandbox_own(e->sandbox, err));
 	bool done = e->finished;
 	while (!done) {
 		CB_TRY(cancel_check_wait("for the program, which goes on", err));
@@ -447,6 +454,7 @@ static cb_code changes_of_fork(const cb_exec *e, cb_cursor **out, cb_error *err)
 cb_code cb_exec_changes_open(cb_exec *e, cb_cursor **out, cb_error *err)
 {
 	NEED(err, "exec out", e, out);
+	CB_TRY(sandbox_own(e->sandbox, err));
 	if (!e->finished) return cb_err_set(err, CB_BADHANDLE, "what a program changed is known after cb_exec_wait");
 	if (e->result.fork[0]) return changes_of_fork(e, out, err);
 	if (e->result.step) return cb_diff_step_open(e->sandbox->box, e->result.step, NULL, out, err);
@@ -485,7 +493,8 @@ void cb_exec_close(cb_exec *e)
 {
 	if (!e) return;
 	CANCEL_SHIELD;
-	if (e->w) abandon(e);
+	if (e->w && sandbox_is_own(e->sandbox)) abandon(e);
+	work_close(TAKE_PTR(e->w)); /* of the parent: copies of its memory and descriptors go, and nobody is told */
 	streams_close(e);
 	if (e->epoll >= 0) (void)close(e->epoll);
 	if (e->timer >= 0) (void)close(e->timer);

@@ -36,6 +36,7 @@ typedef struct exec_mount {
 
 struct cb_sandbox {
 	_Atomic uint32_t refs; /* the caller's, and one of each cb_exec: they are closed in any order */
+	pid_t pid;             /* of the process that opened it: a child of fork() has copies that it can only close */
 	cb_store *store;
 	cb_box *box; /* of our own: for checkpoints, undo, and what is there; it keeps the store */
 	cb_box_info info;
@@ -52,6 +53,10 @@ struct cb_sandbox {
 	bool closed; /* by the caller: what comes back is not kept ready */
 };
 void sandbox_unref(cb_sandbox *s);
+/* In a child of fork() the sockets to holders, the pipes and the epoll sets are shared with the parent, which goes on using them: nothing
+ * is sent, read, watched or waited for there. CB_FORKED. */
+bool sandbox_is_own(const cb_sandbox *s);
+cb_code sandbox_own(const cb_sandbox *s, cb_error *err);
 /* A work that nobody uses, or a new one. */
 cb_code sandbox_take(cb_sandbox *s, work **out, bool *out_fresh, cb_error *err);
 /* broken: its holder is gone. */

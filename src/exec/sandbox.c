@@ -169,7 +169,7 @@ static cb_code sandbox_create(cb_box *box, const cb_sandbox_options *options, cb
 	CB_TRY(check_options(o, err));
 	cb_sandbox *s = mem_alloc(sizeof(*s));
 	if (!s) return cb_err_nomem(err);
-	*s = (cb_sandbox){.refs = 1};
+	*s = (cb_sandbox){.refs = 1, .pid = getpid()};
 	(void)pthread_mutex_init(&s->lock, NULL);
 	cb_code code = sandbox_fill(s, box, o, err);
 	if (code == CB_OK) *out = s;
@@ -188,15 +188,27 @@ cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandb
 	return CB_OK;
 }
 
+bool sandbox_is_own(const cb_sandbox *s)
+{
+	return s->pid == getpid();
+}
+
+cb_code sandbox_own(const cb_sandbox *s, cb_error *err)
+{
+	if (sandbox_is_own(s)) return CB_OK;
+	return cb_err_set(err, CB_FORKED, "the sandbox and its programs belong to the parent process: open one here");
+}
+
 void cb_sandbox_close(cb_sandbox *s)
 {
 	if (!s) return;
 	CANCEL_SHIELD;
-	(void)pthread_mutex_lock(&s->lock);
+	/* In a child of fork() a thread that is not here may have had the lock: then what waits in the pool is left alone. */
+	bool locked = sandbox_is_own(s) ? pthread_mutex_lock(&s->lock) == 0 : pthread_mutex_trylock(&s->lock) == 0;
 	s->closed = true;
-	size_t count = s->idle_count;
+	size_t count = locked ? s->idle_count : 0;
 	s->idle_count = 0; /* nobody takes from a closed one, and nothing is added */
-	(void)pthread_mutex_unlock(&s->lock);
+	if (locked) (void)pthread_mutex_unlock(&s->lock);
 	while (count > 0) work_close(s->idle[--count]);
 	sandbox_unref(s);
 }

@@ -45,9 +45,13 @@ static ssize_t write_quietly(int fd, const void *bytes, size_t size)
 	return n;
 }
 
-static void close_fd(int *fd)
+/* Closing it does not take it out of the epoll set while a child of fork() has a copy: its hang-up would be reported for ever. In such a
+ * child the set is the parent's. */
+static void close_fd(const cb_exec *e, int *fd)
 {
-	if (*fd >= 0) (void)close(*fd); /* which takes it out of the epoll set too: nobody else has it */
+	if (*fd < 0) return;
+	if (sandbox_is_own(e->sandbox)) (void)epoll_ctl(e->epoll, EPOLL_CTL_DEL, *fd, NULL);
+	(void)close(*fd);
 	*fd = -1;
 }
 
@@ -87,7 +91,7 @@ cb_code streams_open(cb_exec *e, const cb_exec_options *options, uid_t uid, int 
 	CB_TRY(pipe_make(&e->input.to, &child[0], true, uid, err));
 	CB_TRY(pipe_make(&e->streams[0].fd, &child[1], false, uid, err));
 	CB_TRY(pipe_make(&e->streams[1].fd, &child[2], false, uid, err));
-	if (e->input.source < 0 && !e->input.pipe) close_fd(&e->input.to);
+	if (e->input.source < 0 && !e->input.pipe) close_fd(e, &e->input.to);
 	return CB_OK;
 }
 
@@ -141,10 +145,10 @@ cb_code streams_watch(cb_exec *e, int terminal, cb_error *err)
 
 void streams_close(cb_exec *e)
 {
-	close_fd(&e->streams[0].fd);
-	close_fd(&e->streams[1].fd);
-	close_fd(&e->input.source);
-	close_fd(&e->input.to);
+	close_fd(e, &e->streams[0].fd);
+	close_fd(e, &e->streams[1].fd);
+	close_fd(e, &e->input.source);
+	close_fd(e, &e->input.to);
 }
 
 /* ---- output ---- */
@@ -180,7 +184,7 @@ static cb_code stream_read(cb_exec *e, unsigned index, unsigned pieces, cb_error
 		if (n > 0) CB_TRY(stream_took(e, index, bytes, (size_t)n, err));
 		else if (n < 0 && errno == EINTR) continue;
 		else if (n < 0 && errno == EAGAIN) return CB_OK;
-		else if (n == 0 || errno == EIO) close_fd(&s->fd); /* EIO: nobody has the terminal open any more */
+		else if (n == 0 || errno == EIO) close_fd(e, &s->fd); /* EIO: nobody has the terminal open any more */
 		else return cb_err_errno(err, errno, "reading the program's output");
 	}
 	return CB_OK;
@@ -195,26 +199,28 @@ cb_code streams_drain(cb_exec *e, cb_error *err)
 
 /* ---- input ---- */
 
-static void input_flush(exec_input *in)
+static void input_flush(cb_exec *e)
 {
+	exec_input *in = &e->input;
 	while (in->size > 0 && in->to >= 0) {
 		ssize_t n = write_quietly(in->to, in->bytes + in->at, in->size);
 		if (n < 0 && errno == EINTR) continue;
 		if (n < 0 && errno == EAGAIN) return;
 		if (n < 0) { /* nobody reads: the rest is not wanted */
-			close_fd(&in->to);
+			close_fd(e, &in->to);
 			in->size = 0;
 			return;
 		}
 		in->at += (size_t)n;
 		in->size -= (size_t)n;
 	}
-	if (in->size == 0 && in->source < 0 && !in->pipe && !in->tty) close_fd(&in->to);
+	if (in->size == 0 && in->source < 0 && !in->pipe && !in->tty) close_fd(e, &in->to);
 }
 
-static void input_end(exec_input *in)
+static void input_end(cb_exec *e)
 {
-	close_fd(&in->source);
+	exec_input *in = &e->input;
+	close_fd(e, &in->source);
 	in->source_watched = false;
 	if (!in->tty) return;
 	in->bytes[0] = END_OF_TYPING;
@@ -222,12 +228,13 @@ static void input_end(exec_input *in)
 	in->size = 1;
 }
 
-static void input_read(exec_input *in)
+static void input_read(cb_exec *e)
 {
+	exec_input *in = &e->input;
 	ssize_t n = read(in->source, in->bytes, sizeof(in->bytes));
 	if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
 	if (n <= 0) {
-		input_end(in);
+		input_end(e);
 		return;
 	}
 	in->at = 0;
@@ -240,21 +247,22 @@ static bool is_readable(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
-static void input_pump(exec_input *in)
+static void input_pump(cb_exec *e)
 {
-	input_flush(in);
+	exec_input *in = &e->input;
+	input_flush(e);
 	if (in->to < 0 || in->size > 0) return;
 	/* Another process may have read meanwhile what woke us: looking again keeps the wait, if any, short. */
-	if (in->source >= 0 && (in->plain || is_readable(in->source))) input_read(in);
-	input_flush(in);
+	if (in->source >= 0 && (in->plain || is_readable(in->source))) input_read(e);
+	input_flush(e);
 }
 
 cb_code streams_event(cb_exec *e, unsigned what, uint32_t events, cb_error *err)
 {
 	if (what == WATCH_OUT || what == WATCH_ERR) return stream_read(e, what - WATCH_OUT, TURN_PIECES, err);
 	if (what == WATCH_TO && events & EPOLLOUT) e->input.wants_room = false;
-	if (what == WATCH_TO && events & (EPOLLERR | EPOLLHUP)) close_fd(&e->input.to);
-	else input_pump(&e->input);
+	if (what == WATCH_TO && events & (EPOLLERR | EPOLLHUP)) close_fd(e, &e->input.to);
+	else input_pump(e);
 	return input_watch(e, err);
 }
 
@@ -265,14 +273,14 @@ cb_code streams_input(cb_exec *e, const void *bytes, size_t size, size_t *out_ta
 	if (in->to < 0) return cb_err_set(err, CB_IO, "the program does not read its input any more");
 	if (size == 0) {
 		in->pipe = false;
-		if (in->tty) input_end(in);
-		input_flush(in);
+		if (in->tty) input_end(e);
+		input_flush(e);
 		*out_taken = 0;
 		return input_watch(e, err);
 	}
 	ssize_t n = write_quietly(in->to, bytes, size);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		close_fd(&in->to);
+		close_fd(e, &in->to);
 		return cb_err_set(err, CB_IO, "the program does not read its input any more");
 	}
 	*out_taken = n > 0 ? (size_t)n : 0;

@@ -44,7 +44,9 @@ typedef struct work_options {
 /* The store's folder and rights are checked (0700, ours), a slot is locked, its holder started. Nothing is brought yet. Recovers
  * first what a crash left of this box. CB_BUSY: LIMIT_WORK_SLOTS commands run in this box. */
 cb_code work_open(cb_store *store, const char *box_name, const work_options *options, work **out, cb_error *err);
-void work_close(work *w); /* ends the holder; the slot stays as a cache. Accepts NULL */
+/* Ends the holder; the slot stays as a cache. In a child of fork() the holder is left to the parent and only copies of memory and
+ * descriptors go. Accepts NULL. */
+void work_close(work *w);
 
 cb_tier work_tier(const work *w);
 uid_t work_uid(const work *w); /* who the box is on the host: as root the reserved uid, else the caller's */
