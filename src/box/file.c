@@ -217,6 +217,7 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 		cb_code refused = cb_err_set(err, CB_READONLY, "'%s' is an old state", b->row.name);
 		return box_refused(b, "write", path, refused, err);
 	}
+	if (flags & CB_WRITE && store_is_read_only(b->cs->s)) return store_refuse_write(b->cs->s, err);
 	cb_file *f = mem_alloc(sizeof(*f));
 	if (!f) return cb_err_nomem(err);
 	*f = (cb_file){.b = b, .flags = flags, .path = mem_strdup(path)};

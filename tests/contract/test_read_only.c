@@ -106,6 +106,9 @@ static void check_refusals(cb_store *s, const char *why)
 	cb_box *b = must_open(s, "demo");
 	CHECK_CODE(cb_write_file(b, "/work/a", "x", 1, NULL, &err), CB_READONLY);
 	CHECK_MSG(strstr(err.message, why), "%s", err.message);
+	cb_file *f = NULL; /* at once, and not when it is closed */
+	CHECK_CODE(cb_open(b, "/work/a", CB_READ | CB_WRITE, 0, &f, &err), CB_READONLY);
+	CHECK_MSG(strstr(err.message, why), "%s", err.message);
 	CHECK_CODE(cb_box_create(s, "other", NULL, &err), CB_READONLY);
 	CHECK_MSG(strstr(err.message, why), "%s", err.message);
 	CHECK_CODE(cb_store_gc(s, NULL, &err), CB_READONLY);
