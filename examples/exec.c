@@ -33,8 +33,8 @@ static cb_code show_change(void *context, const cb_change *change, cb_error *err
 static cb_code run(cb_sandbox *sandbox, const char *const *argv, size_t argc, int *out_status, cb_error *err)
 {
 	cb_exec_options options =
-		CB_WITH(cb_exec_options, .argv = argv, .argc = argc, .stdin_fd = STDIN_FILENO, .timeout_ns = INT64_C(60000000000),
-	                .stream = show_output, .note = show_note, .undo_on_fail = true);
+		CB_WITH(cb_exec_options, .argv = argv, .argc = argc, .stdin_fd = CB_STDIN_CALLER,
+	                .timeout_ns = INT64_C(60000000000), .stream = show_output, .note = show_note, .undo_on_fail = true);
 	cb_exec *exec = NULL;
 	const cb_exec_result *result = NULL;
 	cb_code code = cb_exec_start(sandbox, &options, &exec, err);

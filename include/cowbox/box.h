@@ -65,7 +65,8 @@ CB_API cb_code cb_setting_set(cb_box *box, const char *key, const void *value, s
 /* cb_free() it; CB_NOTFOUND. out_size may be NULL. */
 CB_API cb_code cb_setting_get(cb_box *box, const char *key, char **out, size_t *out_size, cb_error *err);
 
-/* The newest step that was made through this handle, by whatever call; 0: none yet. Others' steps do not count. */
+/* The newest step that was made through this handle, by whatever call, or by a program of a sandbox opened with it; 0: none yet. Others'
+ * steps do not count. */
 CB_API uint64_t cb_box_step(cb_box *box);
 
 #ifdef __cplusplus

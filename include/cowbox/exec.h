@@ -65,7 +65,7 @@ typedef struct cb_sandbox_options {
 	uint64_t files;        /* made in the box */
 } cb_sandbox_options;
 
-/* Makes ready to run programs against a box. It, its commands, the box's handle and the store's are closed in any order. What it
+/* Makes ready to run programs against a box; a transaction's handle is CB_INVALID, for programs run on what everybody sees. It, its commands, the box's handle and the store's are closed in any order. What it
  * needs (a helper process, mounts) comes with the first command and stays until it is closed: later commands start as fast as the
  * machine can. CB_UNSUPPORTED: this machine cannot isolate programs, in one line with what to do. options may be NULL. */
 CB_API cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandbox **out, cb_error *err);
@@ -80,6 +80,12 @@ typedef enum cb_stream { CB_STDOUT = 1, CB_STDERR = 2 } cb_stream;
 
 #define CB_OUTPUT_NONE UINT64_MAX
 
+/* Standard input that is no descriptor's. NONE, or 0: nothing, end of file at once, so that options that say nothing pass nothing on.
+ * PIPE: cb_exec_input gives it. CALLER: descriptor 0, the caller's own standard input. */
+#define CB_STDIN_NONE (-1)
+#define CB_STDIN_PIPE (-2)
+#define CB_STDIN_CALLER (-3)
+
 /* One program. */
 typedef struct cb_exec_options {
 	size_t struct_size;
@@ -89,8 +95,8 @@ typedef struct cb_exec_options {
 		env; /* "NAME=VALUE", beside the sandbox's own (PATH, HOME, USER, LANG, TMPDIR, caches); values are never recorded */
 	size_t env_count;
 	const char *cwd; /* in the box; NULL: /work, or / when there is none */
-	/* Standard input: a descriptor that is copied to the program from now on (-1: nothing, end of file at once), by the thread in
-	 * cb_exec_wait or cb_exec_pump. */
+	/* Standard input: CB_STDIN_NONE, which 0 is too, CB_STDIN_PIPE, CB_STDIN_CALLER, or a descriptor above 0 that is copied to the
+	 * program from now on, by the thread in cb_exec_wait or cb_exec_pump. */
 	int stdin_fd;
 	bool tty; /* a terminal of the sandbox's own for all three; stdout only then */
 	unsigned short rows, columns;
@@ -146,7 +152,9 @@ typedef struct cb_exec_result {
 	uint64_t left_out;          /* special files */
 } cb_exec_result;
 
-/* Starts a program; options are needed. CB_NOTFOUND and such are about the call: a program that is not there is an end of the run. */
+/* Starts a program; options are needed. It sees the box's newest state: what was written through open files of the handle that the sandbox
+ * was opened with is ended as a step first, as a transaction's begin does (CB_CONFLICT and such are that step's). CB_NOTFOUND and such are
+ * about the call: a program that is not there is an end of the run. */
 CB_API cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_exec **out, cb_error *err);
 /* Becomes readable when cb_exec_pump has something to do: for a loop of the caller's own (an epoll descriptor; lent). */
 CB_API int cb_exec_fd(const cb_exec *exec);
@@ -159,12 +167,11 @@ CB_API cb_code cb_exec_kill(cb_exec *exec, int signal, cb_error *err);
 CB_API cb_code cb_exec_tick(cb_exec *exec, cb_error *err);
 /* The size of its terminal changed. */
 CB_API cb_code cb_exec_resize(cb_exec *exec, unsigned short rows, unsigned short columns, cb_error *err);
-/* For input that does not come from a descriptor: at most what fits is taken; size 0 is the end of input. Needs stdin_fd ==
- * CB_STDIN_PIPE. */
-#define CB_STDIN_NONE (-1)
-#define CB_STDIN_PIPE (-2)
+/* For input that does not come from a descriptor: at most what fits is taken, and *out_taken says how much (needed: the rest is to be
+ * given again once cb_exec_fd is readable); size 0 is the end of input. Needs stdin_fd == CB_STDIN_PIPE. */
 CB_API cb_code cb_exec_input(cb_exec *exec, const void *bytes, size_t size, size_t *out_taken, cb_error *err);
-/* Waits for the end, captures and commits. The result is lent until cb_exec_close. CB_CONFLICT: see result->fork; the result is
+/* Waits for the end, captures and commits: what commands that run at once did is committed in the order of these calls, not of their ends.
+ * cb_box_step of the handle that the sandbox was opened with tells the step. The result is lent until cb_exec_close. CB_CONFLICT: see result->fork; the result is
  * filled then too, as it is with CB_QUOTA, CB_TOOBIG (the changes were dropped). */
 CB_API cb_code cb_exec_wait(cb_exec *exec, const cb_exec_result **out, cb_error *err);
 /* What the command changed: by path. After cb_exec_wait, also of a discarded run. */

@@ -205,6 +205,11 @@ typedef struct box_facts {
 	bool is_ahead; /* it sees what no step has yet: a transaction's, or writes of its open files */
 } box_facts;
 box_facts box_about(const cb_box *b);
+/* Keeps a handle that its caller may close: then it is of no use any more, but for these calls and what identifies it. */
+cb_box *box_ref(cb_box *b);
+void box_unref(cb_box *b);
+/* Ends the running step of open files, so that everybody sees what was written; nothing to do on a handle that was closed. */
+cb_code box_writes_end(cb_box *b, cb_error *err);
 /* Its newest state now, or the one it shows. */
 cb_code box_place_of(cb_box *b, box_place *out, cb_error *err);
 /* Keeps other threads from the handle: for calls made of several. Only the caller's limit makes it fail. */

@@ -97,16 +97,15 @@ uint64_t cb_box_step(cb_box *b)
 {
 	if (!b) return 0;
 	if (cancel_lock(&b->lock, "", NULL) != CB_OK) return 0;
-	uint64_t seq = b->last_seq;
+	uint64_t seq = atomic_load(&b->last_seq);
 	(void)pthread_mutex_unlock(&b->lock);
 	return seq;
 }
 
+/* Without the handle's lock: a visitor of it may wait for the thread that is here. */
 void box_made(cb_box *b, uint64_t seq)
 {
-	(void)pthread_mutex_lock(&b->lock);
-	if (seq) b->last_seq = seq;
-	(void)pthread_mutex_unlock(&b->lock);
+	if (seq) atomic_store(&b->last_seq, seq);
 }
 
 tree_view box_view(const cb_box *b)
@@ -265,6 +264,12 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 		return cb_err_set(err, CB_CONFLICT, "what was written through open files of this handle: %s", why.message);
 	if (code != CB_OK && err) *err = why;
 	return code;
+}
+
+cb_code box_writes_end(cb_box *b, cb_error *err)
+{
+	CB_TRY(box_lock(b, err));
+	return box_leave(b, b->closed ? CB_OK : box_flush(b, false, err));
 }
 
 cb_code box_lock(cb_box *b, cb_error *err)

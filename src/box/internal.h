@@ -283,11 +283,11 @@ struct cb_box {
 	bool is_txn;     /* cb_txn_begin's: without a txn it is over */
 	bool closed;     /* by the caller; what is left waits for its open files to be closed */
 	char *who;
-	struct veil *veil;   /* of box_view; NULL: there is no hook */
-	cb_file *open_files; /* a list */
-	uint64_t files_seq;  /* of the head that they keep, or found themselves gone from */
-	unsigned changing;   /* inside op_begin and op_end */
-	uint64_t last_seq;   /* the newest step made through this handle; 0: none */
+	struct veil *veil;         /* of box_view; NULL: there is no hook */
+	cb_file *open_files;       /* a list */
+	uint64_t files_seq;        /* of the head that they keep, or found themselves gone from */
+	unsigned changing;         /* inside op_begin and op_end */
+	_Atomic uint64_t last_seq; /* the newest step made through this handle; 0: none */
 	/* Steps between automatic checkpoints as of a stamp of the catalog. */
 	uint64_t every, every_stamp;
 	bool every_known;
@@ -333,8 +333,6 @@ void files_after_refresh(cb_box *b);
 cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err);
 /* The handle is of no use any more and no file of it is open. Cursors may be: what identifies it stays until they are closed. */
 void box_destroy(cb_box *b);
-cb_box *box_ref(cb_box *b);
-void box_unref(cb_box *b);
 
 /* A handle made from rows already read. */
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err);

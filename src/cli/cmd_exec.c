@@ -131,7 +131,7 @@ static cb_code read_env(cli *c, const cli_call *call, request *q, cb_error *err)
 static int input_of(const cli_call *call)
 {
 	if (isatty(STDIN_FILENO) == 1 && !cli_flag(call, "tty") && !cli_flag(call, "interactive")) return CB_STDIN_NONE;
-	return STDIN_FILENO;
+	return CB_STDIN_CALLER;
 }
 
 static cb_code read_exec(cli *c, const cli_call *call, program *p, request *q, cb_error *err)

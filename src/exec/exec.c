@@ -223,7 +223,8 @@ static cb_code check_options(const cb_exec_options *o, cb_error *err)
 		if (!o->argv[i]) return cb_err_set(err, CB_INVALID, "argument %zu is missing", i);
 	if (o->cwd && o->cwd[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->cwd);
 	if (o->timeout_ns < 0 || o->grace_ns < 0) return cb_err_set(err, CB_INVALID, "a time below zero");
-	if (o->stdin_fd < CB_STDIN_PIPE) return cb_err_set(err, CB_INVALID, "%d is no descriptor for standard input", o->stdin_fd);
+	if (o->stdin_fd < CB_STDIN_CALLER)
+		return cb_err_set(err, CB_INVALID, "%d is no descriptor for standard input", o->stdin_fd);
 	return CB_OK;
 }
 
@@ -265,6 +266,7 @@ static cb_code start(cb_exec *e, const cb_exec_options *options, cb_error *err)
 {
 	const char *cwd = options->cwd;
 	AUTO_BUF buf body = BUF_INIT(LIMIT_EXEC_ARGS_BYTES * 2 + (64 << 10));
+	CB_TRY(box_writes_end(e->sandbox->given, err));
 	if (!cwd) CB_TRY(default_cwd(e->sandbox, &cwd, err));
 	CB_TRY(remember(e, options, cwd, err));
 	CB_TRY(command_run_body(options, cwd, &body, err));
@@ -374,6 +376,7 @@ static cb_code undo_failed(cb_exec *e, cb_error *err)
 	if (!e->undo_on_fail || r->exit_code == 0 || r->step == 0 || r->changed == 0) return CB_OK;
 	cb_error why;
 	cb_code code = cb_undo(e->sandbox->box, r->step, &r->undo_step, cb_err_aside(&why));
+	if (code == CB_OK) box_made(e->sandbox->given, r->undo_step);
 	if (code == CB_NOTHING) return CB_OK;
 	(void)cb_err_pass(err, code, &why);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "taking step %llu back", (unsigned long long)r->step);
@@ -404,6 +407,7 @@ static cb_code settle(cb_exec *e, bool rejected, cb_error *err)
 	e->settled = true;
 	sandbox_give(e->sandbox, TAKE_PTR(e->w), code == CB_IO);
 	take_result(e, &got, how);
+	if (code == CB_OK) box_made(e->sandbox->given, e->result.step);
 	return code;
 }
 

@@ -39,6 +39,7 @@ struct cb_sandbox {
 	pid_t pid;             /* of the process that opened it: a child of fork() has copies that it can only close */
 	cb_store *store;
 	cb_box *box; /* of our own: for checkpoints, undo, and what is there; it keeps the store */
+	cb_box *given; /* the caller's, who may have closed it: its writes under way end before a command begins, and it is told of steps */
 	cb_box_info info;
 	cb_tier tier;
 	bool discard;

@@ -135,7 +135,9 @@ static cb_code open_box(cb_sandbox *s, cb_box *box, cb_error *err)
 {
 	if (box_about(box).is_old)
 		return cb_err_set(err, CB_READONLY, "an old state cannot be changed: programs run in its box or in a fork");
+	CB_TRY(box_refuse_txn(box, "running a program", err));
 	CB_TRY(box_refuse_rules(box, "running a program", err)); /* its folder is the whole box */
+	s->given = box_ref(box);
 	s->info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(box, &s->info, err));
 	CB_TRY(cb_box_open(s->store, s->info.name, &s->box, err));
@@ -220,6 +222,7 @@ void sandbox_unref(cb_sandbox *s)
 	for (size_t i = 0; i < s->mount_count; i++) free(s->mounts[i].from);
 	free(s->mounts);
 	cb_box_close(s->box);
+	if (s->given) box_unref(s->given);
 	free(s->path);
 	free(s->who);
 	(void)pthread_mutex_destroy(&s->lock);

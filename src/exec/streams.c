@@ -72,8 +72,8 @@ static cb_code pipe_make(int *ours, int *theirs, bool ours_writes, uid_t uid, cb
 static cb_code source_open(cb_exec *e, int fd, cb_error *err)
 {
 	e->input.pipe = fd == CB_STDIN_PIPE;
-	if (fd < 0) return CB_OK;
-	e->input.source = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (fd <= 0 && fd != CB_STDIN_CALLER) return CB_OK;
+	e->input.source = fcntl(fd == CB_STDIN_CALLER ? STDIN_FILENO : fd, F_DUPFD_CLOEXEC, 3);
 	return e->input.source < 0 ? cb_err_errno(err, errno, "standard input") : CB_OK;
 }
 

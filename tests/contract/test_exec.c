@@ -312,6 +312,78 @@ TEST(signals_reach_the_program)
 	world_close(&w);
 }
 
+TEST(a_transaction_runs_no_program)
+{
+	cb_error err = {0};
+	cb_sandbox *other = NULL;
+	char *plan = NULL;
+	world w = world_open(NULL);
+	cb_box *txn = must_begin(w.box);
+	must_write(txn, "/work/in-txn", "i");
+	CHECK_CODE(cb_sandbox_open(txn, NULL, &other, &err), CB_INVALID);
+	CHECK_MSG(strstr(err.message, "transaction"), "%s", err.message);
+	CHECK_CODE(cb_sandbox_plan(txn, NULL, false, &plan, &err), CB_INVALID);
+	CHECK(!other && !plan);
+	(void)must_commit(txn);
+	CHECK(status_of(&w, "test -e in-txn") == 0);
+	world_close(&w);
+}
+
+/* Writes through open files end as a step when a command begins, as they do when a transaction does. */
+TEST(a_program_sees_what_open_files_wrote)
+{
+	cb_error err = {0};
+	cb_file *f = NULL;
+	world w = world_open(NULL);
+	CHECK_OK(cb_open(w.box, "/work/of", CB_WRITE | CB_CREATE, 0644, &f, &err));
+	CHECK_OK(cb_write(f, "open\n", 5, &err));
+	cb_exec *e = start(&w, SCRIPT("cat of; echo more >>of"));
+	CHECK_STR(finish(e)->out, "open\n");
+	cb_exec_close(e);
+	CHECK_STR(must_read(w.box, "/work/of"), "open\nmore\n");
+	CHECK_OK(cb_close(f, &err));
+	/* The handle may be closed before: there is nothing to end. */
+	cb_box_close(w.box);
+	CHECK(status_of(&w, "test -s of") == 0);
+	w.box = must_open(w.store, "demo");
+	world_close(&w);
+}
+
+TEST(the_handle_tells_the_step_of_a_program)
+{
+	world w = world_open(NULL);
+	cb_exec *e = start(&w, SCRIPT("echo e >e"));
+	CHECK_U64(cb_box_step(w.box), 1); /* not yet */
+	CHECK_U64(finish(e)->step, cb_box_step(w.box));
+	CHECK_U64(cb_box_step(w.box), must_seq(w.box));
+	cb_exec_close(e);
+	cb_exec_options o = SCRIPT("echo more >>e; exit 1");
+	o.undo_on_fail = true;
+	e = start(&w, o);
+	CHECK_U64(finish(e)->undo_step, cb_box_step(w.box));
+	CHECK_U64(cb_box_step(w.box), must_seq(w.box));
+	cb_exec_close(e);
+	world_close(&w);
+}
+
+/* Nothing of the caller is inherited unless it is said. */
+TEST(options_of_zeros_pass_no_input_on)
+{
+	static const char *const argv[] = {"cat"};
+	world w = world_open(NULL);
+	int ends[2], was = dup(0);
+	CHECK(was >= 0 && pipe(ends) == 0 && write(ends[1], "secret\n", 7) == 7 && close(ends[1]) == 0);
+	CHECK(dup2(ends[0], 0) == 0 && close(ends[0]) == 0);
+	cb_exec *e = start(&w, CB_WITH(cb_exec_options, .argv = argv, .argc = 1));
+	CHECK_STR(finish(e)->out, "");
+	cb_exec_close(e);
+	e = start(&w, CB_WITH(cb_exec_options, .argv = argv, .argc = 1, .stdin_fd = CB_STDIN_CALLER));
+	CHECK_STR(finish(e)->out, "secret\n");
+	cb_exec_close(e);
+	CHECK(dup2(was, 0) == 0 && close(was) == 0);
+	world_close(&w);
+}
+
 TEST(closing_a_running_one_drops_it)
 {
 	world w = world_open(NULL);
