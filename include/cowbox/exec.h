@@ -3,7 +3,7 @@
  *
  * The box is "/" to the program: /work is where it starts, /home/agent is HOME, /tmp is /tmp. /usr, /etc, /proc, /dev, /run and /var
  * belong to the sandbox. Everything it leaves in the box (not in /var) is compared with the state it started from and committed as a
- * step of kind "exec"; a box that moved meanwhile is merged, and on a conflict the result is kept as a fork.
+ * step of kind "exec"; a box that moved meanwhile is merged; on a conflict, or beyond the box's quota, the result is kept as a fork.
  *
  * Nothing of the caller is inherited: no environment, no descriptor, no terminal, no working folder. A program that ends takes all
  * that it started with it. The caller's death ends its programs; what they had written is captured as an interrupted step when the
@@ -65,9 +65,10 @@ typedef struct cb_sandbox_options {
 	uint64_t files;        /* made in the box */
 } cb_sandbox_options;
 
-/* Makes ready to run programs against a box; a transaction's handle is CB_INVALID, for programs run on what everybody sees. It, its commands, the box's handle and the store's are closed in any order. What it
- * needs (a helper process, mounts) comes with the first command and stays until it is closed: later commands start as fast as the
- * machine can. CB_UNSUPPORTED: this machine cannot isolate programs, in one line with what to do. options may be NULL. */
+/* Makes ready to run programs against a box; a transaction's handle is CB_INVALID, for programs run on what everybody sees. It, its
+ * commands, the box's handle and the store's are closed in any order. What it needs (a helper process, mounts) comes with the first
+ * command and stays until it is closed: later commands start as fast as the machine can. CB_UNSUPPORTED: this machine cannot isolate
+ * programs, in one line with what to do. options may be NULL. */
 CB_API cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandbox **out, cb_error *err);
 /* Commands that were started go on, and are waited for and closed as ever; what they need is given up with the last of them. Accepts
  * NULL. */
@@ -111,8 +112,8 @@ typedef struct cb_exec_options {
 	void *context;
 	const char *checkpoint; /* save this checkpoint of the box before; NULL: none */
 	bool undo_on_fail;      /* an exit status other than 0 takes the changes back, as a step of its own */
-	const char *kind;       /* of the step; NULL: "exec" */
-	const void *params;     /* of the step; NULL: {"argv":[...],"cwd":...,"env":[names]} */
+	const char *kind;   /* of the step; NULL: "exec". CB_LIMIT at the start: it, or params, is more than a step keeps (1 MiB) */
+	const void *params; /* of the step; NULL: {"argv":[...],"cwd":...,"env":[names]} */
 	size_t params_size;
 } cb_exec_options;
 
@@ -147,7 +148,7 @@ typedef struct cb_exec_result {
 	uint64_t step;              /* 0: discarded */
 	uint64_t undo_step;         /* of undo_on_fail; 0: none */
 	bool merged;                /* the box had moved meanwhile */
-	char fork[CB_NAME_MAX + 1]; /* CB_CONFLICT: where the result was kept */
+	char fork[CB_NAME_MAX + 1]; /* CB_CONFLICT, CB_QUOTA: where the result was kept */
 	uint64_t changed;           /* paths; cb_diff_step() lists them. Of a discarded run: what it would have changed */
 	uint64_t left_out;          /* special files */
 } cb_exec_result;
@@ -171,8 +172,10 @@ CB_API cb_code cb_exec_resize(cb_exec *exec, unsigned short rows, unsigned short
  * given again once cb_exec_fd is readable); size 0 is the end of input. Needs stdin_fd == CB_STDIN_PIPE. */
 CB_API cb_code cb_exec_input(cb_exec *exec, const void *bytes, size_t size, size_t *out_taken, cb_error *err);
 /* Waits for the end, captures and commits: what commands that run at once did is committed in the order of these calls, not of their ends.
- * cb_box_step of the handle that the sandbox was opened with tells the step. The result is lent until cb_exec_close. CB_CONFLICT: see result->fork; the result is
- * filled then too, as it is with CB_QUOTA, CB_TOOBIG (the changes were dropped). */
+ * cb_box_step of the handle that the sandbox was opened with tells the step. The result is lent until cb_exec_close. CB_CONFLICT, CB_QUOTA
+ * (the box may not hold so much): nothing came into the box, and result->fork has what the program did; gc takes it when it is old, as it
+ * does with every box that was kept so. The result is filled then too, as it is with CB_TOOBIG (reject_output: the changes were
+ * dropped). */
 CB_API cb_code cb_exec_wait(cb_exec *exec, const cb_exec_result **out, cb_error *err);
 /* What the command changed: by path. After cb_exec_wait, also of a discarded run. */
 CB_API cb_code cb_exec_changes(cb_exec *exec, cb_change_visit visit, void *context, cb_error *err);

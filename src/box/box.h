@@ -226,7 +226,8 @@ cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err
 /* A handle by the number of the box. CB_NOTFOUND: deleted. */
 cb_code box_open_id(cb_store *cs, uint64_t id, cb_box **out, cb_error *err);
 /* As cb_txn_begin, over a state of the box (CB_STALE: it is another one, or pruned): what a command did that began there is merged onto the
- * head by cb_txn_commit. It is a record of what happened: its commit may use what is kept for a full disk. */
+ * head by cb_txn_commit. It is a record of what happened: its commit may use what is kept for a full disk, and quotas hold at the commit
+ * only, so that what is beyond them can be kept as a fork. */
 cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err);
 /* What a transaction would do. */
 cb_code box_txn_changes(cb_box *txn, cb_change_visit visit, void *context, cb_error *err);

@@ -80,7 +80,12 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 	if (code == CB_OK && base.s->id != state_id)
 		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
 	if (code == CB_OK) code = begin_over(b, base.s, info, out, err);
-	if (code == CB_OK) (*out)->txn->is_account = true;
+	if (code == CB_OK) {
+		txn *t = (*out)->txn;
+		t->is_account = true;
+		/* It happened: all of it is collected, and the quotas are asked at the commit. */
+		t->quota_bytes = t->quota_files = t->quota_file_bytes = 0;
+	}
 	return box_leave(b, code);
 }
 

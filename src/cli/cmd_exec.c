@@ -284,7 +284,7 @@ const cli_command cmd_exec = {
 		"Output comes as it is written, standard input is passed on. Ctrl-C goes to the program; a second one kills it. "
 		"The changes made until then are kept.\n\n"
 		"When the box was changed meanwhile, both are merged; what cannot be merged is kept as a fork, which the error "
-		"names.\n\n"
+		"names. So is what would bring the box beyond its quota.\n\n"
 		"The exit status is the program's, 128 and the number of the signal that ended it, 124 when its time was over, "
 		"126 when it cannot be executed, 127 when it is not there, and 125 for every error of cowbox itself.",
 	.operands = (const cli_operand[]){{CLI_BOX, "BOX", true, false, "the box"},
@@ -305,7 +305,9 @@ const cli_command cmd_exec = {
 		"tier              how it was isolated: overlay, folder, weak\n"
 		"changed           for each: path, change (added, modified, deleted, renamed, attributes), size, old_path\n"
 		"change_count left_out    how many; special files that cannot be kept\n"
-		"checkpoint undo_step merged fork    when there was one\n"
+		"checkpoint undo_step merged fork    when there was one; fork: where the changes are that did not come into the "
+                "box "
+		"(a conflict, a quota)\n"
 		"plan              with --dry-run: weak, namespaces, uid, gid, hostname, limits (pids, open_files, memory_bytes, "
 		"cpus_milli, "
 		"disk_bytes, file_bytes, files), ops in their order (op, to, from, target, read_only, flags, mode, size_bytes)",

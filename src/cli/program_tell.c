@@ -86,11 +86,14 @@ static void notes(const program *p, const cb_exec_result *r)
 	if (r->undo_step) cli_note(c, "the program failed: its changes (step %llu) were taken back", (unsigned long long)r->step);
 }
 
-static void hint_fork(const program *p, const program_said *said)
+static void hint_fork(const program *p, const program_said *said, cb_code code)
 {
 	const char *fork = said->result->fork;
-	cli_hint(p->c, "'cowbox diff %s %s' shows the difference, 'cowbox merge %s --into %s' brings them together", said->box,
-	         fork, fork, said->box);
+	if (code == CB_QUOTA)
+		cli_hint(p->c, "'cowbox diff %s %s' shows what it did; 'cowbox quota %s' the bounds", said->box, fork, said->box);
+	else
+		cli_hint(p->c, "'cowbox diff %s %s' shows the difference, 'cowbox merge %s --into %s' brings them together",
+		         said->box, fork, fork, said->box);
 }
 
 cb_code program_tell(program *p, const program_said *said, cb_code code, cb_error *err)
@@ -98,7 +101,7 @@ cb_code program_tell(program *p, const program_said *said, cb_code code, cb_erro
 	const cb_exec_result *r = said->result;
 	cb_error lost = {0};
 	notes(p, r);
-	if (code == CB_CONFLICT && r->fork[0]) hint_fork(p, said);
+	if (r->fork[0]) hint_fork(p, said, code);
 	if (cli_is_json(p->c)) {
 		cb_code told = tell_json(p, said, code == CB_OK ? err : &lost);
 		if (code == CB_OK && told != CB_OK) return told;

@@ -216,6 +216,16 @@ static cb_code default_cwd(const cb_sandbox *s, const char **out, cb_error *err)
 	return code == CB_NOTFOUND || code == CB_NOTDIR ? CB_OK : cb_err_pass(err, code, &why);
 }
 
+/* What a step cannot keep is found out before the program runs, not when its changes are to be committed. */
+static cb_code check_step(const cb_exec_options *o, cb_error *err)
+{
+	if (!o->params && o->params_size) return cb_err_set(err, CB_INVALID, "the step's params have a size, but are NULL");
+	if ((o->kind && strlen(o->kind) > LIMIT_STEP_FIELD_BYTES) ||
+	    sized_bytes(o->params, o->params_size).size > LIMIT_STEP_FIELD_BYTES)
+		return cb_err_set(err, CB_LIMIT, "a step keeps at most %d bytes of kind or params", LIMIT_STEP_FIELD_BYTES);
+	return CB_OK;
+}
+
 static cb_code check_options(const cb_exec_options *o, cb_error *err)
 {
 	if (o->argc == 0 || !o->argv || !o->argv[0] || !o->argv[0][0]) return cb_err_set(err, CB_INVALID, "no program to run");
@@ -282,6 +292,7 @@ cb_code cb_exec_start(cb_sandbox *sandbox, const cb_exec_options *options, cb_ex
 	cb_exec_options o;
 	CB_TRY(SIZED_TAKE(cb_exec_options, params_size, &o, options, err));
 	CB_TRY(check_options(&o, err));
+	CB_TRY(check_step(&o, err));
 	CB_TRY(box_refuse_rules(sandbox->box, "running a program", err)); /* rules may have come since it was opened */
 	cb_exec *e = mem_alloc(sizeof(*e));
 	if (!e) return cb_err_nomem(err);

@@ -156,16 +156,25 @@ static inline void work_stage(const char *name)
 	if (work_stage_hook) work_stage_hook(name);
 }
 
-/* The step's result with "run" in it; free() it. result: JSON, or any text, or NULL. */
+/* The step's result with "run" in it; free() it. result: JSON, or any text, or NULL. Of one that is too large for a step only the beginning
+ * is kept, as "cut". */
 cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err);
 /* The step's parameters as the stamp keeps them: as they are, or their beginning as a text in JSON. */
 cb_code run_params(span params, char out[STAMP_PARAMS_BYTES], cb_error *err);
+/* Kind and parameters that are too large for a step are cut to what fits, in room: what a command did is not lost for them. */
+typedef struct run_words {
+	char kind[STAMP_KIND_BYTES], params[STAMP_PARAMS_BYTES];
+} run_words;
+cb_code run_words_fit(cb_step_info *info, run_words *room, cb_error *err);
 /* Starts the holder of w->slot, whose lock it takes. */
 cb_code work_hold(work *w, cb_error *err);
 /* Sends WORK for the slot as its stamp says. */
 cb_code work_send_mount(work *w, bool wipe, cb_error *err);
 /* The state of the layers that the slot's upper lies on, lent; *out NULL: it is no stack. CB_STALE: gone. */
 cb_code work_layer(work *w, look **out, cb_error *err);
+/* Commits what a command did. What cannot be merged (CB_CONFLICT), or is beyond the box's quota (CB_QUOTA), is kept as a fork, out->fork: a
+ * run never stays out of the history. */
+cb_code work_commit(cb_box *change, const cb_step_info *info, cb_commit_result *out, cb_error *err);
 /* Empties the tree, or the upper: the slot is then at nothing, or at its newest layer. */
 cb_code work_reset(work *w, cb_error *err);
 

@@ -47,10 +47,9 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 	CB_TRY(box_txn_begin_at(w->b, s->base.seq, s->base.state, &info, &change, err));
 	cb_code code = capture(w->link, change, options, &r, err);
 	work_stage("recover-commit");
-	if (code == CB_OK)
-		code = cb_txn_commit(change, &CB_WITH(cb_commit_options, .step = &info, .lost = CB_LOST_FORK), &r.commit, err);
+	if (code == CB_OK) code = work_commit(change, &info, &r.commit, err);
 	cb_box_close(change);
-	return code == CB_CONFLICT && *r.commit.fork ? CB_OK : code;
+	return (code == CB_CONFLICT || code == CB_QUOTA) && *r.commit.fork ? CB_OK : code;
 }
 
 static cb_code capture_left(work *w, cb_error *err)

@@ -3,14 +3,20 @@
  * the step is there already.
  */
 #include "base/json.h"
+#include "base/sized.h"
 #include "work/internal.h"
 
-cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err)
+enum { SHOWN_BYTES = 200 }; /* of a text that is cut; each takes six in JSON at most */
+
+/* cut: only the beginning of result. */
+static cb_code result_write(const char *result, bool cut, const char *run, bool interrupted, const char *lost, char **out,
+                            cb_error *err)
 {
-	AUTO_BUF buf text = BUF_INIT(LIMIT_STEP_FIELD_BYTES + 256);
+	AUTO_BUF buf text = BUF_INIT(LIMIT_STEP_FIELD_BYTES);
+	char shown[SHOWN_BYTES + 1];
 	AUTO_JSON json_doc *doc = NULL;
 	const json_value *given = NULL;
-	if (result && *result == '{' && json_parse(span_str(result), NULL, &doc, NULL) == CB_OK) given = json_root(doc);
+	if (result && *result == '{' && !cut && json_parse(span_str(result), NULL, &doc, NULL) == CB_OK) given = json_root(doc);
 	json_writer w;
 	json_writer_init(&w, &text, JSON_COMPACT);
 	json_object_begin(&w);
@@ -18,7 +24,8 @@ cb_code run_result(const char *result, const char *run, bool interrupted, const 
 		json_key_bytes(&w, json_key_at(given, i));
 		json_write_value(&w, json_at(given, i));
 	}
-	if (result && *result && !given) json_member_str(&w, "text", result);
+	if (cut) stamp_text_set(shown, sizeof(shown), result);
+	if (result && *result && !given) json_member_str(&w, cut ? "cut" : "text", cut ? shown : result);
 	if (interrupted) json_member_bool(&w, "interrupted", true);
 	if (lost) json_member_str(&w, "lost", lost);
 	json_member_str(&w, "run", run);
@@ -27,9 +34,30 @@ cb_code run_result(const char *result, const char *run, bool interrupted, const 
 	return buf_take(&text, out, NULL, err);
 }
 
+cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err)
+{
+	cb_error why;
+	cb_code code = result_write(result, false, run, interrupted, lost, out, cb_err_aside(&why));
+	if (code == CB_LIMIT && result) return result_write(result, true, run, interrupted, lost, out, err);
+	return cb_err_pass(err, code, &why);
+}
+
+cb_code run_words_fit(cb_step_info *info, run_words *room, cb_error *err)
+{
+	span params = sized_bytes(info->params, info->params_size);
+	if (info->kind && strlen(info->kind) > LIMIT_STEP_FIELD_BYTES) {
+		stamp_text_set(room->kind, sizeof(room->kind), info->kind);
+		info->kind = room->kind;
+	}
+	if (params.size <= LIMIT_STEP_FIELD_BYTES) return CB_OK;
+	CB_TRY(run_params(params, room->params, err));
+	info->params = room->params;
+	info->params_size = CB_STRING;
+	return CB_OK;
+}
+
 cb_code run_params(span params, char out[STAMP_PARAMS_BYTES], cb_error *err)
 {
-	enum { SHOWN_BYTES = 200 }; /* each takes six in JSON at most */
 	bool whole = params.size < STAMP_PARAMS_BYTES;
 	for (size_t i = 0; whole && i < params.size; i++) whole = params.bytes[i] >= ' ' && params.bytes[i] != 0x7f;
 	if (whole) {

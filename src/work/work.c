@@ -523,16 +523,30 @@ typedef struct ending {
 	counting changes;
 } ending;
 
+cb_code work_commit(cb_box *change, const cb_step_info *info, cb_commit_result *out, cb_error *err)
+{
+	cb_error why;
+	cb_code code =
+		cb_txn_commit(change, &CB_WITH(cb_commit_options, .step = info, .lost = CB_LOST_FORK), out, cb_err_aside(&why));
+	if (code != CB_QUOTA) return cb_err_pass(err, code, &why);
+	cb_commit_result kept = CB_INIT(cb_commit_result);
+	CB_TRY(cb_txn_keep(change, NULL, &kept, err));
+	memcpy(out->fork, kept.fork, sizeof(out->fork));
+	return cb_err_set(err, CB_QUOTA, "%s: what the program did is kept as box '%s'", why.message, kept.fork);
+}
+
 static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result *out, cb_error *err)
 {
 	AUTO_FREE char *result = NULL;
 	cb_step_info info = e->info ? *e->info : CB_INIT(cb_step_info);
+	run_words cut;
+	CB_TRY(run_words_fit(&info, &cut, err));
 	CB_TRY(run_result(info.result, w->slot.stamp.run, false, NULL, &result, err));
 	info.result = result;
 	info.result_size = CB_STRING;
 	info.record = true;
 	work_stage("commit");
-	cb_code code = cb_txn_commit(change, &CB_WITH(cb_commit_options, .step = &info, .lost = CB_LOST_FORK), &out->commit, err);
+	cb_code code = work_commit(change, &info, &out->commit, err);
 	if (code == CB_OK) box_made(w->b, out->commit.seq);
 	return code;
 }
@@ -554,6 +568,8 @@ static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 	cb_step_info info = CB_WITH(cb_step_info, .kind = w->kind, .params = w->params, .params_size = w->params_size,
 	                            .started_ns = w->started_ns);
 	cb_box *change = NULL;
+	run_words cut;
+	CB_TRY(run_words_fit(&info, &cut, err));
 	CB_TRY(box_txn_begin_at(w->b, base->seq, base->state, &info, &change, err));
 	cb_code code = end_in_txn(w, change, e, out, err);
 	cb_box_close(change); /* with it goes what was not committed */

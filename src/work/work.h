@@ -75,8 +75,8 @@ typedef struct work_result {
 	bool sandbox_ended; /* for the scan */
 } work_result;
 typedef void (*work_note)(void *context, const char *path, const char *what);
-/* info: as for cb_txn_commit (the step's result text). CB_CONFLICT: result->commit.fork; CB_QUOTA and other refusals of the box: the
- * changes are dropped. In every case the work can be used for the next command, unless the holder died (CB_IO): then close it.
+/* info: as for cb_txn_commit (the step's result text). CB_CONFLICT, CB_QUOTA: kept as result->commit.fork; other refusals of the
+ * box: the changes are dropped. In every case the work can be used for the next command, unless the holder died (CB_IO): then close it.
  * CB_CANCELLED, CB_TIMEOUT: nothing was done, and work_end is to be called again.
  * changes may be NULL: visits what changed, by path. */
 cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note, void *note_context, cb_change_visit changes,

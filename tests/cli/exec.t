@@ -289,6 +289,25 @@ subtest 'others meanwhile' => sub {
 	is(box_file("/work/many$_"), "$_\n", "and the change of number $_") for 1 .. 4;
 };
 
+subtest 'a quota' => sub {
+	cow('new', 'bounded');
+	cow('quota', 'bounded', '--bytes', '100k');
+	my $before = json('info', 'bounded')->{step};
+	my $r = cowbox('exec', 'bounded', '--sh', 'echo result >small; head -c 500k /dev/zero >big');
+	is($r->{status}, 125, 'an error of cowbox');
+	like($r->{err}, qr/\Acowbox: the box may hold 102400 bytes: what the program did is kept as box '(\S+)'[^\n]*cowbox diff bounded \1[^\n]*\n\z/, 'which is said, with where it is');
+	my ($fork) = $r->{err} =~ /kept as box '(\S+)'/;
+	is(cow('cat', "$fork:/work/small"), "result\n", 'nothing is lost');
+	is(json('info', 'bounded')->{step}, $before, 'and nothing came into the box');
+	$r = cowbox('--json', 'exec', 'bounded', '--sh', 'head -c 500k /dev/zero >big; echo told');
+	is($r->{status}, 125, 'json: the status');
+	is(decode($r->{err})->{error}{code}, 'QUOTA', 'json: the error');
+	my $said = decode($r->{out});
+	is_deeply([$said->{stdout}, $said->{step}, $said->{changed}[0]{path}], ["told\n", 0, '/work/big'], 'json: the result');
+	like($said->{fork}, qr/\A\S+\z/, 'json: the fork');
+	cow('delete', 'bounded', '--yes');
+};
+
 subtest 'signals' => sub {
 	my $run = start('exec', 'demo', '--', 'sh', '-c', 'echo kept >interrupted; echo ready; exec sleep 1000');
 	readline($run->{out});

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cowbox/cowbox.h>
@@ -144,6 +145,42 @@ static bool see(void *context, cb_stream from, const void *bytes, size_t size)
 	memcpy(to + *at, bytes, take);
 	*at += take;
 	return s->stop_after == 0 || s->out_size < s->stop_after;
+}
+
+/* What a step cannot keep is told before anything runs: afterwards it would cost the program's changes. */
+TEST(a_description_too_large_is_refused_at_the_start)
+{
+	enum { MOST = 1 << 20 };
+	cb_error err = {0};
+	cb_exec *e = NULL;
+	world w = world_open(NULL);
+	char *large = malloc(MOST + 2);
+	CHECK(large != NULL);
+	memset(large, 'p', MOST + 1);
+	large[MOST + 1] = 0;
+	uint64_t before = must_seq(w.box);
+	cb_exec_options o = SCRIPT("echo work >precious");
+	o.params = large;
+	o.params_size = MOST + 1;
+	CHECK_CODE(cb_exec_start(w.sandbox, &o, &e, &err), CB_LIMIT);
+	o.params_size = CB_STRING;
+	CHECK_CODE(cb_exec_start(w.sandbox, &o, &e, &err), CB_LIMIT);
+	o.params = NULL;
+	o.params_size = 3;
+	CHECK_CODE(cb_exec_start(w.sandbox, &o, &e, &err), CB_INVALID);
+	o.params_size = 0;
+	o.kind = large;
+	CHECK_CODE(cb_exec_start(w.sandbox, &o, &e, &err), CB_LIMIT);
+	CHECK_U64(must_seq(w.box), before);
+	large[MOST] = 0; /* as much as there may be */
+	o.params = large;
+	o.params_size = MOST;
+	e = start(&w, o);
+	CHECK(finish(e)->step == before + 1);
+	cb_exec_close(e);
+	CHECK(exists(w.box, "/work/precious"));
+	free(large);
+	world_close(&w);
 }
 
 TEST(output_streams_is_kept_and_cut)

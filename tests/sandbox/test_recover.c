@@ -310,6 +310,33 @@ TEST(a_recovery_of_a_stack_that_dies)
 }
 
 /* The head moved since, and changed the same file: the result is a fork, once. */
+static cb_code find_lost(void *context, const cb_box_info *info, cb_error *e)
+{
+	(void)e;
+	if (info->lost) memcpy(context, info->name, sizeof(info->name));
+	return CB_OK;
+}
+
+TEST(what_is_beyond_a_quota_is_a_fork)
+{
+	cb_box *b = NULL;
+	char name[CB_NAME_MAX + 1] = "";
+	cb_store *s = prepare(&b);
+	CHECK_OK(cb_box_quota_set(b, 5, 0, 0, &err));
+	in_child("scan", 0, one_command);
+	CHECK_U64(recover_all(s), 1);
+	CHECK_U64(recover_all(s), 0);
+	CHECK_STR(must_read(b, "/work/x"), "one\n");
+	CHECK_OK(cb_box_list(s, find_lost, name, &err));
+	cb_box *fork = must_open(s, name);
+	CHECK_STR(must_read(fork, "/work/x"), "one\ntwo\n");
+	CHECK_STR(must_read(fork, "/work/y"), "new\n");
+	cb_box_close(fork);
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
 TEST(what_cannot_be_merged_is_a_fork)
 {
 	cb_box *b = NULL;

@@ -148,14 +148,29 @@ TEST(looking_keeps_nothing_of_a_stack)
 	looked();
 }
 
-TEST(a_quota_drops_the_changes)
+/* It ran, and what it did is worth something to somebody: it is kept where the quota does not hold. */
+TEST(beyond_a_quota_the_changes_are_a_fork)
 {
 	begin();
-	CHECK_OK(cb_box_quota_set(b, 1000, 0, 0, &err));
 	work *w = kit_open(s, "demo", CB_TIER_AUTO);
 	work_result r;
-	CHECK_CODE(kit_sh(w, "head -c 5000 /dev/zero > work/large; echo x > work/small", &r, &err), CB_QUOTA);
-	CHECK(!exists(b, "/work/large") && !exists(b, "/work/small"));
+	const uint64_t quotas[][3] = {{1000, 0, 0}, {0, 6, 0}, {0, 0, 1000}};
+	for (size_t i = 0; i < ARRAY_LEN(quotas); i++) {
+		CHECK_OK(cb_box_quota_set(b, quotas[i][0], quotas[i][1], quotas[i][2], &err));
+		uint64_t before = must_seq(b);
+		CHECK_CODE(kit_sh(w, "head -c 5000 /dev/zero > work/large; echo x > work/small", &r, &err), CB_QUOTA);
+		CHECK(!exists(b, "/work/large") && !exists(b, "/work/small"));
+		CHECK_U64(must_seq(b), before);
+		CHECK_MSG(*r.commit.fork && strstr(err.message, r.commit.fork), "%s", err.message);
+		CHECK_U64(r.changed, 2);
+		cb_box *fork = must_open(s, r.commit.fork);
+		cb_box_info info = CB_INIT(cb_box_info);
+		CHECK_OK(cb_box_info_get(fork, &info, &err));
+		CHECK(info.lost && info.quota_bytes == 0); /* as one that lost: gc takes it when it is old */
+		CHECK_STR(must_read(fork, "/work/small"), "x\n");
+		CHECK(exists(fork, "/work/large"));
+		cb_box_close(fork);
+	}
 	CHECK_OK(kit_sh(w, "test ! -e work/large; echo x > work/small", &r, &err));
 	CHECK(exists(b, "/work/small"));
 	work_close(w);
@@ -604,6 +619,40 @@ TEST(no_holder_is_left)
 	}
 	for (int i = 0; i < 4; i++) CHECK(kill(pids[i], 0) != 0 && errno == ESRCH);
 	CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+	end();
+}
+
+static cb_code told_step(void *context, const cb_step *step, cb_error *e)
+{
+	(void)e;
+	char *out = context;
+	(void)snprintf(out, 4096, "%.40s|%.300s|%.300s", step->kind, step->params, step->result);
+	return CB_OK;
+}
+
+/* Whatever the step is to say: what the command did is not lost for it. */
+TEST(a_description_too_large_is_cut)
+{
+	enum { MOST = LIMIT_STEP_FIELD_BYTES };
+	work_result r;
+	const char *argv[] = {"sh", "echo work > work/precious", NULL};
+	char said[4096] = "", *large = malloc(MOST + 2);
+	CHECK(large != NULL);
+	memset(large, 'p', MOST + 1);
+	large[MOST + 1] = 0;
+	begin();
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	cb_step_info info = CB_WITH(cb_step_info, .kind = large, .params = large, .params_size = MOST + 1, .result = large,
+	                            .result_size = CB_STRING);
+	CHECK_OK(work_begin(w, &info, &err));
+	CHECK_U64(kit_command(w, argv), 0);
+	CHECK_OK(work_end(w, WORK_COMMIT, &info, NULL, NULL, NULL, NULL, &r, &err));
+	CHECK_U64(r.changed, 1);
+	CHECK_STR(must_read(b, "/work/precious"), "work\n");
+	CHECK_OK(cb_step_get(b, r.commit.seq, told_step, said, &err));
+	CHECK_MSG(strncmp(said, "ppp", 3) == 0 && strstr(said, "|{\"cut\":\"ppp") && strstr(said, "\",\"run\":\""), "%s", said);
+	work_close(w);
+	free(large);
 	end();
 }
 
