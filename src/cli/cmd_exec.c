@@ -306,7 +306,7 @@ const cli_command cmd_exec = {
 		"changed           for each: path, change (added, modified, deleted, renamed, attributes), size, old_path\n"
 		"change_count left_out    how many; special files that cannot be kept\n"
 		"checkpoint undo_step merged fork    when there was one; fork: where the changes are that did not come into the "
-                "box "
+		"box "
 		"(a conflict, a quota)\n"
 		"plan              with --dry-run: weak, namespaces, uid, gid, hostname, limits (pids, open_files, memory_bytes, "
 		"cpus_milli, "

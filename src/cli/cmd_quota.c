@@ -64,7 +64,7 @@ const cli_command cmd_quota = {
 	.text = "Without options the bounds and what is used of them. A bound that is not named stays as it is; 0 lifts it. "
 		"Bytes are sizes as 'cowbox ls -l' shows them, whatever is shared; files are all files, folders and links. "
 		"What would exceed a bound is refused with exit status 10 and changes nothing. A program ('cowbox exec') ends with "
-                "125 then, "
+		"125 then, "
 		"and what it did is kept as a fork, which the error names.",
 	.operands = (const cli_operand[]){{CLI_BOX, "BOX", true, false, "the box"}, {0}},
 	.options =

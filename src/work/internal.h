@@ -52,6 +52,9 @@ bool slot_of_owner(const char *owner, uint64_t *out_box, unsigned *out_number);
 cb_code slot_take(const work_dirs *d, uint64_t box, uint64_t state_id, slot_file *out, cb_error *err);
 /* That one, if nobody has it. A stamp that is damaged is an empty one. */
 cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, slot_file *out, bool *out_got, cb_error *err);
+/* Of one that somebody has: does its stamp say that a command runs, and is the caller dead? Then its holder, which watches the caller, ends
+ * soon. Only a look: ask again. */
+bool slot_is_orphan(const work_dirs *d, uint64_t box, unsigned number);
 /* All that there are: visit(BOX, N). */
 typedef cb_code (*slot_visit)(void *context, uint64_t box, unsigned number, cb_error *err);
 cb_code slots_each(const work_dirs *d, slot_visit visit, void *context, cb_error *err);

@@ -14,6 +14,8 @@
 enum {
 	/* The lock is freed by the holder's death, a moment before the last process of a sandbox whose holder was killed is gone. */
 	REST_MS = 200,
+	/* Between two looks whether the holder of a dead caller is gone. */
+	LOOK_MS = 10,
 };
 
 /* ---- one slot ---- */
@@ -135,11 +137,25 @@ static cb_code left_add(void *context, uint64_t box, unsigned number, cb_error *
 	return buf_append(&r->slots, &row, sizeof(row), err);
 }
 
+/* A caller that was killed a moment ago has a holder that is about to end, and to free the slot: whoever uses the box next is promised to
+ * see what the command did, so it waits for that. A slot whose caller lives is left alone at once (*got false). */
+static cb_code take_left(const recovering *r, const left_slot *at, slot_file *out, bool *got, cb_error *err)
+{
+	int64_t until_ns = clock_monotonic_ns() + LIMIT_HOLDER_END_MS * INT64_C(1000000);
+	for (;;) {
+		CB_TRY(slot_try(r->d, at->box, at->number, false, out, got, err));
+		if (*got || !slot_is_orphan(r->d, at->box, at->number)) return CB_OK;
+		if (clock_monotonic_ns() > until_ns)
+			return cb_err_set(err, CB_BUSY, "the helper of an interrupted command has not ended yet");
+		CB_TRY(cancel_sleep(LOOK_MS, "for the helper of an interrupted command to end", err));
+	}
+}
+
 static cb_code recover_one(const recovering *r, const left_slot *at, uint64_t *steps, cb_error *err)
 {
 	bool got = false, made = false;
 	work w = {.cs = r->cs, .dirs = *r->d, .slot = SLOT_FILE_NONE, .tier = CB_TIER_OVERLAY};
-	CB_TRY(slot_try(r->d, at->box, at->number, false, &w.slot, &got, err));
+	CB_TRY(take_left(r, at, &w.slot, &got, err));
 	cb_code code = got && w.slot.stamp.base.box ? recover_taken(&w, &made, err) : CB_OK;
 	*steps += made;
 	link_close(w.link);

@@ -1,9 +1,11 @@
 /*
  * slots.c: STORE/work: its folders, and which slot is whose.
  *
- * A slot is taken by an flock of its stamp's file, which goes to the holder and ends with it. Adversary: none inside the store's
- * folder, which is 0700; but layers hold what hostile programs wrote, so a folder of ours that is open to others would let them reach
- * setuid files and secrets: that is refused.
+ * A slot is taken by an flock of its stamp's file, which goes to the holder and ends with it. Whoever took it has, beside that, an OFD lock
+ * of the same file that the holder has not: it tells a caller that is dead, whose holder will be gone soon, from one that lives.
+ *
+ * Adversary: none inside the store's folder, which is 0700; but layers hold what hostile programs wrote, so a folder of ours that is
+ * open to others would let them reach setuid files and secrets: that is refused.
  */
 #include "work/internal.h"
 
@@ -246,6 +248,8 @@ cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, s
 	if (!is_still_there(d->slots, out->name, lock)) return CB_OK;
 	AUTO_FD int fd = openat(d->slots, out->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) return cb_err_errno(err, errno, "slot '%s' of the store", out->name);
+	struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	(void)fcntl(fd, F_OFD_SETLK, &mine); /* where there are no such locks nobody is waited for */
 	cb_error why;
 	cb_code code = stamp_read(fd, &out->stamp, cb_err_aside(&why));
 	if (code == CB_CORRUPT) memset(&out->stamp, 0, sizeof(out->stamp));
@@ -254,6 +258,17 @@ cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, s
 	out->fd = TAKE_FD(fd);
 	*out_got = true;
 	return CB_OK;
+}
+
+bool slot_is_orphan(const work_dirs *d, uint64_t box, unsigned number)
+{
+	char name[32];
+	stamp s;
+	struct flock theirs = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	slot_name(box, number, name);
+	AUTO_FD int fd = openat(d->slots, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || stamp_read(fd, &s, NULL) != CB_OK || !s.base.box) return false;
+	return fcntl(fd, F_OFD_GETLK, &theirs) == 0 && theirs.l_type == F_UNLCK;
 }
 
 cb_code slot_peek(const work_dirs *d, uint64_t box, unsigned number, stamp *out, cb_error *err)

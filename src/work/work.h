@@ -4,7 +4,8 @@
  * A work is a cache: STORE/work may be removed whenever nothing runs. On disk:
  *
  *   work/                 0700, the caller's
- *     slots/BOX.N         stamp of slot N of a box, and its lock (flock): one text of some lines with a sum, rewritten in place
+ *     slots/BOX.N         stamp of slot N of a box, its lock (flock, the holder's) and the caller's (OFD, byte 0): one text of some
+ *                         lines with a sum, rewritten in place
  *     layers.lock         shared while somebody chooses or makes layers, exclusive to remove some
  *     layers/ID           stamp of a sealed layer: {state it is, its parents' ids, entries, boot, synced}
  *     uid                 as root: the reserved uid of this store
@@ -19,7 +20,8 @@
  * LIMIT_WORK_LAYERS layers the next bring starts afresh from one (compaction).
  *
  * A stamp says {box, seq, state} the slot is at, or "running" with the state it began from and what runs. Only the holder's exit
- * frees the lock, after everything in the sandbox is dead. A stamp that is running and not locked was left by a crash: recovery. A
+ * frees the lock, after everything in the sandbox is dead. A stamp that is running and not locked was left by a crash: recovery, which
+ * waits for a holder that still has the lock when the caller's is gone. A
  * stamp of another boot that was not synced is not trusted: the folder is wiped, and what ran is said to be lost.
  *
  * The steps that a command began from, and that its layers hold, are pinned (rows of the store, owner "cowbox.work BOX.N") from before

@@ -202,6 +202,107 @@ TEST(killed_while_it_runs)
 	cb_store_close(s);
 }
 
+/* ---- a holder that is not gone yet ---- */
+
+static int holder_pipe[2];
+
+/* As dies_while_it_runs, but the holder is stopped before, so that it outlives its caller until somebody lets it go on. */
+static void dies_before_its_holder(cb_store *s)
+{
+	const char *argv[] = {"sh", "echo two >> work/x; touch tmp/done; sleep 1000", NULL};
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	CHECK_OK(work_begin(w, &CB_WITH(cb_step_info, .kind = "exec", .params = "{}", .params_size = CB_STRING), &err));
+	kit_send(w, argv);
+	CHECK_OK(work_ready(w, &err));
+	while (access(host_text("%s/tmp/done", kit_root(w)), F_OK) != 0) (void)usleep(1000);
+	pid_t holder = link_pid(work_link(w));
+	CHECK(kill(holder, SIGSTOP) == 0);
+	CHECK(write(holder_pipe[1], &holder, sizeof(holder)) == sizeof(holder));
+	(void)kill(getpid(), SIGKILL);
+}
+
+static pid_t stopped_holder(void)
+{
+	pid_t holder = 0;
+	CHECK(pipe(holder_pipe) == 0);
+	in_child("", 0, dies_before_its_holder);
+	CHECK(read(holder_pipe[0], &holder, sizeof(holder)) == sizeof(holder) && holder > 1);
+	return holder;
+}
+
+/* Whoever looks while the holder of a dead caller still has the slot waits for it: the next command sees what the last one did. */
+TEST(a_dying_holder_is_waited_for)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	pid_t holder = stopped_holder(), later = fork();
+	if (later == 0) {
+		(void)usleep(700000);
+		_exit(kill(holder, SIGCONT) == 0 ? 0 : 1);
+	}
+	uint64_t steps = 0;
+	CHECK_OK(work_recover(s, 1, &steps, &err)); /* once */
+	CHECK_U64(steps, 1);
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	int status = 1;
+	CHECK(waitpid(later, &status, 0) == later && status == 0);
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* The wait is the caller's to end, and nothing is lost by that. */
+TEST(waiting_for_a_dying_holder_can_be_cut_short)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	pid_t holder = stopped_holder();
+	uint64_t steps = 0;
+	int64_t before = clock_monotonic_ns();
+	CHECK_OK(cb_limit_push(&CB_WITH(cb_limit, .timeout_ms = 300), &err));
+	CHECK_CODE(work_recover(s, 1, &steps, &err), CB_TIMEOUT);
+	cb_limit_pop();
+	CHECK(clock_monotonic_ns() - before < INT64_C(5000000000));
+	CHECK(kill(holder, SIGCONT) == 0);
+	CHECK_OK(work_recover(s, 1, &steps, &err));
+	CHECK_U64(steps, 1);
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* A command whose caller lives is nobody's to wait for. */
+TEST(a_living_caller_is_not_waited_for)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	int ready[2];
+	char byte = 0;
+	CHECK(pipe(ready) == 0);
+	pid_t caller = fork();
+	if (caller == 0) {
+		const char *argv[] = {"sh", "echo two >> work/x; touch tmp/done; sleep 1000", NULL};
+		work *w = kit_open(test_store_reopen(), "demo", CB_TIER_AUTO);
+		CHECK_OK(work_begin(w, NULL, &err));
+		kit_send(w, argv);
+		CHECK_OK(work_ready(w, &err));
+		while (access(host_text("%s/tmp/done", kit_root(w)), F_OK) != 0) (void)usleep(1000);
+		CHECK(write(ready[1], "r", 1) == 1);
+		for (;;) (void)pause();
+	}
+	CHECK(read(ready[0], &byte, 1) == 1);
+	uint64_t steps = 0;
+	int64_t before = clock_monotonic_ns();
+	CHECK_OK(work_recover(s, 1, &steps, &err));
+	CHECK_U64(steps, 0);
+	CHECK(clock_monotonic_ns() - before < INT64_C(2000000000));
+	CHECK(kill(caller, SIGKILL) == 0 && waitpid(caller, NULL, 0) == caller);
+	CHECK_OK(work_recover(s, 1, &steps, &err));
+	CHECK_U64(steps, 1);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
 TEST(killed_before_the_scan)
 {
 	killed_at("scan", true, true);
