@@ -11,8 +11,16 @@
  * walker of one side stands at an anchor with one of the other side, and no further one of that side can bring more of the box: the states
  * they stand at are no newer than that one's.
  *
- * A walker remembers the steps that undos on its way have taken back, as far as they lie in the box it is in: whether a merge counts
- * depends on where one looks from.
+ * Whether a merge counts depends on where one looks from. So a walker remembers the steps that undos on its way have taken back, as far as
+ * they lie in its box at or below it. Its way on is a function of its anchor and that set, and of nothing else: an edge counts if it is
+ * not in the set; one that counts and is an undo puts its target there; a merge that counts is followed, as is a restore, which ends the
+ * line. The past of a state is all steps that a walker passes which starts there with an empty set.
+ *
+ * A larger set does not mean a shorter way: where an undo was undone, the merge it took back counts. Two walkers with different sets may
+ * each come to what the other does not. So the invariant is: a walker of a side is left out only where one of the third colour stands at
+ * the same anchor with an equal set. That one goes wherever it would have gone; all of that lies in the past of a common past already
+ * found, so no best one is among it (stop_leave). For the same reason walkers of one colour are one when anchor and set are equal
+ * (walker_add). What lies above a walker is dropped from its set, so sets become equal again once that in which they differ was passed.
  *
  * The order of edges that were made from an older format is that of the clock; where that went backwards, an anchor may have its turn
  * twice. So what colours have been there is remembered, and if it happened, results that lie in another's past are removed in the end.
@@ -67,10 +75,11 @@ static bool same_stop(const walker *a, const walker *b)
 	return a->at.box == b->at.box && a->has_anchor == b->has_anchor && (!a->has_anchor || a->anchor.order == b->anchor.order);
 }
 
-/* Does b go wherever a goes on to? */
-static bool goes_along(const walker *a, const walker *b)
+/* At one stop: do they go the same way from here? No step stands in a set twice, so equal sizes and one in the other make them equal. */
+static bool same_way(const walker *a, const walker *b)
 {
 	const uint64_t *all = (const uint64_t *)(const void *)b->undone.bytes;
+	if (a->undone.size != b->undone.size) return false;
 	for (size_t i = 0; i < b->undone.size / sizeof(uint64_t); i++)
 		if (!is_undone(a, all[i])) return false;
 	return true;
@@ -89,8 +98,7 @@ static cb_code walker_add(search *s, past_point at, color c, buf *undone, cb_err
 	cb_code code = store_edge_before(s->cs->s, at.box, at.seq, &w.anchor, &w.has_anchor, err);
 	walker *all = walkers_of(s);
 	for (size_t i = 0; code == CB_OK && i < walker_count(s); i++) {
-		if (all[i].color != c || !same_stop(&all[i], &w) || all[i].undone.size != w.undone.size || !goes_along(&all[i], &w))
-			continue;
+		if (all[i].color != c || !same_stop(&all[i], &w) || !same_way(&all[i], &w)) continue;
 		if (all[i].at.seq < at.seq) all[i].state = 0;
 		if (all[i].at.seq < at.seq) all[i].at.seq = at.seq;
 		buf_done(&w.undone);
@@ -192,7 +200,7 @@ static cb_code stop_leave(search *s, const buf *here, cb_error *err)
 	for (size_t i = 0; i < count; i++) {
 		bool covered = false;
 		for (size_t k = 0; k < count && all[i].color != COLOR_FOUND; k++)
-			covered = covered || (all[k].color == COLOR_FOUND && goes_along(&all[i], &all[k]));
+			covered = covered || (all[k].color == COLOR_FOUND && same_way(&all[i], &all[k]));
 		if (!covered) CB_TRY(walker_go(s, &all[i], err));
 	}
 	return CB_OK;
