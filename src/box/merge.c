@@ -11,7 +11,7 @@
  * for one file (find_replaced). Where only theirs replaced it, the new file simply comes in place of the old one.
  *
  * A strict merge (the commit of a transaction) also takes the same change on both sides for a conflict, whatever the change: two agents
- * that claim a job by the same rename must not both succeed. None are: times of a folder that follow from its entries, counters, and
+ * that claim a job by the same rename must not both succeed. To replace a file is a change, also by an equal one. None are: times of a folder that follow from its entries, counters, and
  * folders that both made, which unite: what is in them speaks for itself.
  *
  * Order of work: deletions of files free their names; inodes that theirs moved are parked at the root under names no path can hold, so
@@ -348,6 +348,12 @@ static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 	return it->ours.count && !it->base.places ? cb_err_nomem(err) : CB_OK;
 }
 
+/* A strict merge takes a file that was replaced for changed, also when the new one is equal: who made it was told that it is there. */
+static bool is_renewed(const merge *m, bool replaced)
+{
+	return replaced && merge_is_strict(m);
+}
+
 /* A folder that both deleted stands for all that was in it. */
 static cb_code decide_gone_on_both(merge *m, item *it, cb_error *err)
 {
@@ -365,7 +371,8 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 	it->fate = FATE_DONE;
 	bool same = false, theirs_wins = true;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
-	if (!same) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
+	if (!same || is_renewed(m, it->replaced_here))
+		CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
 	if (theirs_wins) it->fate = FATE_DELETE;
 	return CB_OK;
 }
@@ -375,7 +382,7 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 	bool same = false, theirs_wins = false;
 	it->fate = FATE_DONE;
 	CB_TRY(unit_same(m, m->base, &it->base, m->theirs, &it->theirs, &same, err));
-	if (same) { /* a folder whose entries changed: they speak for themselves */
+	if (same && !is_renewed(m, it->replaced_there)) { /* a folder whose entries changed: they speak for themselves */
 		it->into = 0;
 		return CB_OK;
 	}

@@ -181,23 +181,29 @@ static bool is_whole(const merge *m, uint64_t ino)
 	return false;
 }
 
+/* A strict merge takes a side that replaced the file for one that changed its data, also when the new one is equal: who made it relies on
+ * it. Lines are joined only where both have new ones. */
 static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_error *err)
 {
 	const record *base = &it->base.node.rec, *ours = &it->ours.node.rec, *theirs = &it->theirs.node.rec;
 	const tree_view *base_view = it->disputed ? m->ours : m->base;
 	bool theirs_same = false, ours_same = false, agreed = false, merged = false, theirs_wins = true;
+	bool renewed_here = merge_is_strict(m) && it->replaced_here, renewed_there = merge_is_strict(m) && it->replaced_there;
 	if (it->base.present) {
 		CB_TRY(merge_data_same(m, base_view, base, m->theirs, theirs, &theirs_same, err));
-		if (!theirs_same) CB_TRY(merge_data_same(m, base_view, base, m->ours, ours, &ours_same, err));
+		if (theirs_same && !renewed_there) return CB_OK;
+		CB_TRY(merge_data_same(m, base_view, base, m->ours, ours, &ours_same, err));
 	}
-	if (theirs_same) return CB_OK;
+	bool unchanged_here = ours_same && !renewed_here;
+	if (theirs_same && unchanged_here) return CB_OK;
 	CB_TRY(merge_data_same(m, m->ours, ours, m->theirs, theirs, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
-	if (!ours_same && !agreed && node->rec.type == CB_FILE && it->base.present && !is_whole(m, it->ino)) {
+	bool lines = !ours_same && !theirs_same && !agreed && it->base.present && !is_whole(m, it->ino);
+	if (lines && node->rec.type == CB_FILE) {
 		merge_texts x = {base_view, m->ours, m->theirs, base, ours, theirs};
 		CB_TRY(merge_text(m, &x, node, &merged, err));
 	}
-	if (!ours_same && !merged) CB_TRY(merge_conflict_at(m, it, "changed on both sides", &theirs_wins, err));
+	if (!unchanged_here && !merged) CB_TRY(merge_conflict_at(m, it, "changed on both sides", &theirs_wins, err));
 	if (!merged && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || merged || theirs_wins;
 	return CB_OK;

@@ -403,8 +403,10 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 	cb_code code = inode_at(m->ours, at->parent, place_name(at), &other, NULL, err);
 	if (code != CB_NOTFOUND) return code; /* something else sits there: the same */
 	CB_TRY(merge_data_same(m, m->base, &old->rec, m->theirs, &it->theirs.node.rec, &same, err));
-	if (!same) CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "deleted here, changed there", &theirs_wins, err));
-	*drop = same || !theirs_wins;
+	bool renewed = merge_is_strict(m); /* also an equal one was put there by somebody who relies on it */
+	if (!same || renewed)
+		CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "deleted here, changed there", &theirs_wins, err));
+	*drop = (same && !renewed) || !theirs_wins;
 	return CB_OK;
 }
 
