@@ -330,13 +330,15 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 
 /* ---- deciding ---- */
 
-/* Several common pasts conflict in it: nobody knows from what it came, so sides that differ conflict. Theirs wins: as if ours had been
- * the base. */
+/* Several common pasts conflict in it, or have it not though both sides do: nobody knows from what it came, so sides that differ
+ * conflict, in whatever field. Theirs wins: as if ours had been the base. */
 static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 {
 	bool same = !it->ours.present && !it->theirs.present, theirs_wins = false;
+	const char *reason = merge_disputes_ino(m->disputed, it->ino) ? "changed differently, and so was what both came from"
+	                                                              : "different on both sides, and not in what both came from";
 	if (it->ours.present && it->theirs.present) CB_TRY(unit_same(m, m->ours, &it->ours, m->theirs, &it->theirs, &same, err));
-	if (!same) CB_TRY(merge_conflict_at(m, it, "changed differently, and so was what both came from", &theirs_wins, err));
+	if (!same || merge_is_strict(m)) CB_TRY(merge_conflict_at(m, it, reason, &theirs_wins, err));
 	it->fate = FATE_DONE;
 	it->into = it->ours.present ? merge_ino_here(it) : 0;
 	if (!theirs_wins) return CB_OK;
@@ -396,6 +398,7 @@ static cb_code decide(merge *m, item *it, cb_error *err)
 {
 	it->fate = FATE_FIELDS;
 	it->into = it->ours.present ? merge_ino_here(it) : merge_ino_there(it);
+	it->disputed = it->disputed || (!it->base.present && it->ours.present && it->theirs.present);
 	if (it->disputed) return decide_disputed(m, it, err);
 	if (it->aside) { /* under its old name both sides have new files, which are merged; the old one stays where it was put */
 		it->fate = it->ours.present ? FATE_DONE : FATE_ADD;

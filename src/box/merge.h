@@ -40,7 +40,7 @@ typedef struct item {
 	bool replaced_here, replaced_there;
 	bool aside;    /* one side replaced it; the other moved it aside and has a new file in its place too */
 	bool merged;   /* its text was merged with what ours has under one of its names */
-	bool disputed; /* the common pasts conflict in it: it has no base */
+	bool disputed; /* it has no base: the common pasts conflict in it, or have it not though both sides do */
 	bool moving;   /* parked; wants theirs' place */
 	bool busy;     /* being placed: guards against going round in circles */
 	uint64_t into; /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
