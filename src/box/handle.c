@@ -58,6 +58,7 @@ void box_unref(cb_box *b)
 	if (atomic_fetch_sub(&b->refs, 1) != 1) return;
 	cb_store *cs = b->cs;
 	free(b->who);
+	buf_done(&b->undo_cancelled);
 	(void)pthread_mutex_destroy(&b->lock);
 	free(b);
 	box_store_unref(cs);

@@ -288,6 +288,9 @@ struct cb_box {
 	uint64_t files_seq;        /* of the head that they keep, or found themselves gone from */
 	unsigned changing;         /* inside op_begin and op_end */
 	_Atomic uint64_t last_seq; /* the newest step made through this handle; 0: none */
+	/* Of the last undo that chose its step itself (undo.c): its number, if it became one; its step; what was cancelled below that. */
+	uint64_t undo_seq, undo_target;
+	buf undo_cancelled; /* uint64_t */
 	/* Steps between automatic checkpoints as of a stamp of the catalog. */
 	uint64_t every, every_stamp;
 	bool every_known;

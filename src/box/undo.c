@@ -150,16 +150,20 @@ static cb_code reverse_step(txn *t, uint64_t box, uint64_t seq, cb_error *err)
 /* ---- which step ---- */
 
 /*
- * Walking back from the head, an undo and what it undid cancel out. When undo chose its step by itself, everything between the two had
- * cancelled out already; such an undo is *closed* and says so in its row (other_seq is its target, without an other_box), and the walk
- * goes on below its target at once. So undoing k times costs k looks, not k times k. An undo of a step that the caller named is not
- * closed: what lies between stands.
+ * What stands: from the newest step down, an undo or redo that stands takes its target back, and a step that nobody took back stands. Undo
+ * takes the last change that stands; so it walks down from the head and keeps the targets that it met, the *cancelled* steps.
+ *
+ * An undo is *closed* when at its making everything between it and its target was cancelled, and nothing there takes back a step below its
+ * target. It says so in its row (other_seq is its target, without an other_box), and the walk goes on below its target at once, unless
+ * something above took back a step between the two. So undoing k times costs k looks, not k times k. One that was chosen while older
+ * steps were undone by number is not closed; a handle remembers what was cancelled below its last undo, and goes on from there.
  */
 typedef struct choosing {
 	cb_box *b;
 	cb_store *cs;
 	uint64_t box;
-	buf cancelled; /* uint64_t: undos that were redone, steps that were undone, as far as the walk has not passed them */
+	buf cancelled;      /* uint64_t: undos that were redone, steps that were undone, as far as the walk has not passed them */
+	bool passed_hidden; /* a change that this handle does not see */
 } choosing;
 
 static bool is_cancelled(const choosing *c, uint64_t seq)
@@ -180,13 +184,32 @@ static void forget_above(choosing *c, uint64_t seq)
 	c->cancelled.size = kept * sizeof(uint64_t);
 }
 
+static bool cancels_between(const choosing *c, uint64_t low, uint64_t high)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)c->cancelled.bytes;
+	for (size_t i = 0; i < c->cancelled.size / sizeof(uint64_t); i++)
+		if (all[i] > low && all[i] < high) return true;
+	return false;
+}
+
 static bool is_closed(const store_step *r)
 {
 	return r->target && r->other_box == 0 && (r->other_seq == r->target || r->target + 1 == r->seq);
 }
 
+/* An undo that stands: where the walk goes on. */
+static cb_code pass_undo(choosing *c, const store_step *r, uint64_t *next, cb_error *err)
+{
+	const cb_box *b = c->b;
+	bool remembered = b->undo_seq == r->seq && b->undo_target == r->target && !gate_has_rules(c->cs, b);
+	if ((!is_closed(r) && !remembered) || cancels_between(c, r->target, r->seq))
+		return buf_append(&c->cancelled, &r->target, sizeof(uint64_t), err);
+	*next = r->target - 1;
+	return is_closed(r) ? CB_OK : buf_append(&c->cancelled, b->undo_cancelled.bytes, b->undo_cancelled.size, err);
+}
+
 /* The undo that a redo took back, when it was closed: then the step it had undone is the newest that stands. *out 0: look further. */
-static cb_code redone_step(choosing *c, uint64_t undo, uint64_t *out, cb_error *err)
+static cb_code redone_step(choosing *c, uint64_t redo, uint64_t undo, uint64_t *out, cb_error *err)
 {
 	AUTO_STEP_ROW step_row r = {0};
 	*out = 0;
@@ -197,7 +220,7 @@ static cb_code redone_step(choosing *c, uint64_t undo, uint64_t *out, cb_error *
 		if (err) *err = why;
 		return code;
 	}
-	if (strcmp(r.kind, "undo") == 0 && is_closed(&r.row)) *out = r.row.target;
+	if (strcmp(r.kind, "undo") == 0 && is_closed(&r.row) && !cancels_between(c, r.row.target, redo)) *out = r.row.target;
 	return CB_OK;
 }
 
@@ -218,7 +241,10 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 		forget_above(c, seq);
 		gate_touch touch;
 		CB_TRY(gate_step_touch(c->cs, c->box, c->box, c->b->who, seq, &touch, err));
-		if (touch.hidden && !touch.shown) continue; /* to who looks through this handle it changed nothing */
+		if (touch.hidden && !touch.shown) { /* to who looks through this handle it changed nothing */
+			c->passed_hidden = true;
+			continue;
+		}
 		/* An undo or redo that found nothing left to change still says which step it took back. */
 		if ((r.row.weight == 0 && !is_undo && !is_redo) || is_cancelled(c, seq)) continue;
 		if (is_redo && redo) {
@@ -227,14 +253,13 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 		}
 		if (is_redo) {
 			uint64_t stands = 0;
-			CB_TRY(redone_step(c, r.row.target, &stands, err));
+			CB_TRY(redone_step(c, seq, r.row.target, &stands, err));
 			if (stands) next = stands;
 			else CB_TRY(buf_append(&c->cancelled, &r.row.target, sizeof(uint64_t), err));
 			continue;
 		}
 		if (is_undo && !redo) {
-			if (is_closed(&r.row)) next = r.row.target - 1;
-			else CB_TRY(buf_append(&c->cancelled, &r.row.target, sizeof(uint64_t), err));
+			CB_TRY(pass_undo(c, &r.row, &next, err));
 			continue;
 		}
 		if (redo && !is_undo) break;
@@ -257,9 +282,17 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	bool redo = u->redo;
 	uint64_t seq = u->seq;
 	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
-	choosing c = {b, b->cs, b->row.id, BUF_INIT(1 << 26)};
-	bool closed = !redo && (seq == 0 || seq == b->head->seq);
+	choosing c = {.b = b, .cs = b->cs, .box = b->row.id, .cancelled = BUF_INIT(1 << 26)};
+	bool closed = !redo && seq == b->head->seq;
 	cb_code code = seq ? CB_OK : choose(&c, b->head->seq, redo, &seq, err);
+	if (code == CB_OK && !redo && u->seq == 0) {
+		closed = c.cancelled.size == 0 && !c.passed_hidden;
+		buf_done(&b->undo_cancelled);
+		b->undo_cancelled = c.cancelled; /* all below seq */
+		c.cancelled = BUF_INIT(0);
+		b->undo_seq = c.passed_hidden ? 0 : b->head->seq + 1; /* under the writer lock: the step to be */
+		b->undo_target = seq;
+	}
 	buf_done(&c.cancelled);
 	if (code != CB_OK) return code;
 	AUTO_STEP_ROW step_row r = {0};
