@@ -6,7 +6,7 @@
  * is then merged as a unit (places, data, mode, attributes) with the ordinary operations of inode.c on a transaction over ours, which keep
  * every invariant. Inode numbers are unique in a store, so an inode that both sides have is the same file.
  *
- * Identity goes by inode first, by path where a file was replaced: editors and `sed -i` save by writing a new file over the old name. Where
+ * Identity goes by inode first, by path where a file or folder was replaced (folders: merge_folders.c): editors and `sed -i` save by writing a new file over the old name. Where
  * one side has a new file in the place of one that is gone, and the other side changed, replaced or deleted that one, the two are taken
  * for one file (find_replaced). Where only theirs replaced it, the new file simply comes in place of the old one.
  *
@@ -201,7 +201,7 @@ static cb_code gather(void *context, span key_bytes, span old_value, span new_va
 		CB_TRY(add_entry_ino(m, old_value, err));
 		return add_entry_ino(m, new_value, err);
 	case KIND_KV:
-		return merge_kv(m, key_bytes, old_value, new_value, err);
+		return m->again ? CB_OK : merge_kv(m, key_bytes, old_value, new_value, err);
 	case KIND_COUNTERS:
 		return CB_OK; /* follows from the operations */
 	default:
@@ -209,21 +209,31 @@ static cb_code gather(void *context, span key_bytes, span old_value, span new_va
 	}
 }
 
-static cb_code items_load(merge *m, cb_error *err)
+static void inos_sort(merge *m)
 {
 	uint64_t *inos = (uint64_t *)(void *)m->inos.bytes;
 	size_t n = m->inos.size / sizeof(uint64_t), unique = 0;
 	if (n) qsort(inos, n, sizeof(uint64_t), u64_compare);
 	for (size_t i = 0; i < n; i++)
 		if (i == 0 || inos[i] != inos[i - 1]) inos[unique++] = inos[i];
-	m->items = mem_alloc((unique + 1) * sizeof(item));
+	m->inos.size = unique * sizeof(uint64_t);
+}
+
+static cb_code items_load(merge *m, cb_error *err)
+{
+	const uint64_t *inos = (const uint64_t *)(const void *)m->inos.bytes;
+	size_t count = m->inos.size / sizeof(uint64_t);
+	m->items = mem_alloc((count + 1) * sizeof(item));
 	if (!m->items) return cb_err_nomem(err);
-	for (size_t i = 0; i < unique; i++) {
+	for (size_t i = 0; i < count; i++) {
 		item *it = &m->items[m->count++];
 		*it = (item){.ino = inos[i], .into = inos[i], .disputed = merge_disputes_ino(m->disputed, inos[i])};
 		CB_TRY(merge_unit_load(m->base, it->ino, &it->base, err));
 		CB_TRY(merge_unit_load(m->ours, it->ino, &it->ours, err));
 		CB_TRY(merge_unit_load(m->theirs, it->ino, &it->theirs, err));
+		const remade *r = merge_remade_of(m, it->ino);
+		it->replaced_here = r && r->here && r->here != r->old;
+		it->replaced_there = r && r->there && r->there != r->old;
 	}
 	return CB_OK;
 }
@@ -420,6 +430,7 @@ static cb_code gather_all(merge *m, cb_error *err)
 	CB_TRY(tree_diff(m->base, m->theirs, gather, m, err));
 	if (!m->disputed) return CB_OK;
 	CB_TRY(buf_append(&m->inos, m->disputed->inos.bytes, m->disputed->inos.size, err));
+	if (m->again) return CB_OK;
 	pmap_cursor c;
 	span key_bytes, value;
 	bool tombstone;
@@ -435,7 +446,16 @@ static cb_code gather_all(merge *m, cb_error *err)
 
 static cb_code merge_run(merge *m, cb_error *err)
 {
+	bool remade_found = false;
 	CB_TRY(gather_all(m, err));
+	inos_sort(m);
+	CB_TRY(merge_find_remade(m, &remade_found, err));
+	if (remade_found) { /* once more, with ours' numbers */
+		m->again = true;
+		m->inos.size = 0;
+		CB_TRY(gather_all(m, err));
+		inos_sort(m);
+	}
 	CB_TRY(items_load(m, err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_replaced(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(decide(m, &m->items[i], err));
@@ -462,6 +482,7 @@ cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conf
 	           .conflicts = conflicts,
 	           .disputed = sides->disputed,
 	           .left = sides->left,
+	           .remade = BUF_INIT(SIZE_MAX),
 	           .inos = BUF_INIT(SIZE_MAX)};
 	cb_code code = merge_run(&m, err);
 	for (size_t i = 0; i < m.count; i++) {
@@ -471,6 +492,10 @@ cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conf
 	}
 	free(m.items);
 	pmap_done(&m.successors);
+	pmap_done(&m.judged);
+	pmap_done(&m.base_delta);
+	pmap_done(&m.theirs_delta);
+	buf_done(&m.remade);
 	buf_done(&m.inos);
 	return code;
 }

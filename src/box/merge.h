@@ -1,6 +1,6 @@
 /*
  * merge.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
- * merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have. See merge.c for the idea and the order of work.
+ * merge_folders.c finds folders that were made again, merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have. See merge.c for the idea and the order of work.
  */
 #ifndef BOX_MERGE_H
 #define BOX_MERGE_H
@@ -56,12 +56,23 @@ static inline uint64_t merge_ino_there(const item *it)
 	return it->theirs.present ? it->theirs.node.rec.ino : it->ino;
 }
 
+/* A folder of the base that a side removed and made again, and the number it has in this merge, which is ours' (merge_folders.c). */
+typedef struct remade {
+	uint64_t old, number;
+	uint64_t here, there; /* what stands for it; 0: nothing */
+} remade;
+
 typedef struct merge {
 	txn *t;
-	const tree_view *base, *ours, *theirs;
+	const tree_view *base, *ours, *theirs; /* base and theirs with ours' numbers of remade folders */
+	tree_view base_here, theirs_here;      /* those, where there are any */
+	pmap base_delta, theirs_delta;         /* of these */
+	buf remade;                            /* remade */
+	pmap judged;                           /* folders of the base that were looked at for it */
 	merge_conflicts *conflicts;
 	const merge_disputed *disputed; /* NULL: none */
 	merge_disputed *left;           /* collects what stays in conflict; NULL: nobody asks */
+	bool again;                     /* gathered once: key-values are done */
 	buf inos;                       /* uint64_t, sorted, unique */
 	item *items;                    /* one per ino */
 	size_t count;
@@ -108,6 +119,12 @@ cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *fou
 
 /* A file of ours at that place which neither base nor theirs knows; 0: none. */
 cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *err);
+
+/* ---- merge_folders.c ---- */
+
+/* Looks for folders that were made again, around m->inos. *found: base and theirs are other views now. */
+cb_code merge_find_remade(merge *m, bool *found, cb_error *err);
+const remade *merge_remade_of(const merge *m, uint64_t number); /* NULL: it is none */
 
 /* ---- merge_place.c, in the order of work ---- */
 

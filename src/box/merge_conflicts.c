@@ -130,6 +130,9 @@ static cb_code leave_in_conflict(merge *m, const item *it, uint64_t other, cb_er
 	const uint64_t inos[] = {it->ino, merge_ino_here(it), merge_ino_there(it), other};
 	for (size_t i = 0; m->left && i < ARRAY_LEN(inos); i++)
 		if (inos[i] > INO_ROOT) CB_TRY(buf_append(&m->left->inos, &inos[i], sizeof(uint64_t), err));
+	const remade *r = m->left ? merge_remade_of(m, it->ino) : NULL; /* under all its numbers: the sides have their own */
+	if (r) CB_TRY(buf_append(&m->left->inos, &r->old, sizeof(uint64_t), err));
+	if (r && r->there) CB_TRY(buf_append(&m->left->inos, &r->there, sizeof(uint64_t), err));
 	return CB_OK;
 }
 

@@ -189,6 +189,7 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_err
 	const tree_view *base_view = it->disputed ? m->ours : m->base;
 	bool theirs_same = false, ours_same = false, agreed = false, merged = false, theirs_wins = true;
 	bool renewed_here = merge_is_strict(m) && it->replaced_here, renewed_there = merge_is_strict(m) && it->replaced_there;
+	if (node->rec.type == CB_DIR) return CB_OK;
 	if (it->base.present) {
 		CB_TRY(merge_data_same(m, base_view, base, m->theirs, theirs, &theirs_same, err));
 		if (theirs_same && !renewed_there) return CB_OK;

@@ -4,8 +4,8 @@
  * The oracle knows names, inode numbers and bytes of the three states, and says for every name what a merge without conflicts must have
  * made of it: a name that one side left alone becomes what the other made of it; its bytes are those of the file it leads to, merged by
  * lines where both sides changed them; a name that both changed to different things, or that one side took away and the other put
- * something new under, must have been a conflict. Folders stay where they are here (test_box_merge.c moves them), so that a name means
- * the same in all states.
+ * something new under, must have been a conflict. Folders stay where they are here (test_box_merge.c moves them), or are removed and made
+ * again there, so that a name means the same in all states.
  *
  * Git is the second referee: the same three states as commits, merged by `git merge-tree` (the ort strategy; texts are such
  * that it has no renames to guess). Results and the paths in conflict must be the same. A third test builds the same
@@ -83,6 +83,29 @@ static void save_by_rename(cb_box *b, const char *path, const char *text)
 	if (cb_rename(b, "/w/tmp", path, 0, NULL) != CB_OK) (void)cb_unlink(b, "/w/tmp", NULL);
 }
 
+/* rm -r, and the folder made again with its files: as they were, but for one that is edited or gone sometimes. */
+static void remake_folder(world *w, cb_box *b, const char *folder)
+{
+	static const char *const leaves[] = {"a", "b"};
+	char path[32], texts[2][1024], edited[1024];
+	bool there[2];
+	uint64_t different = below(w, 4), gone = below(w, 6);
+	cb_error err = {0};
+	for (unsigned i = 0; i < 2; i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, leaves[i]);
+		there[i] = read_text(b, path, texts[i], sizeof(texts[i]));
+	}
+	cb_box *t = must_begin(b);
+	CHECK_OK(cb_remove(t, folder, &err));
+	CHECK_OK(cb_mkdir(t, folder, 0755, 0, &err));
+	for (unsigned i = 0; i < 2; i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, leaves[i]);
+		if (different == i) edited_text(w, texts[i], edited, sizeof(edited));
+		if (there[i] && gone != i) must_write(t, path, different == i ? edited : texts[i]);
+	}
+	(void)must_commit(t);
+}
+
 static void change(world *w, cb_box *b, const char *who, bool links)
 {
 	char path[32], other[32], old[1024], text[1024];
@@ -90,6 +113,7 @@ static void change(world *w, cb_box *b, const char *who, bool links)
 	random_name(w, other);
 	bool there = read_text(b, path, old, sizeof(old));
 	uint64_t kind = below(w, links ? 16 : 11);
+	if (below(w, 12) == 0) kind = 16;
 	model_note(&w->trace, "%s: %" PRIu64 " %s %s", who, kind, path, other);
 	if (there) edited_text(w, old, text, sizeof(text));
 	else new_text(w, path, text, sizeof(text));
@@ -102,6 +126,8 @@ static void change(world *w, cb_box *b, const char *who, bool links)
 		(void)cb_write_file(b, path, text, strlen(text), NULL, NULL);
 	} else if (kind < 11) {
 		(void)cb_unlink(b, path, NULL);
+	} else if (kind == 16) {
+		remake_folder(w, b, below(w, 2) ? "/w/d" : "/w/e");
 	} else {
 		if (kind == 15) (void)cb_unlink(b, other, NULL);
 		(void)cb_link(b, path, other, NULL);
