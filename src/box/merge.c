@@ -258,27 +258,35 @@ cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *fou
 
 /* ---- files that were replaced ---- */
 
-/* Does a file sit there that neither the base nor the other side knows? One that they know is itself, not a successor. */
-static cb_code new_file_at(merge *m, const tree_view *side, const tree_view *other, const place *at, uint64_t *out, cb_error *err)
+/* What sits at a place, when neither the base nor the other side knows it. */
+typedef struct successor {
+	uint64_t ino; /* 0: nothing */
+	cb_type type;
+} successor;
+
+/* One that they know is itself, not a successor. */
+static cb_code successor_at(merge *m, const tree_view *side, const tree_view *other, const place *at, successor *out, cb_error *err)
 {
 	inode node;
-	bool found = false;
 	uint64_t parent;
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size;
-	*out = 0;
-	CB_TRY(merge_file_at(side, at, &node, &found, err));
-	if (!found) return CB_OK;
+	*out = (successor){0};
+	cb_code code = inode_at(side, at->parent, place_name(at), &node, NULL, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
 	cb_code known = inode_place(m->base, node.rec.ino, &parent, name, &size, err);
 	if (known == CB_NOTFOUND) known = inode_place(other, node.rec.ino, &parent, name, &size, err);
 	if (known != CB_OK && known != CB_NOTFOUND) return known;
-	if (known == CB_NOTFOUND) *out = node.rec.ino;
+	if (known == CB_NOTFOUND) *out = (successor){node.rec.ino, node.rec.type};
 	return CB_OK;
 }
 
 cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *err)
 {
-	return new_file_at(m, m->ours, m->theirs, at, out, err);
+	successor s;
+	CB_TRY(successor_at(m, m->ours, m->theirs, at, &s, err));
+	*out = s.type == CB_FILE ? s.ino : 0;
+	return CB_OK;
 }
 
 /* A file is taken for the successor of one file only: two that were merged into it would overwrite each other. */
@@ -309,29 +317,39 @@ static cb_code take_there(merge *m, item *it, uint64_t ino, cb_error *err)
 	it->replaced_there = true;
 	it->theirs = made->theirs; /* its own item has nothing left to say */
 	made->theirs = (unit){0};
+	made->stands_for = it->ino;
 	return CB_OK;
 }
 
-/* A file of the base that is gone on one side or both, with a new one under one of its names. */
+/*
+ * A file or link of the base that is gone on one side or both, with something new under one of its names. Where both sides have something
+ * to compare, that must be of its kind. Where one side only took it away, the new thing is what the other made of it, a file or a link; in
+ * a strict merge also a folder, or what came in the place of a folder: a decision for the removal then takes it away.
+ */
 static cb_code find_replaced(merge *m, item *it, cb_error *err)
 {
-	bool same = false;
-	uint64_t here = 0, there = 0, best_here = 0, best_there = 0;
-	bool in_ours = it->ours.present, in_theirs = it->theirs.present;
-	if (!it->base.present || it->base.node.rec.type != CB_FILE || (in_ours && in_theirs)) return CB_OK;
+	bool same = false, in_ours = it->ours.present, in_theirs = it->theirs.present, alone = !in_ours && !in_theirs;
+	successor here, there;
+	uint64_t best_here = 0, best_there = 0;
+	cb_type type = it->base.node.rec.type;
+	if (!it->base.present || (in_ours && in_theirs)) return CB_OK;
+	if (type == CB_DIR && (!alone || !merge_is_strict(m))) return CB_OK;
 	if (in_ours) CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
 	if (same && !it->disputed) return CB_OK; /* the new one comes as it is, under its own number */
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
-		CB_TRY(new_file_at(m, m->ours, m->theirs, at, &here, err));
-		CB_TRY(new_file_at(m, m->theirs, m->ours, at, &there, err));
-		if ((in_ours && there && here) || (in_theirs && here && there)) {
+		CB_TRY(successor_at(m, m->ours, m->theirs, at, &here, err));
+		CB_TRY(successor_at(m, m->theirs, m->ours, at, &there, err));
+		bool of_its_kind = !alone || (here.ino && there.ino), any = merge_is_strict(m);
+		if (of_its_kind ? here.type != type : here.type == CB_DIR && !any) here.ino = 0;
+		if (of_its_kind ? there.type != type : there.type == CB_DIR && !any) there.ino = 0;
+		bool both = here.ino && there.ino;
+		if (!alone && both) {
 			it->aside = true;
 			return CB_OK;
 		}
-		bool both = here && there;
-		if (here && !in_ours && (!best_here || both)) best_here = here;
-		if (there && !in_theirs && (!best_there || both)) best_there = there;
+		if (here.ino && !in_ours && (!best_here || both)) best_here = here.ino;
+		if (there.ino && !in_theirs && (!best_there || both)) best_there = there.ino;
 		if (both) break;
 	}
 	if (best_here) CB_TRY(take_here(m, it, best_here, err));
@@ -374,7 +392,9 @@ static cb_code decide_gone_on_both(merge *m, item *it, cb_error *err)
 	if (!merge_is_strict(m)) return CB_OK;
 	const item *above = it->base.count ? merge_item_find(m, it->base.places[0].parent) : NULL;
 	bool theirs_wins = false;
-	if (above && above->base.present && !above->ours.present && !above->theirs.present) return CB_OK;
+	if (above && above->base.present && !(above->ours.present && above->theirs.present) &&
+	    (!above->ours.present || above->replaced_here) && (!above->theirs.present || above->replaced_there))
+		return CB_OK;
 	return merge_conflict_at(m, it, "deleted on both sides", &theirs_wins, err);
 }
 

@@ -38,12 +38,13 @@ typedef struct item {
 	unit base, ours, theirs;
 	fate fate;
 	bool replaced_here, replaced_there;
-	bool aside;    /* one side replaced it; the other moved it aside and has a new file in its place too */
-	bool merged;   /* its text was merged with what ours has under one of its names */
-	bool disputed; /* it has no base: the common pasts conflict in it, or have it not though both sides do */
-	bool moving;   /* parked; wants theirs' place */
-	bool busy;     /* being placed: guards against going round in circles */
-	uint64_t into; /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
+	bool aside;          /* one side replaced it; the other moved it aside and has a new file in its place too */
+	bool merged;         /* its text was merged with what ours has under one of its names */
+	bool disputed;       /* it has no base: the common pasts conflict in it, or have it not though both sides do */
+	bool moving;         /* parked; wants theirs' place */
+	bool busy;           /* being placed: guards against going round in circles */
+	uint64_t into;       /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
+	uint64_t stands_for; /* of what theirs made: the item whose place it took, and where it is decided about; 0: none */
 } item;
 
 static inline uint64_t merge_ino_here(const item *it)

@@ -94,7 +94,7 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err)
 		it->fate = FATE_DONE;
 		tree_view v = txn_raw(m->t);
 		inode now;
-		cb_code code = inode_find(&v, it->ino, &now, err);
+		cb_code code = inode_find(&v, merge_ino_here(it), &now, err);
 		if (code == CB_NOTFOUND) continue; /* went with a folder above it */
 		if (code != CB_OK) return code;
 		bool theirs_wins = false;
@@ -233,10 +233,17 @@ static cb_code place_way(merge *m, item *it, cb_error *err)
 	return code;
 }
 
+/* Where it is decided about theirs' folder `ino`; NULL: theirs did not change it. */
+static item *item_of_dir(merge *m, uint64_t ino)
+{
+	item *it = merge_item_find(m, ino);
+	return it && it->stands_for ? merge_item_find(m, it->stands_for) : it;
+}
+
 /* The folder of the result that stands for theirs' folder `ino`; 0: dropped. */
 static cb_code result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 {
-	item *it = merge_item_find(m, ino);
+	item *it = item_of_dir(m, ino);
 	if (waits_for_place(it)) CB_TRY(place_way(m, it, err));
 	*out = it ? it->into : ino;
 	if (*out == 0) return CB_OK;
@@ -302,8 +309,8 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 {
 	CB_TRY(result_dir(m, at->parent, out, err));
 	if (*out) return CB_OK;
-	const item *dir = merge_item_find(m, at->parent);
-	if (dir && dir->into == 0 && !dir->base.present)
+	const item *dir = item_of_dir(m, at->parent);
+	if (dir && dir->into == 0 && (!dir->base.present || dir->base.node.rec.type != CB_DIR))
 		return CB_OK; /* a folder added there and dropped: its content goes with it */
 	bool theirs_wins = false;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "put there into a folder that is gone here", &theirs_wins, err));
