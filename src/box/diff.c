@@ -3,7 +3,7 @@
  *
  * The tree's difference gives keys; they lead to the inodes that changed; each is looked up on both sides and told as one change.
  * Cost in proportion to the change, plus the depth of the paths. A folder whose own place changed is told once, not per file below
- * it.
+ * it; but for a patch, whose reader knows files only, each file below it is told (by_path).
  */
 #include "box/diff.h"
 #include "base/args.h"
@@ -42,6 +42,7 @@ typedef struct diffing {
 	buf rows; /* change_row */
 	folder_path near_a, near_b;
 	uint64_t path_bytes; /* of the rows */
+	bool by_path;        /* each file below a folder that moved is told as moved: for patches, which know no folders */
 } diffing;
 
 /* ---- which inodes ---- */
@@ -146,6 +147,29 @@ static cb_code add_crossed(diffing *d, const tree_view *shown, const tree_view *
 	return CB_OK;
 }
 
+/* Everything below folders that are in another place. */
+static cb_code add_moved(diffing *d, cb_error *err)
+{
+	uint64_t parents[2];
+	uint8_t names[2][LIMIT_NAME_BYTES];
+	size_t sizes[2];
+	for (size_t i = 0, n = d->inos.size / sizeof(uint64_t); i < n; i++) {
+		uint64_t ino = ((const uint64_t *)(const void *)d->inos.bytes)[i] >> 1;
+		inode node, other;
+		bool was = false, is = false;
+		if (ino == INO_ROOT) continue;
+		CB_TRY(is_there(d->a, ino, &was, &node, err));
+		if (was && node.rec.type == CB_DIR) CB_TRY(is_there(d->b, ino, &is, &other, err));
+		if (!is) continue;
+		CB_TRY(inode_place(d->a, ino, &parents[0], names[0], &sizes[0], err));
+		CB_TRY(inode_place(d->b, ino, &parents[1], names[1], &sizes[1], err));
+		if (parents[0] == parents[1] && span_equal(span_make(names[0], sizes[0]), span_make(names[1], sizes[1]))) continue;
+		CB_TRY(add_below(d, d->a, ino, err));
+		CB_TRY(add_below(d, d->b, ino, err));
+	}
+	return CB_OK;
+}
+
 /* ---- one inode ---- */
 
 /* One name of an inode. */
@@ -177,13 +201,6 @@ static const spot *spot_at(const side *s, size_t i)
 static bool spot_equal(const spot *a, const spot *b)
 {
 	return a->parent == b->parent && span_equal(span_make(a->name, a->size), span_make(b->name, b->size));
-}
-
-static bool spot_in(const side *s, const spot *p)
-{
-	for (size_t i = 0; i < spot_count(s); i++)
-		if (spot_equal(spot_at(s, i), p)) return true;
-	return false;
 }
 
 static cb_code add_spot(void *context, span key_bytes, span value, cb_error *err)
@@ -346,16 +363,38 @@ static cb_code tell(diffing *d, const telling *t, cb_error *err)
 	return code;
 }
 
+static cb_code spots_same(diffing *d, const side *a, const spot *x, const side *b, const spot *y, bool *out, cb_error *err)
+{
+	AUTO_FREE char *old_path = NULL, *new_path = NULL;
+	*out = spot_equal(x, y);
+	if (!d->by_path) return CB_OK;
+	CB_TRY(spot_path(d, a, x, &old_path, err));
+	CB_TRY(spot_path(d, b, y, &new_path, err));
+	*out = strcmp(old_path, new_path) == 0;
+	return CB_OK;
+}
+
+/* Is a name of one side also one of the other? */
+static cb_code spot_stays(diffing *d, const side *a, const spot *x, const side *b, bool *out, cb_error *err)
+{
+	*out = false;
+	for (size_t i = 0; i < spot_count(b) && !*out; i++) CB_TRY(spots_same(d, a, x, b, spot_at(b, i), out, err));
+	return CB_OK;
+}
+
 /* A file with several names: names gone, names new, and the names that stayed when it changed. */
 static cb_code tell_links(diffing *d, const side *a, const side *b, bool changed, cb_change_kind kind, cb_error *err)
 {
 	for (size_t i = 0; i < spot_count(a); i++) {
 		telling gone = {CB_DELETED, a, NULL, spot_at(a, i), NULL, false};
-		if (!spot_in(b, gone.at)) CB_TRY(tell(d, &gone, err));
+		bool stays = false;
+		CB_TRY(spot_stays(d, a, gone.at, b, &stays, err));
+		if (!stays) CB_TRY(tell(d, &gone, err));
 	}
 	for (size_t i = 0; i < spot_count(b); i++) {
 		const spot *at = spot_at(b, i);
-		bool stayed = spot_in(a, at);
+		bool stayed = false;
+		CB_TRY(spot_stays(d, b, at, a, &stayed, err));
 		telling added = {CB_ADDED, NULL, b, at, NULL, false}, same = {kind, a, b, at, NULL, kind == CB_MODIFIED};
 		if (!stayed) CB_TRY(tell(d, &added, err));
 		if (stayed && changed) CB_TRY(tell(d, &same, err));
@@ -373,7 +412,9 @@ static cb_code tell_both(diffing *d, const side *a, const side *b, bool attrs, c
 	if (spot_count(a) > 1 || spot_count(b) > 1) return tell_links(d, a, b, data || attrs, kind, err);
 	bool root = spot_count(a) == 0;
 	const spot *was = root ? NULL : spot_at(a, 0), *at = root ? NULL : spot_at(b, 0);
-	bool moved = !root && !spot_equal(was, at);
+	bool same = root;
+	if (!root) CB_TRY(spots_same(d, a, was, b, at, &same, err));
+	bool moved = !same;
 	telling t = {moved ? CB_RENAMED : kind, a, b, at, moved ? was : NULL, data};
 	return moved || data || attrs ? tell(d, &t, err) : CB_OK;
 }
@@ -475,6 +516,7 @@ static cb_code diff_run(diffing *d, const char *within, cb_error *err)
 	CB_TRY(tree_diff(d->a, d->b, gather, d, err));
 	CB_TRY(add_crossed(d, d->b, d->a, err));
 	CB_TRY(add_crossed(d, d->a, d->b, err));
+	if (d->by_path) CB_TRY(add_moved(d, err));
 	uint64_t *inos = (uint64_t *)(void *)d->inos.bytes;
 	size_t n = d->inos.size / sizeof(uint64_t);
 	if (n) qsort(inos, n, sizeof(uint64_t), u64_compare);
@@ -495,13 +537,14 @@ static cb_code diff_run(diffing *d, const char *within, cb_error *err)
 /* ta, tb: the transactions whose contents in memory the views may refer to. *out: a cursor on the changes, which needs nothing more of
  * the views. */
 static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, const tree_view *b, const txn *tb, const char *path,
-                            cb_cursor **out, cb_error *err)
+                            bool by_path, cb_cursor **out, cb_error *err)
 {
 	AUTO_FREE char *within = path ? path_clean(path) : NULL;
 	if (path && !within) return cb_err_nomem(err);
 	list_cursor *list = NULL;
 	CB_TRY(list_cursor_create(CURSOR_CHANGES, sizeof(change_row), row_done, cs, NULL, &list, err));
-	diffing d = {.cs = cs, .a = a, .ta = ta, .b = b, .tb = tb, .inos = BUF_INIT(SIZE_MAX), .rows = list->items};
+	diffing d = {
+		.cs = cs, .a = a, .ta = ta, .b = b, .tb = tb, .inos = BUF_INIT(SIZE_MAX), .rows = list->items, .by_path = by_path};
 	d.near_a.text = d.near_b.text = BUF_INIT(DIFF_PATH_BYTES);
 	d.near_a.folders = d.near_b.folders = BUF_INIT(SIZE_MAX);
 	cb_code code = diff_run(&d, within, err);
@@ -530,13 +573,18 @@ cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const c
                    cb_error *err)
 {
 	cb_cursor *c = NULL;
-	CB_TRY(diff_between(cs, a, NULL, b, NULL, path, &c, err));
+	CB_TRY(diff_between(cs, a, NULL, b, NULL, path, false, &c, err));
 	return diff_visit(c, visit, context, err);
 }
 
 cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out, cb_error *err)
 {
-	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, out, err);
+	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, false, out, err);
+}
+
+cb_code diff_snapshots_by_path(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out, cb_error *err)
+{
+	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, true, out, err);
 }
 
 cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *err)
@@ -545,7 +593,7 @@ cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *e
 	AUTO_VEIL veil *veiled = NULL;
 	tree_view all = state_view(t->cs, t->base), a, b = txn_view(t);
 	CB_TRY(gate_view(t->b, &all, &veiled, &a, err));
-	CB_TRY(diff_between(t->cs, &a, NULL, &b, t, NULL, &c, err));
+	CB_TRY(diff_between(t->cs, &a, NULL, &b, t, NULL, false, &c, err));
 	return diff_visit(c, visit, context, err);
 }
 
@@ -599,7 +647,7 @@ cb_code cb_diff_step_open(cb_box *box, uint64_t seq, const char *path, cb_cursor
 	tree_view all_a = state_view(box->cs, before), all_b = state_view(box->cs, after.s), a, b;
 	CB_TRY(gate_view(box, &all_a, &veil_a, &a, err));
 	CB_TRY(gate_view(box, &all_b, &veil_b, &b, err));
-	return diff_between(box->cs, &a, NULL, &b, NULL, path, out, err);
+	return diff_between(box->cs, &a, NULL, &b, NULL, path, false, out, err);
 }
 
 cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)

@@ -17,6 +17,9 @@ cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err);
 cb_code snapshot_pair(cb_box *from, cb_box *to, snapshot *a, snapshot *b, cb_error *err);
 /* *out: a cursor on the changes, which needs nothing more of the two. cb_cursor_close() it. */
 cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out, cb_error *err);
+/* The same, with each file below a folder that moved. */
+cb_code diff_snapshots_by_path(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out,
+                               cb_error *err);
 /* Visits what is left of such a cursor and closes it. */
 cb_code diff_visit(cb_cursor *c, cb_change_visit visit, void *context, cb_error *err);
 

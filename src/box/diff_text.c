@@ -120,8 +120,7 @@ static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 {
 	printing *p = context;
 	bool dir = (c->has_new && c->new_info->type == CB_DIR) || (!c->has_new && c->has_old && c->old_info->type == CB_DIR);
-	if (c->kind == CB_KEYVALUE || (dir && c->kind != CB_RENAMED))
-		return CB_OK; /* git has no word for them; cb_diff lists them */
+	if (c->kind == CB_KEYVALUE || dir) return CB_OK; /* git has no word for them; cb_diff lists them */
 	const char *old_path = c->old_path ? c->old_path : c->path;
 	bool mode_only = c->kind == CB_ATTRS && git_mode(c->old_info) == git_mode(c->new_info);
 	if (mode_only) return CB_OK;
@@ -136,7 +135,7 @@ static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 	}
 	CB_TRY(print_header(p->out, c, old_path, err));
 	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
-	return content && !dir ? print_content(p, c, old_path, err) : CB_OK;
+	return content ? print_content(p, c, old_path, err) : CB_OK;
 }
 
 /* ---- counting ---- */
@@ -258,7 +257,7 @@ cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *optio
 	unsigned lines = o.has_context ? o.context_lines : 3;
 	choosing k = {&o, {from->cs, &a, &b, lines, &text}};
 	cb_cursor *changes = NULL;
-	CB_TRY(diff_snapshots(from->cs, &a, &b, o.path, &changes, err));
+	CB_TRY(diff_snapshots_by_path(from->cs, &a, &b, o.path, &changes, err));
 	CB_TRY(diff_visit(changes, print_chosen, &k, err));
 	return buf_take(&text, out, out_size, err);
 }
