@@ -266,7 +266,7 @@ static cb_code add_step(packing *p, size_t index, cb_error *err)
 	                 .ended_ns = r.row.ended_ns,
 	                 .target = r.row.target,
 	                 .other_box = r.row.other_box,
-	                 .other_seq = r.row.other_box ? r.row.other_seq : 0,
+	                 .other_seq = r.row.other_seq,
 	                 .unknown = gap && !n->has_list};
 	CB_TRY(write_step(p, &f, err));
 	if (gap) CB_TRY(add_gap(p, &all[index - 1], n, err));

@@ -231,14 +231,15 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 		AUTO_STEP_ROW step_row r = {0};
 		cb_error why = {0};
 		cb_code code = step_row_load(c->cs, c->box, seq, false, &r, &why);
+		next = seq - 1;
+		forget_above(c, seq);
+		if (code == CB_STALE && is_cancelled(c, seq)) continue; /* pruned, but it was taken back */
 		if (code == CB_STALE) break;
 		if (code != CB_OK) {
 			if (err) *err = why;
 			return code;
 		}
 		bool is_undo = strcmp(r.kind, "undo") == 0, is_redo = strcmp(r.kind, "redo") == 0;
-		next = seq - 1;
-		forget_above(c, seq);
 		gate_touch touch;
 		CB_TRY(gate_step_touch(c->cs, c->box, c->box, c->b->who, seq, &touch, err));
 		if (touch.hidden && !touch.shown) { /* to who looks through this handle it changed nothing */
