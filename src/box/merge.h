@@ -144,6 +144,9 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err);
 cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err);
 /* Attributes, data, mode and times of an inode that both have. */
 cb_code merge_fields(merge *m, item *it, cb_error *err);
+/* Theirs put a new file, it, where the base had `old`, which ours changed (`here`) and which lives on elsewhere: what ours changed besides
+ * the data is meant for the new one too. It was placed. */
+cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err);
 /* Three texts: what leads from base to theirs, put into node, which holds ours' data and is not saved. *done false: they are no texts,
  * or changed the same lines, and nothing happened. */
 typedef struct merge_texts {

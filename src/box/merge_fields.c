@@ -210,39 +210,6 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_err
 	return CB_OK;
 }
 
-/* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a
- * backup): the change is meant for that too. */
-static cb_code merge_data_of_successors(merge *m, item *it, cb_error *err)
-{
-	bool same = true;
-	if (!it->base.present || it->disputed || it->base.node.rec.type != CB_FILE) return CB_OK;
-	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
-	for (size_t i = 0; !same && i < it->base.count; i++) {
-		const place *at = &it->base.places[i];
-		inode here, node;
-		bool done = false, agreed = false, theirs_wins = false;
-		uint64_t ino = 0;
-		if (merge_place_in(&it->ours, at) || !merge_place_in(&it->theirs, at)) continue;
-		CB_TRY(merge_new_file_here(m, at, &ino, err));
-		if (!ino) continue; /* ours took the name away; the file lives on under others */
-		CB_TRY(inode_find(m->ours, ino, &here, err));
-		tree_view v = txn_raw(m->t);
-		cb_code code = inode_find(&v, here.rec.ino, &node, err);
-		if (code == CB_NOTFOUND) continue;
-		if (code != CB_OK) return code;
-		CB_TRY(merge_data_same(m, m->ours, &here.rec, m->theirs, &it->theirs.node.rec, &agreed, err));
-		if (agreed && !merge_is_strict(m)) continue;
-		merge_texts x = {m->base, m->ours, m->theirs, &it->base.node.rec, &here.rec, &it->theirs.node.rec};
-		if (!agreed) CB_TRY(merge_text(m, &x, &node, &done, err));
-		if (!done) CB_TRY(merge_conflict_name(m, it, here.rec.ino, at, "changed on both sides", &theirs_wins, err));
-		if (!done && theirs_wins) CB_TRY(take_data(m, it, &node, err));
-		if (!done && !theirs_wins) continue;
-		inode_changed(m->t, &node, false);
-		CB_TRY(inode_save(m->t, &node, err));
-	}
-	return CB_OK;
-}
-
 static cb_code merge_mode(merge *m, item *it, inode *node, bool *changed, cb_error *err)
 {
 	uint32_t base = it->base.present ? it->base.node.rec.mode : it->ours.node.rec.mode;
@@ -254,6 +221,109 @@ static cb_code merge_mode(merge *m, item *it, inode *node, bool *changed, cb_err
 	node->rec.mode = theirs;
 	*changed = true;
 	return CB_OK;
+}
+
+/* Theirs' data of the file, for a new one that ours has under a name of it. */
+static cb_code merge_data_of_successor(merge *m, item *it, const place *at, const inode *here, inode *node, bool *changed,
+                                       cb_error *err)
+{
+	bool done = false, agreed = false, same = false, theirs_wins = false;
+	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
+	if (same) return CB_OK;
+	CB_TRY(merge_data_same(m, m->ours, &here->rec, m->theirs, &it->theirs.node.rec, &agreed, err));
+	if (agreed && !merge_is_strict(m)) return CB_OK;
+	merge_texts x = {m->base, m->ours, m->theirs, &it->base.node.rec, &here->rec, &it->theirs.node.rec};
+	if (!agreed) CB_TRY(merge_text(m, &x, node, &done, err));
+	if (!done) CB_TRY(merge_conflict_name(m, it, here->rec.ino, at, "changed on both sides", &theirs_wins, err));
+	if (!done && theirs_wins) CB_TRY(take_data(m, it, node, err));
+	*changed = *changed || done || theirs_wins;
+	return CB_OK;
+}
+
+/* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a
+ * backup): the change is meant for that too. */
+static cb_code merge_successors_here(merge *m, item *it, cb_error *err)
+{
+	if (!it->base.present || it->disputed || it->base.node.rec.type != CB_FILE) return CB_OK;
+	for (size_t i = 0; i < it->base.count; i++) {
+		const place *at = &it->base.places[i];
+		inode here, node;
+		uint64_t ino = 0;
+		if (merge_place_in(&it->ours, at) || !merge_place_in(&it->theirs, at)) continue;
+		CB_TRY(merge_new_file_here(m, at, &ino, err));
+		if (!ino) continue; /* ours took the name away; the file lives on under others */
+		CB_TRY(inode_find(m->ours, ino, &here, err));
+		tree_view v = txn_raw(m->t);
+		cb_code code = inode_find(&v, here.rec.ino, &node, err);
+		if (code == CB_NOTFOUND) continue;
+		if (code != CB_OK) return code;
+		item under = *it; /* what it is under this name; its places are lent */
+		attr_merge a = {m, &under, false};
+		under.ours = (unit){.present = true, .node = here};
+		under.replaced_here = true;
+		CB_TRY(merge_attrs(&a, KIND_ATTR, err));
+		CB_TRY(merge_attrs(&a, KIND_TAG, err));
+		CB_TRY(merge_data_of_successor(m, it, at, &here, &node, &a.changed, err));
+		CB_TRY(merge_mode(m, &under, &node, &a.changed, err));
+		if (!a.changed) continue;
+		inode_changed(m->t, &node, false);
+		CB_TRY(inode_save(m->t, &node, err));
+	}
+	return CB_OK;
+}
+
+/* ---- the same the other way round ---- */
+
+typedef struct attr_carry {
+	merge *m;
+	item *it;
+	const place *at;
+	uint64_t old;
+	bool changed;
+} attr_carry;
+
+/* An attribute that ours changed, with its value in the base and in ours. The new file of theirs may have lost it, which nobody meant. */
+static cb_code carry_attr(void *context, span key_bytes, span base, span ours, cb_error *err)
+{
+	attr_carry *c = context;
+	merge *m = c->m;
+	key k = {.size = key_bytes.size};
+	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+	put_be64(k.bytes + 1, merge_ino_there(c->it));
+	tree_value now;
+	cb_code code = tree_get(m->theirs, key_span(&k), &now, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	span theirs = code == CB_OK ? span_make(now.bytes, now.size) : (span){0};
+	bool same = theirs.bytes && ours.bytes && span_equal(theirs, ours), theirs_wins = false;
+	if ((same && !merge_is_strict(m)) || (!theirs.bytes && !ours.bytes)) return CB_OK;
+	if (theirs.bytes && !(base.bytes && span_equal(theirs, base)))
+		CB_TRY(merge_conflict_name(m, c->it, c->old, c->at, "an attribute was changed on both sides", &theirs_wins, err));
+	if (theirs_wins || same) return CB_OK;
+	c->changed = true;
+	put_be64(k.bytes + 1, c->it->into);
+	return ours.bytes ? pmap_put(&m->t->delta, key_span(&k), ours, err) : pmap_put_tombstone(&m->t->delta, key_span(&k), err);
+}
+
+cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err)
+{
+	attr_carry c = {m, it, at, old->rec.ino, false};
+	tree_view v = txn_raw(m->t);
+	inode node;
+	if (merge_disputes_ino(m->disputed, old->rec.ino)) return CB_OK;
+	static const uint8_t kinds[] = {KIND_ATTR, KIND_TAG};
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		key prefix = key_prefix(kinds[i], old->rec.ino);
+		CB_TRY(tree_diff_prefix(m->base, m->ours, key_span(&prefix), carry_attr, &c, err));
+	}
+	CB_TRY(inode_find(&v, it->into, &node, err));
+	uint32_t base = old->rec.mode, ours = here->rec.mode, theirs = it->theirs.node.rec.mode;
+	bool theirs_wins = ours == base || ours == theirs;
+	if (ours != base && theirs != base && (ours != theirs || merge_is_strict(m)))
+		CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "its mode was changed on both sides", &theirs_wins, err));
+	if (!theirs_wins) node.rec.mode = ours;
+	if (!c.changed && theirs_wins) return CB_OK;
+	inode_changed(m->t, &node, false);
+	return inode_save(m->t, &node, err);
 }
 
 static cb_code note_name_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
@@ -338,5 +408,5 @@ cb_code merge_fields(merge *m, item *it, cb_error *err)
 		inode_changed(m->t, &node, false);
 		CB_TRY(inode_save(m->t, &node, err));
 	}
-	return merge_data_of_successors(m, it, err);
+	return merge_successors_here(m, it, err);
 }

@@ -389,19 +389,23 @@ static cb_code add_inode(merge *m, item *it, uint64_t parent, const place *at, c
 /*
  * Theirs puts a new file where the base had another, which lives on elsewhere (a file with several names, of which one was saved by
  * rename; or one that was moved aside as a backup). What ours did to the file under this name must not get lost with it.
- * *text: both changed it and the lines merge, into the new file once it is placed. *drop: ours took the name away, and theirs' file is
- * as the old one was.
+ * *has: ours has it there, and what it changed of it goes into the new file once it is placed; *text: that of its data, by lines. *drop:
+ * ours took the name away, and theirs' file is as the old one was.
  */
-static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old, inode *here, bool *text, bool *drop, cb_error *err)
+static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old, inode *here, bool *has, bool *text, bool *drop,
+                                cb_error *err)
 {
-	bool had = false, has = false, same = false, theirs_wins = true;
-	*text = *drop = false;
+	bool had = false, same = false, theirs_wins = true;
+	*has = *text = *drop = false;
 	if (it->fate != FATE_ADD || it->base.present || it->theirs.node.rec.type != CB_FILE) return CB_OK;
 	CB_TRY(merge_file_at(m->base, at, old, &had, err));
 	if (!had) return CB_OK;
-	CB_TRY(merge_file_at(m->ours, at, here, &has, err));
-	if (has && here->rec.ino != old->rec.ino) return CB_OK; /* somebody sits there: settle_occupant */
-	if (has) {
+	CB_TRY(merge_file_at(m->ours, at, here, has, err));
+	if (*has && here->rec.ino != old->rec.ino) { /* somebody sits there: settle_occupant */
+		*has = false;
+		return CB_OK;
+	}
+	if (*has) {
 		CB_TRY(merge_data_same(m, m->base, &old->rec, m->ours, &here->rec, &same, err));
 		*text = !same;
 		return CB_OK;
@@ -459,12 +463,12 @@ static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, 
 	uint64_t parent = 0;
 	slot s;
 	inode old, here;
-	bool text = false, drop = false, clear = true;
+	bool has = false, text = false, drop = false, clear = true;
 	CB_TRY(result_parent(m, it, at, &parent, err));
 	if (!parent) return CB_OK;
 	CB_TRY(slot_find(m, parent, place_name(at), &s, err));
 	if (s.taken && *exists && s.occupant.rec.ino == it->into) return CB_OK;
-	CB_TRY(compare_with_old(m, it, at, &old, &here, &text, &drop, err));
+	CB_TRY(compare_with_old(m, it, at, &old, &here, &has, &text, &drop, err));
 	if (drop) return CB_OK;
 	if (s.taken) {
 		uint64_t into = it->into;
@@ -478,7 +482,8 @@ static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, 
 	if (*exists) CB_TRY(link_result(m, it, parent, at, err));
 	else CB_TRY(add_inode(m, it, parent, at, err));
 	*exists = true;
-	return text ? merge_with_old(m, it, at, &old, &here, err) : CB_OK;
+	if (text) CB_TRY(merge_with_old(m, it, at, &old, &here, err));
+	return has ? merge_carry_fields(m, it, at, &old, &here, err) : CB_OK;
 }
 
 /* Where theirs' new file equals one of ours under the same name, the two are one: that name goes first, the others become names of ours. */
