@@ -322,6 +322,31 @@ static cb_code take_there(merge *m, item *it, uint64_t ino, cb_error *err)
 }
 
 /*
+ * Both sides have a file or link that the base does not know, under a name where the base has one that both have no more: each took a save
+ * by rename back, or merged who did. That one is its base, but not of attributes: it may have lost them as it was made. Where the sides
+ * differ in those, there is no base. (A strict merge has no use for it: whatever both brought back conflicts.)
+ */
+static cb_code find_returned(merge *m, item *it, cb_error *err)
+{
+	if (it->base.present || !it->ours.present || !it->theirs.present || it->disputed || merge_is_strict(m)) return CB_OK;
+	bool alike = it->ours.node.rec.type != CB_DIR;
+	if (alike) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_ATTR, &alike, err));
+	if (alike) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_TAG, &alike, err));
+	for (size_t i = 0; alike && i < it->ours.count && !it->base.present; i++) {
+		const place *at = &it->ours.places[i];
+		inode node;
+		if (!merge_place_in(&it->theirs, at)) continue;
+		cb_code code = inode_at(m->base, at->parent, place_name(at), &node, NULL, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		item *old = code == CB_OK && node.rec.type == it->ours.node.rec.type ? merge_item_find(m, node.rec.ino) : NULL;
+		if (!old || old->ours.present || old->theirs.present || old->disputed) continue;
+		it->base = old->base;
+		old->base = (unit){0};
+	}
+	return CB_OK;
+}
+
+/*
  * A file or link of the base that is gone on one side or both, with something new under one of its names. Where both sides have something
  * to compare, that must be of its kind. Where one side only took it away, the new thing is what the other made of it, a file or a link; in
  * a strict merge also a folder, or what came in the place of a folder: a decision for the removal then takes it away.
@@ -477,6 +502,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 		inos_sort(m);
 	}
 	CB_TRY(items_load(m, err));
+	for (size_t i = 0; i < m->count; i++) CB_TRY(find_returned(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_replaced(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(decide(m, &m->items[i], err));
 	CB_TRY(merge_delete_files(m, err));
