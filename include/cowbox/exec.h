@@ -174,7 +174,8 @@ CB_API cb_code cb_exec_input(cb_exec *exec, const void *bytes, size_t size, size
 /* Waits for the end, captures and commits: what commands that run at once did is committed in the order of these calls, not of their ends.
  * cb_box_step of the handle that the sandbox was opened with tells the step. The result is lent until cb_exec_close. CB_CONFLICT, CB_QUOTA
  * (the box may not hold so much): nothing came into the box, and result->fork has what the program did; gc takes it when it is old, as it
- * does with every box that was kept so. The result is filled then too, as it is with CB_TOOBIG (reject_output: the changes were
+ * does with every box that was kept so. CB_DENIED: a rule came while it ran; the changes wait for cb_exec_recover by somebody whom no rule
+ * binds (those of a store in memory were dropped). The result is filled then too, as it is with CB_TOOBIG (reject_output: the changes were
  * dropped). */
 CB_API cb_code cb_exec_wait(cb_exec *exec, const cb_exec_result **out, cb_error *err);
 /* What the command changed: by path. After cb_exec_wait, also of a discarded run. */
@@ -183,8 +184,8 @@ CB_API cb_code cb_exec_changes(cb_exec *exec, cb_change_visit visit, void *conte
 CB_API void cb_exec_close(cb_exec *exec);
 
 /* Captures what programs left in a box (NULL: in all of them) whose caller died, each as a step (result: interrupted), or records that it
- * is lost. cb_sandbox_open tries it too. What cannot be captured now, for lack of room say, waits. CB_NOTFOUND: no such box. out_steps
- * may be NULL. */
+ * is lost. cb_sandbox_open tries it too. Steps are recorded for whom the program ran. What cannot be captured now, for lack of room say,
+ * waits. CB_DENIED: rules bind the store's who in a box where something waits. CB_NOTFOUND: no such box. out_steps may be NULL. */
 CB_API cb_code cb_exec_recover(cb_store *store, const char *box, uint64_t *out_steps, cb_error *err);
 /* Removes the folders kept for running programs in boxes, or in boxes that are gone, which nobody uses now; they are made again when
  * needed. */

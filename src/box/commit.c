@@ -115,6 +115,11 @@ static cb_code merge_txn(cb_box *b, txn *t, const cb_commit_options *how, bool i
 	return code;
 }
 
+static const char *step_who(const cb_box *b)
+{
+	return b->recorded_for ? b->recorded_for : b->who;
+}
+
 /* Under the writer lock, with b->head and b->row current. */
 static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, state **out_head, cb_commit_result *out,
                               cb_error *err)
@@ -123,7 +128,7 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 	if (t->base->id == b->head->id) {
 		if (t->base != b->head) CB_TRY(txn_base_set(t, b->head, err)); /* records were added; nothing changed */
 		txn_quotas_set(t, &b->row);
-		return txn_append(t, b->row.id, b->who, out_head, err);
+		return txn_append(t, b->row.id, step_who(b), out_head, err);
 	}
 	if (how->no_merge)
 		return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
@@ -131,7 +136,7 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 	AUTO_TXN txn *merged = NULL;
 	CB_TRY(merge_txn(b, t, how, true, &merged, out, err));
 	txn_quotas_set(merged, &b->row);
-	CB_TRY(txn_append(merged, b->row.id, b->who, out_head, err));
+	CB_TRY(txn_append(merged, b->row.id, step_who(b), out_head, err));
 	if (out) out->merged = true;
 	return CB_OK;
 }
@@ -153,7 +158,7 @@ static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_hea
 	bool recorded = t->record;
 	txn_quotas_set(t, &row);
 	t->record = true; /* a fork whose first step is the transaction, also when it has nothing to say */
-	cb_code code = txn_append(t, row.id, b->who, out_head, err);
+	cb_code code = txn_append(t, row.id, step_who(b), out_head, err);
 	t->record = recorded;
 	return code == CB_OK ? box_lost_mark(b->cs, row.id, (*out_head)->seq, err) : code;
 }
@@ -227,8 +232,8 @@ static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_comm
 	if (renumbered && !p) code = txn_base_set(last, b->head, err);
 	if (code == CB_OK && !*out_moved) {
 		txn_quotas_set(last, &b->row);
-		code = p ? txn_append_prepared(last, p, b->row.id, b->who, &head, err)
-		         : txn_append(last, b->row.id, b->who, &head, err);
+		code = p ? txn_append_prepared(last, p, b->row.id, step_who(b), &head, err)
+		         : txn_append(last, b->row.id, step_who(b), &head, err);
 	}
 	code = write_ended(b, code, head, sync, out, err);
 	txn_locals_settle(last, code == CB_OK && head);

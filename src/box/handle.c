@@ -59,6 +59,7 @@ void box_unref(cb_box *b)
 	cb_store *cs = b->cs;
 	free(b->who);
 	buf_done(&b->undo_cancelled);
+	free(b->recorded_for);
 	(void)pthread_mutex_destroy(&b->lock);
 	free(b);
 	box_store_unref(cs);
@@ -479,6 +480,16 @@ cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, c
 	code = op_end(&o, code, &result, err);
 	if (code == CB_OK && out_seq) *out_seq = result.seq;
 	return code;
+}
+
+cb_code box_record_for(cb_box *b, const char *who, cb_error *err)
+{
+	AUTO_FREE char *copy = mem_strdup(who);
+	if (!copy) return cb_err_nomem(err);
+	CB_TRY(box_lock(b, err));
+	free(b->recorded_for);
+	b->recorded_for = TAKE_PTR(copy);
+	return box_leave(b, CB_OK);
 }
 
 cb_code cb_box_who_set(cb_box *b, const char *who, cb_error *err)

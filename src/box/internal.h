@@ -283,6 +283,7 @@ struct cb_box {
 	bool is_txn;     /* cb_txn_begin's: without a txn it is over */
 	bool closed;     /* by the caller; what is left waits for its open files to be closed */
 	char *who;
+	char *recorded_for;        /* who its steps are said to be of, other than who asks; NULL: the same */
 	struct veil *veil;         /* of box_view; NULL: there is no hook */
 	cb_file *open_files;       /* a list */
 	uint64_t files_seq;        /* of the head that they keep, or found themselves gone from */

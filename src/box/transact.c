@@ -32,6 +32,7 @@ static cb_code txn_handle(cb_box *b, state *base, uint64_t stamp, const cb_step_
 	t->head = state_ref(base);
 	t->stamp = stamp;
 	cb_code code = cb_box_who_set(t, b->who, err);
+	if (code == CB_OK && b->recorded_for) code = box_record_for(t, b->recorded_for, err);
 	if (code == CB_OK) code = txn_create_unlocked(t, "txn", "", &t->txn, err);
 	if (code == CB_OK) code = txn_fields(t->txn, info, err);
 	if (code == CB_OK) {

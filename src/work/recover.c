@@ -4,6 +4,9 @@
  * What the command had written is captured over the state it began from and committed, as a step that says it was interrupted; or,
  * when the folder cannot be trusted, a step says that it is lost. The run's name in the step tells whether that was done before, so
  * a crash in here neither loses it nor does it twice.
+ *
+ * Whoever comes first recovers, and he need not be who ran it: the step is recorded for whom it ran, and where rules bind who recovers
+ * nothing is done. He could not capture what he does not see, and a record of the loss would tell him what ran.
  */
 #include "work/internal.h"
 
@@ -70,7 +73,7 @@ static cb_code capture_left(work *w, cb_error *err)
 static bool is_passing(cb_code code)
 {
 	return code == CB_BUSY || code == CB_IO || code == CB_NOSPACE || code == CB_NOMEM || code == CB_UNSUPPORTED ||
-	       code == CB_READONLY || code == CB_FORKED || cancel_is_code(code);
+	       code == CB_READONLY || code == CB_FORKED || code == CB_DENIED || cancel_is_code(code);
 }
 
 static cb_code recover_box(work *w, bool *made, cb_error *err)
@@ -79,6 +82,8 @@ static cb_code recover_box(work *w, bool *made, cb_error *err)
 	bool done = false;
 	CB_TRY(box_was_recorded(w->cs, &s->base, s->run, &done, err));
 	if (done) return CB_OK;
+	CB_TRY(box_refuse_rules(w->b, "capturing what a program left", err));
+	if (*s->who) CB_TRY(box_record_for(w->b, s->who, err));
 	*made = true;
 	if (s->building) return record_lost(w, "the box's files were still being laid out", err);
 	if (strcmp(s->boot, stamp_boot()) != 0) return record_lost(w, "the machine was started anew", err);

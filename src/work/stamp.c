@@ -38,7 +38,7 @@ static void say_place(text *t, const char *name, const box_place *p)
 
 void stamp_print(const stamp *s, char out[STAMP_BYTES])
 {
-	/* The longest of all fit: names and numbers take less than 1,200 bytes, the parameters 1,500. */
+	/* The longest of all fit: names and numbers take less than 1,500 bytes, the parameters 1,500. */
 	text t = {out, 0};
 	memset(out, '\n', STAMP_BYTES);
 	say(&t, "%s", first_line);
@@ -58,6 +58,7 @@ void stamp_print(const stamp *s, char out[STAMP_BYTES])
 		say(&t, "run %s\n", s->run);
 		if (s->building) say(&t, "building\n");
 		say(&t, "started %" PRId64 "\n", s->started_ns);
+		if (*s->who) say(&t, "who %s\n", s->who);
 		if (*s->kind) say(&t, "kind %s\n", s->kind);
 		if (*s->params) say(&t, "params %s\n", s->params);
 	}
@@ -160,6 +161,7 @@ static bool parse_line(span line, stamp *out)
 	if (span_equal(word, span_str("afresh"))) return out->afresh = true;
 	if (span_equal(word, span_str("building"))) return out->building = true;
 	if (span_equal(word, span_str("started"))) return parse_started(rest, out);
+	if (span_equal(word, span_str("who"))) return parse_text(rest, out->who, sizeof(out->who));
 	if (span_equal(word, span_str("kind"))) return parse_text(rest, out->kind, sizeof(out->kind));
 	if (span_equal(word, span_str("params"))) return parse_text(rest, out->params, sizeof(out->params));
 	return false;

@@ -13,6 +13,7 @@
  *   run ID                    its name, which is also in its step
  *   building                  the tree was not there yet: the command may not have begun
  *   started NS
+ *   who TEXT                  whom its step is recorded for; absent in stamps of earlier versions
  *   kind WORD
  *   params TEXT               of the step to be, as much as fits; no control characters
  *   sum HEX                   of everything before this line
@@ -50,6 +51,7 @@ typedef struct stamp {
 	char run[STAMP_RUN_BYTES];
 	bool building;
 	int64_t started_ns;
+	char who[LIMIT_NAME_BYTES + 1];
 	char kind[STAMP_KIND_BYTES];
 	char params[STAMP_PARAMS_BYTES];
 } stamp;

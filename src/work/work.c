@@ -394,6 +394,7 @@ static cb_code stamp_running(work *w, bool building, cb_error *err)
 	else s->at = s->base;
 	s->started_ns = w->started_ns;
 	CB_TRY(run_name(s->run, err));
+	stamp_text_set(s->who, sizeof(s->who), box_about(w->b).who);
 	stamp_text_set(s->kind, sizeof(s->kind), w->kind);
 	CB_TRY(run_params(span_make(w->params, w->params_size), s->params, err));
 	CB_TRY(stamp_save(w, err));
@@ -591,6 +592,17 @@ cb_code work_layer(work *w, look **out, cb_error *err)
 	return cb_err_set(err, CB_STALE, "the state that the command's folders were made of is gone");
 }
 
+/* A rule came while the command ran and binds who ran it. What it did is nobody's to drop: it waits in its slot for who may capture all of
+ * it. The path that was refused may be hidden by now and is not named. */
+static cb_code end_waits(work *w, cb_error *err)
+{
+	bool memory = w->memory;
+	give_slot(w);
+	if (memory) return cb_err_set(err, CB_DENIED, "rules changed while the program ran: what it did is dropped");
+	return cb_err_set(err, CB_DENIED,
+	                  "rules changed while the program ran: what it did is kept for somebody whom they let recover it");
+}
+
 cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note, void *note_context, cb_change_visit changes,
                  void *change_context, work_result *out, cb_error *err)
 {
@@ -609,6 +621,7 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	work_stage("ended");
 	if (cancel_is_code(code)) return code; /* all is as it was when the command ended: it can be done again */
 	command_forget(w);
+	if (code == CB_DENIED && how == WORK_COMMIT) return end_waits(w, err);
 	if (is_passing(code)) {
 		give_slot(w);
 		return code;

@@ -79,14 +79,15 @@ typedef struct work_result {
 typedef void (*work_note)(void *context, const char *path, const char *what);
 /* info: as for cb_txn_commit (the step's result text). CB_CONFLICT, CB_QUOTA: kept as result->commit.fork; other refusals of the
  * box: the changes are dropped. In every case the work can be used for the next command, unless the holder died (CB_IO): then close it.
- * CB_CANCELLED, CB_TIMEOUT: nothing was done, and work_end is to be called again.
+ * CB_DENIED: a rule came meanwhile; the changes wait in their slot for work_recover by one whom no rule binds (of a store in memory they
+ * are dropped). CB_CANCELLED, CB_TIMEOUT: nothing was done, and work_end is to be called again.
  * changes may be NULL: visits what changed, by path. */
 cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note, void *note_context, cb_change_visit changes,
                  void *change_context, work_result *out, cb_error *err);
 /* The command did not run at all (RUN failed before the program started): nothing to capture, no step. */
 void work_cancel(work *w);
 
-/* All boxes of the store (box 0), or one. */
+/* All boxes of the store (box 0), or one. CB_DENIED: rules bind the store's who in a box where something waits. */
 cb_code work_recover(cb_store *store, uint64_t box, uint64_t *out_steps, cb_error *err);
 cb_code work_clean(cb_store *store, bool all, uint64_t *out_removed, cb_error *err);
 

@@ -1,6 +1,8 @@
 /* test_recover.c: callers that die at every stage; what their commands did is kept once, or said to be lost. */
 #include "work_kit.h"
 
+#include "harness/rules.h"
+
 #include <sys/wait.h>
 
 static cb_error err;
@@ -452,6 +454,114 @@ TEST(what_cannot_be_merged_is_a_fork)
 	CHECK_OK(cb_store_stats_get(s, &stats, &err));
 	boxes = (unsigned)stats.boxes;
 	CHECK_U64(boxes, 2);
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* ---- under rules ---- */
+
+static void command_of_owner(cb_store *s)
+{
+	CHECK_OK(cb_store_who_set(s, "owner", &err));
+	one_command(s);
+}
+
+static cb_code is_owners(void *context, const cb_step *step, cb_error *e)
+{
+	(void)e;
+	if (strcmp(step->kind, "exec") != 0 || !strstr(step->result, "interrupted")) return CB_OK;
+	CHECK_STR(step->who, "owner");
+	++*(int *)context;
+	return CB_OK;
+}
+
+/* Who comes first is bound by rules: nothing is done, and nothing told, until one comes who is not. */
+static void first_comes_the_agent(rule_kind kind, const char *path)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	static rules all;
+	int count = 0;
+	uint64_t steps = 0;
+	rules_init(&all);
+	rules_set(&all, s);
+	rules_add(&all, kind, path);
+	in_child("scan", 0, command_of_owner);
+	(void)usleep(300000); /* the holder needs a moment to end */
+	CHECK_OK(cb_store_who_set(s, "agent", &err));
+	CHECK_CODE(work_recover(s, 0, &steps, &err), CB_DENIED);
+	CHECK_MSG(!strstr(err.message, "work/"), "%s", err.message);
+	CHECK_CODE(work_recover(s, 0, &steps, &err), CB_DENIED);
+	CHECK_U64(steps, 0);
+	CHECK_OK(cb_store_who_set(s, "owner", &err));
+	CHECK_OK(cb_box_who_set(b, "owner", &err));
+	CHECK_U64(tell(b).interrupted, 0);
+	CHECK_U64(recover_all(s), 1);
+	CHECK_U64(tell(b).lost, 0);
+	CHECK_OK(cb_log(b, NULL, is_owners, &count, NULL, &err));
+	CHECK(count == 1);
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	CHECK(exists(b, "/work/y") && !exists(b, "/work/gone"));
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+TEST(what_an_agent_may_not_see_waits_for_who_may)
+{
+	first_comes_the_agent(RULE_HIDE, "/work/x");
+}
+
+TEST(what_an_agent_may_not_change_waits_for_who_may)
+{
+	first_comes_the_agent(RULE_READ_ONLY, "/work/gone");
+}
+
+/* Recovered by one who sees all, it is still of whom it ran for. */
+TEST(a_recovered_step_is_of_whom_it_ran_for)
+{
+	cb_box *b = NULL;
+	int count = 0;
+	cb_store *s = prepare(&b);
+	in_child("scan", 0, command_of_owner);
+	CHECK_OK(cb_store_who_set(s, "somebody", &err));
+	CHECK_U64(recover_all(s), 1);
+	CHECK_OK(cb_log(b, NULL, is_owners, &count, NULL, &err));
+	CHECK(count == 1);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+static rules late;
+
+static void rule_comes(const char *stage)
+{
+	if (strcmp(stage, "scan") == 0) rules_add(&late, RULE_HIDE, "/work/x");
+}
+
+/* While a program runs a rule comes: what it did is not dropped. */
+TEST(a_rule_that_comes_meanwhile_makes_it_wait)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	work_result r;
+	uint64_t steps = 0;
+	rules_init(&late);
+	rules_set(&late, s);
+	CHECK_OK(cb_store_who_set(s, "agent", &err));
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	work_stage_hook = rule_comes;
+	CHECK_CODE(kit_sh(w, "echo two >> work/x; echo new > work/y; rm -r work/gone", &r, &err), CB_DENIED);
+	work_stage_hook = NULL;
+	CHECK_MSG(!strstr(err.message, "work/"), "%s", err.message);
+	work_close(w);
+	CHECK_CODE(work_recover(s, 0, &steps, &err), CB_DENIED);
+	CHECK_OK(cb_store_who_set(s, "owner", &err));
+	CHECK_U64(recover_all(s), 1);
+	CHECK_OK(cb_box_who_set(b, "owner", &err));
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	CHECK(exists(b, "/work/y") && !exists(b, "/work/gone"));
 	test_store_sound(s);
 	cb_box_close(b);
 	cb_store_close(s);

@@ -15,6 +15,7 @@ static stamp full(void)
 	(void)snprintf(s.run, sizeof(s.run), "0123456789abcdef");
 	s.building = true;
 	s.started_ns = INT64_MAX;
+	memset(s.who, 'w', sizeof(s.who) - 1);
 	memset(s.kind, 'k', sizeof(s.kind) - 1);
 	memset(s.params, 'p', sizeof(s.params) - 1);
 	return s;
