@@ -221,7 +221,7 @@ void box_made(cb_box *b, uint64_t seq);
 cb_code box_refuse_rules(const cb_box *b, const char *what, cb_error *err);
 /* CB_INVALID on a transaction's handle: `what` is not for it. */
 cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err);
-/* A read-only handle on a step of the same box, whatever the box is called by now. */
+/* A read-only handle on a step of the same box, whatever the box is called by now, for who uses b. */
 cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err);
 /* A handle by the number of the box. CB_NOTFOUND: deleted. */
 cb_code box_open_id(cb_store *cs, uint64_t id, cb_box **out, cb_error *err);

@@ -217,7 +217,12 @@ cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err
 {
 	store_box row;
 	CB_TRY(store_box_get(b->cs->s, b->row.id, &row, err)); /* the handle's row may name a root that gc has taken since */
-	return open_row(b->cs, &row, true, seq, out, err);
+	cb_box *made = NULL;
+	CB_TRY(open_row(b->cs, &row, true, seq, &made, err));
+	cb_code code = cb_box_who_set(made, b->who, err);
+	if (code == CB_OK) *out = made;
+	else cb_box_close(made);
+	return code;
 }
 
 static cb_code fork_in_write(cb_store *cs, const char *address, const char *name, store_box *row, state **origin, cb_error *err)

@@ -1,6 +1,9 @@
 /* test_gate.c: the gate, rule by rule: what test_gate_calls.c cannot compare, because the other world has nothing like it. */
 #include "harness/twins.h"
 
+#include <stdio.h>
+#include <sys/stat.h>
+
 static rules all;
 static cb_store *s;
 static cb_box *owner, *agent;
@@ -34,6 +37,21 @@ static void put(cb_box *b, const char *path, const char *text)
 static char *list(cb_box *from, cb_box *to)
 {
 	return must_diff(from, to);
+}
+
+static char *host(const char *name)
+{
+	char *path = NULL;
+	CHECK(asprintf(&path, "%s/%s", test_tmpdir(), name) > 0);
+	return test_keep(path);
+}
+
+static void shell(const char *command)
+{
+	char *line = NULL;
+	CHECK(asprintf(&line, "cd '%s' && { %s; }", test_tmpdir(), command) > 0);
+	CHECK(system(line) == 0);
+	free(line);
 }
 
 /* ---- files with several names, open files ---- */
@@ -123,6 +141,29 @@ TEST_BOTH(who_asks_is_the_handles)
 	cb_box *t = must_begin(agent);
 	CHECK(!exists(t, "/work/hid/a"));
 	cb_box_close(t);
+	end();
+}
+
+/* Calls that open handles of their own open them for who uses the one that was given. */
+TEST_BOTH(who_asks_is_the_handles_in_calls_that_open_others)
+{
+	begin(memory);
+	put(owner, "/work/hid/a", "TOP SECRET");
+	put(owner, "/work/b", "b");
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	CHECK_OK(cb_store_who_set(s, "owner", &err));
+	FILE *f = tmpfile();
+	char *bytes = calloc(1, 1 << 16);
+	CHECK(f && bytes);
+	CHECK_OK(cb_tar_export(agent, "/work", fileno(f), NULL, NULL, &err));
+	rewind(f);
+	size_t size = fread(bytes, 1, 1 << 16, f);
+	CHECK(size > 512 && !memmem(bytes, size, "TOP SECRET", 10));
+	free(bytes);
+	(void)fclose(f);
+	CHECK(mkdir(host("out"), 0755) == 0);
+	CHECK_OK(cb_apply(agent, &CB_WITH(cb_apply_options, .folder = host("out")), NULL, NULL, NULL, &err));
+	shell("test -f out/b && ! test -e out/hid");
 	end();
 }
 
