@@ -41,7 +41,12 @@ static cb_code take_away(txn *t, const char *path, cb_error *err)
 	tree_view v = txn_view(t);
 	taken at;
 	CB_TRY(find_direct(&v, path, &at, err));
-	return at.there ? tree_remove(t, at.parent, at.name, &at.node, err) : CB_OK;
+	if (!at.there) return CB_OK;
+	bool empty = true;
+	tree_view raw = txn_raw(t);
+	/* What was in it went before it, but for what is hidden: that is still on the host. */
+	if (v.veil && at.node.rec.type == CB_DIR) CB_TRY(inode_is_dir_empty(&raw, at.node.rec.ino, &empty, err));
+	return empty ? tree_remove(t, at.parent, at.name, &at.node, err) : CB_OK;
 }
 
 static cb_code take_folder(txn *t, taken *at, const inode *source, cb_error *err)

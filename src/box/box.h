@@ -217,7 +217,9 @@ cb_code box_hold(cb_box *b, cb_error *err);
 void box_release(cb_box *b);
 /* A call on b made that step through a transaction of its own: cb_box_step() tells it. seq 0: none. */
 void box_made(cb_box *b, uint64_t seq);
-/* CB_DENIED where rules lie in the box (gate.h): `what` takes all of it. */
+/* Does a rule lie in the box, for who uses b (gate.h)? */
+bool box_has_rules(const cb_box *b);
+/* CB_DENIED then: `what` takes all of it. */
 cb_code box_refuse_rules(const cb_box *b, const char *what, cb_error *err);
 /* CB_INVALID on a transaction's handle: `what` is not for it. */
 cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err);
@@ -286,7 +288,7 @@ cb_code box_folder_find(cb_store *cs, const char *host_path, size_t size, char *
 typedef enum box_base_how {
 	BOX_BASE_EXISTING, /* CB_NOTFOUND when there is none */
 	BOX_BASE_EMPTY,    /* made when there is none, with the folders of a new box */
-	BOX_BASE_AT_HEAD,  /* made when there is none, as the box is now */
+	BOX_BASE_AT_HEAD,  /* made when there is none, as who uses b sees the box now */
 	BOX_BASE_ANEW,     /* made in any case, with the folders of a new box */
 } box_base_how;
 /* A handle like any other; cb_box_close() it. Only its newest state is kept. Forks of the box have a base of their own that starts at

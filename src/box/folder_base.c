@@ -42,6 +42,29 @@ cb_code box_base_find(cb_store *cs, uint64_t box, store_box *out, cb_error *err)
 	return store_box_find(cs->s, name, out, err);
 }
 
+/* A state's overlay with all that is hidden from who uses b taken away. */
+static cb_code overlay_seen(const cb_box *b, const state *from, pmap *out, cb_error *err)
+{
+	AUTO_VEIL veil *veiled = NULL;
+	AUTO_CURSOR tree_cursor *c = NULL;
+	span k, value;
+	counters seen;
+	tree_value room;
+	tree_view raw = state_view(b->cs, from), shown;
+	CB_TRY(gate_view(b, &raw, &veiled, &shown, err));
+	CB_TRY(tree_cursor_open_below(&raw, (span){0}, &c, err));
+	while (tree_cursor_get(c, &k, &value)) {
+		cb_code code = tree_get(&shown, k, &room, err);
+		if (code == CB_NOTFOUND) code = pmap_put_tombstone(out, k, err);
+		if (code != CB_OK) return code;
+		CB_TRY(tree_cursor_next(c, err));
+	}
+	key counts = key_counters();
+	CB_TRY(gate_count(&shown, &seen, err));
+	counters_encode(&seen, &room);
+	return pmap_put(out, key_span(&counts), span_make(room.bytes, room.size), err);
+}
+
 /* Inside a write transaction. from NULL: empty, but for what every new box holds. */
 static cb_code base_insert(cb_store *cs, uint64_t box, const state *from, store_box *out, cb_error *err)
 {
@@ -115,7 +138,15 @@ static cb_code base_create(cb_box *b, bool at_head, cb_error *err)
 	store_box row;
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
 	cb_code code = box_refresh(b, err);
-	if (code == CB_OK) code = base_insert(b->cs, b->row.id, at_head ? b->head : NULL, &row, err);
+	if (code == CB_OK && at_head && gate_has_rules(b->cs, b)) {
+		state seen = *b->head; /* only what base_insert looks at: the map and its number */
+		seen.overlay = pmap_ref(&b->head->overlay);
+		code = overlay_seen(b, b->head, &seen.overlay, err);
+		if (code == CB_OK) code = base_insert(b->cs, b->row.id, &seen, &row, err);
+		pmap_done(&seen.overlay);
+	} else if (code == CB_OK) {
+		code = base_insert(b->cs, b->row.id, at_head ? b->head : NULL, &row, err);
+	}
 	if (code == CB_OK) return store_write_commit(s, false, err);
 	store_write_abort(s);
 	return code;

@@ -208,7 +208,7 @@ cb_code gate_entry(const txn *t, gate_access access, uint64_t parent, span name,
 {
 	if (access == GATE_CREATE && ino == 0) CB_TRY(gate_reserved_check(parent, name, err));
 	tree_view v = txn_view(t);
-	if (!v.veil) return CB_OK;
+	if (!v.veil || box_is_base(&t->b->row)) return CB_OK; /* weighed at its end */
 	resolved r = {.parent = parent, .name_size = name.size, .exists = ino != 0};
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
 	tree_view raw = txn_raw(t);
@@ -230,7 +230,13 @@ cb_code gate_shows(const tree_view *v, const key *k, bool *out, cb_error *err)
 
 typedef struct weighing {
 	veil *before, *after;
+	bool only_seen; /* the hidden companion of a box, which follows the host: rules say what of it is seen, not what is kept as it is */
 } weighing;
+
+static gate_access weighed_as(const weighing *w, gate_access access)
+{
+	return w->only_seen ? GATE_READ : access;
+}
 
 /* Of what is hidden not even the name is told. */
 static cb_code weigh(const veil *side, gate_answer answer, uint64_t parent, span name, cb_error *err)
@@ -283,9 +289,9 @@ static cb_code entry_of(const veil *side, const key_parts *k, span value, record
 
 static cb_code weigh_removed(const weighing *w, const key_parts *k, const record *was, cb_error *err)
 {
-	CB_TRY(weigh_name(w->before, GATE_REMOVE, k, was, err));
+	CB_TRY(weigh_name(w->before, weighed_as(w, GATE_REMOVE), k, was, err));
 	if (was->type != CB_DIR) return CB_OK;
-	CB_TRY(folder_slips(w->before, k->ino, k->name, err));
+	if (!w->only_seen) CB_TRY(folder_slips(w->before, k->ino, k->name, err));
 	/* Gone for good, and something is still in it that nobody saw. */
 	inode node;
 	bool empty = true;
@@ -298,12 +304,12 @@ static cb_code weigh_removed(const weighing *w, const key_parts *k, const record
 
 static cb_code weigh_added(const weighing *w, const key_parts *k, const record *is, cb_error *err)
 {
-	CB_TRY(weigh_name(w->after, GATE_CREATE, k, is, err));
+	CB_TRY(weigh_name(w->after, weighed_as(w, GATE_CREATE), k, is, err));
 	if (is->type != CB_DIR) return CB_OK;
 	inode node;
 	cb_code code = inode_find(&w->before->raw, is->ino, &node, err);
 	if (code == CB_NOTFOUND) return CB_OK; /* new: what is in it is new too and asked about */
-	return code == CB_OK ? folder_slips(w->after, k->ino, k->name, err) : code;
+	return code == CB_OK && !w->only_seen ? folder_slips(w->after, k->ino, k->name, err) : code;
 }
 
 static cb_code weigh_entry(const weighing *w, const key_parts *k, span key_bytes, span old_value, span new_value, cb_error *err)
@@ -316,7 +322,7 @@ static cb_code weigh_entry(const weighing *w, const key_parts *k, span key_bytes
 		/* That its entries changed was asked about where they did. */
 		CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
 		gate_answer answer = GATE_PASS;
-		if (!touch) CB_TRY(veil_ask_node(w->after, GATE_WRITE, is.ino, &answer, err));
+		if (!touch) CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), is.ino, &answer, err));
 		return weigh(w->after, answer, k->ino, k->name, err);
 	}
 	if (old_value.bytes) CB_TRY(weigh_removed(w, k, &was, err));
@@ -332,13 +338,14 @@ static cb_code weigh_node(const weighing *w, uint64_t ino, cb_error *err)
 	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(&w->after->raw, ino, &parent, name, &size, err);
 	if (code == CB_NOTFOUND) return CB_OK; /* gone: asked about where its names went */
 	if (code != CB_OK) return code;
-	CB_TRY(veil_ask_node(w->after, GATE_WRITE, ino, &answer, err));
+	CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), ino, &answer, err));
 	return weigh(w->after, answer, parent, span_make(name, size), err);
 }
 
 static cb_code weigh_key_value(const weighing *w, span name, bool was, bool is, cb_error *err)
 {
-	gate_answer answer = veil_ask_key(w->after, was && is ? GATE_WRITE : is ? GATE_CREATE : GATE_REMOVE, name);
+	gate_access access = was && is ? GATE_WRITE : is ? GATE_CREATE : GATE_REMOVE;
+	gate_answer answer = veil_ask_key(w->after, weighed_as(w, access), name);
 	if (answer == GATE_PASS) return CB_OK;
 	if (answer == GATE_HIDDEN) return cb_err_set(err, CB_DENIED, "it would change what a rule keeps from this handle");
 	return cb_err_set(err, CB_DENIED, "a rule keeps key '%.*s' as it is", (int)name.size, (const char *)name.bytes);
@@ -379,7 +386,7 @@ cb_code gate_changes(txn *t, cb_error *err)
 	(void)txn_view(t);
 	veil_freshen(old);
 	veil_freshen(t->veil);
-	weighing w = {old, t->veil};
+	weighing w = {old, t->veil, box_is_base(&t->b->row)};
 	CB_TRY(tree_diff(&before, &after, weigh_key, &w, err));
 	pmap_done(&t->passed);
 	t->passed = pmap_ref(&t->delta);

@@ -363,6 +363,11 @@ bool box_name_reserved(span name)
 	return gate_reserved(name);
 }
 
+bool box_has_rules(const cb_box *b)
+{
+	return gate_has_rules(b->cs, b);
+}
+
 cb_code box_refuse_rules(const cb_box *b, const char *what, cb_error *err)
 {
 	return gate_whole(b->cs, b, what, err);

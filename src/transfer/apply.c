@@ -255,7 +255,8 @@ static cb_code update_base(applying *a, cb_error *err)
 	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
 	bool all = false;
 	CB_TRY(settled_paths(a, &text, &list, &all, err));
-	if (all) return box_base_reset(a->now, err);
+	/* What rules keep from who applies did not go to the host. */
+	if (all && !box_has_rules(a->now)) return box_base_reset(a->now, err);
 	/* A folder that was not the box's own until now: of what it holds only this is known. */
 	if (!a->base) CB_TRY(box_base_open(a->now, BOX_BASE_ANEW, &a->base, err));
 	return box_base_take(a->base, a->now, (const char *const *)(void *)list.bytes, list.size / sizeof(char *), err);

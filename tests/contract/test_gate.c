@@ -321,6 +321,54 @@ TEST_BOTH(the_past_of_a_file_ends_where_it_was_hidden)
 	end();
 }
 
+/* ---- the folder a box came from ---- */
+
+/* What an agent cannot see he did not apply: it is still to be applied. */
+TEST_BOTH(an_apply_settles_only_what_was_shown)
+{
+	begin(memory);
+	shell("mkdir -p p/d && echo a >p/a && echo old >p/.s && echo f >p/d/f && echo old >p/d/.s && echo r >p/ro");
+	CHECK_OK(cb_import(owner, host("p"), &CB_WITH(cb_import_options, .to = "/work", .link = true), NULL, &err));
+	rules_add(&all, RULE_HIDE, "/work/.s");
+	rules_add(&all, RULE_HIDE, "/work/d/.s");
+	rules_add(&all, RULE_READ_ONLY, "/work/ro");
+	put(owner, "/work/.s", "the owner's\n");
+	put(owner, "/work/ro", "the owner's\n");
+	put(agent, "/work/b", "b\n");
+	CHECK_OK(cb_apply(agent, NULL, NULL, NULL, NULL, &err));
+	shell("grep -q old p/.s && grep -q b p/b && grep -q owner p/ro");
+	CHECK_CODE(cb_apply(agent, NULL, NULL, NULL, NULL, &err), CB_NOTHING);
+	CHECK_OK(cb_apply(owner, NULL, NULL, NULL, NULL, &err));
+	shell("grep -q owner p/.s");
+	CHECK_CODE(cb_apply(owner, NULL, NULL, NULL, NULL, &err), CB_NOTHING);
+	/* A folder that goes with what is hidden in it. */
+	CHECK_OK(cb_unlink(owner, "/work/.s", &err));
+	CHECK_OK(cb_remove(owner, "/work/d", &err));
+	put(agent, "/work/b", "b2\n");
+	CHECK_CODE(cb_apply(agent, NULL, NULL, NULL, NULL, &err), CB_CONFLICT); /* the host has more in it than he sees */
+	shell("rm p/d/.s");
+	CHECK_OK(cb_apply(agent, NULL, NULL, NULL, NULL, &err));
+	shell("test -f p/.s && ! test -e p/d");
+	CHECK_OK(cb_apply(owner, NULL, NULL, NULL, NULL, &err));
+	shell("! test -e p/.s");
+	CHECK_CODE(cb_apply(owner, NULL, NULL, NULL, NULL, &err), CB_NOTHING);
+	end();
+}
+
+TEST_BOTH(an_import_does_not_say_that_the_host_has_what_is_hidden)
+{
+	begin(memory);
+	shell("mkdir -p p && echo a >p/a");
+	put(owner, "/work/.s", "the owner's\n");
+	put(owner, "/work/sub/x/y", "the owner's\n");
+	rules_add(&all, RULE_HIDE, "/work/.s");
+	rules_add(&all, RULE_HIDE, "/work/sub/x");
+	CHECK_OK(cb_import(agent, host("p"), &CB_WITH(cb_import_options, .to = "/work", .link = true), NULL, &err));
+	CHECK_OK(cb_apply(owner, NULL, NULL, NULL, NULL, &err));
+	shell("grep -q owner p/.s && grep -q owner p/sub/x/y");
+	end();
+}
+
 /* ---- forks ---- */
 
 TEST_BOTH(a_fork_keeps_the_rules_or_is_not_made)
