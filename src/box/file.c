@@ -104,6 +104,18 @@ static cb_code file_hidden(const cb_file *f, const tree_view *v, cb_error *err)
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
+/* Gone, it is what it was last, also where that was hidden: what was kept is kept without a veil. */
+static cb_code file_was_hidden(const cb_file *f, cb_error *err)
+{
+	AUTO_VEIL veil *veiled = NULL;
+	tree_view v;
+	inode node;
+	if (!gate_has_rules(f->b->cs, f->b)) return CB_OK;
+	CB_TRY(gate_view(f->b, &f->kept.v, &veiled, &v, err));
+	cb_code code = inode_find(&v, f->ino, &node, err);
+	return code == CB_NOTFOUND ? file_hidden(f, &v, err) : code;
+}
+
 /* The file now: its view and record. */
 static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 {
@@ -118,6 +130,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 		if (v->veil) CB_TRY(file_hidden(f, v, err));
 		f->detached = true;
 	}
+	CB_TRY(file_was_hidden(f, err));
 	*v = f->private_ ? txn_raw(f->private_->t) : f->kept.v;
 	cb_code code = inode_find(v, f->ino, out, err);
 	if (code == CB_NOTFOUND)

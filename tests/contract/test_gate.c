@@ -110,6 +110,54 @@ TEST_BOTH(rules_that_change_hold_for_open_files)
 	end();
 }
 
+static void check_file(cb_file *f, cb_code expected)
+{
+	char bytes[16];
+	size_t size = 0;
+	uint64_t at = 0;
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	CHECK_CODE(cb_pread(f, bytes, sizeof(bytes), 0, &size, &err), expected);
+	CHECK_CODE(cb_fstat(f, &info, &err), expected);
+	CHECK_CODE(cb_seek(f, 0, CB_SEEK_END, &at, &err), expected);
+}
+
+/* An open file that is gone is what it was last; where that was hidden it is not told. */
+TEST_BOTH(what_was_hidden_when_it_went_stays_hidden)
+{
+	cb_file *moved = NULL, *ruled = NULL, *plain = NULL;
+	begin(memory);
+	put(owner, "/work/F/moved", "1");
+	put(owner, "/work/ruled", "1");
+	put(owner, "/work/plain", "1");
+	CHECK_OK(cb_mkdir(owner, "/private", 0755, 0, &err));
+	rules_add(&all, RULE_HIDE, "/private");
+	CHECK_OK(cb_open(agent, "/work/F/moved", CB_READ | CB_WRITE, 0, &moved, &err));
+	CHECK_OK(cb_open(agent, "/work/ruled", CB_READ | CB_WRITE, 0, &ruled, &err));
+	CHECK_OK(cb_open(agent, "/work/plain", CB_READ | CB_WRITE, 0, &plain, &err));
+	check_file(moved, CB_OK);
+	CHECK_OK(cb_rename(owner, "/work/F", "/private/F", 0, &err));
+	rules_add(&all, RULE_HIDE, "/work/ruled");
+	check_file(moved, CB_DENIED);
+	put(owner, "/private/F/moved", "SECRET");
+	put(owner, "/work/ruled", "SECRET");
+	CHECK(exists(agent, "/work/plain")); /* the handle goes on to the newest state */
+	CHECK_OK(cb_unlink(owner, "/private/F/moved", &err));
+	CHECK_OK(cb_unlink(owner, "/work/ruled", &err));
+	CHECK_OK(cb_unlink(owner, "/work/plain", &err));
+	check_file(moved, CB_DENIED);
+	check_file(ruled, CB_DENIED);
+	check_file(plain, CB_OK);
+	CHECK_CODE(cb_pwrite(moved, "x", 1, 0, &err), CB_DENIED);
+	CHECK_CODE(cb_ftruncate(ruled, 1, &err), CB_DENIED);
+	CHECK_OK(cb_pwrite(plain, "x", 1, 0, &err));
+	rules_add(&all, RULE_HIDE, "/work/plain");
+	check_file(plain, CB_DENIED);
+	CHECK_OK(cb_close(moved, &err));
+	CHECK_OK(cb_close(ruled, &err));
+	CHECK_OK(cb_close(plain, &err));
+	end();
+}
+
 /* What a transaction collected under other rules is asked about again when it commits. */
 TEST_BOTH(rules_that_change_hold_at_commit)
 {
