@@ -8,6 +8,7 @@
  */
 #include "box/veil.h"
 
+#include "base/id_set.h"
 #include "box/history.h"
 
 #include <stdio.h>
@@ -218,6 +219,17 @@ cb_code gate_entry(const txn *t, gate_access access, uint64_t parent, span name,
 	return resolved_ask(&v, (const char *)path.bytes, access, &r, err);
 }
 
+cb_code gate_may_touch(const txn *t, uint64_t ino, bool *out, cb_error *err)
+{
+	tree_view v = txn_view(t);
+	veil *veiled = veil_of(&v);
+	gate_answer answer = GATE_PASS;
+	if (veiled) veil_freshen(veiled);
+	if (veiled && !box_is_base(&t->b->row)) CB_TRY(veil_ask_node(veiled, GATE_WRITE, ino, &answer, err));
+	*out = answer == GATE_PASS;
+	return CB_OK;
+}
+
 cb_code gate_shows(const tree_view *v, const key *k, bool *out, cb_error *err)
 {
 	tree_value value;
@@ -230,6 +242,9 @@ cb_code gate_shows(const tree_view *v, const key *k, bool *out, cb_error *err)
 
 typedef struct weighing {
 	veil *before, *after;
+	/* Times of a folder follow its entries, which are asked about themselves: only where none of them changed did somebody set them. */
+	id_set entered; /* folders of which an entry came or went */
+	buf touched;    /* uint64_t: folders with other times */
 	bool only_seen; /* the hidden companion of a box, which follows the host: rules say what of it is seen, not what is kept as it is */
 } weighing;
 
@@ -312,19 +327,20 @@ static cb_code weigh_added(const weighing *w, const key_parts *k, const record *
 	return code == CB_OK && !w->only_seen ? folder_slips(w->after, k->ino, k->name, err) : code;
 }
 
-static cb_code weigh_entry(const weighing *w, const key_parts *k, span key_bytes, span old_value, span new_value, cb_error *err)
+static cb_code weigh_entry(weighing *w, const key_parts *k, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	record was = {0}, is = {0};
 	bool touch = false;
 	if (old_value.bytes) CB_TRY(entry_of(w->before, k, old_value, &was, err));
 	if (new_value.bytes) CB_TRY(entry_of(w->after, k, new_value, &is, err));
 	if (old_value.bytes && new_value.bytes && was.ino == is.ino) {
-		/* That its entries changed was asked about where they did. */
-		CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
 		gate_answer answer = GATE_PASS;
-		if (!touch) CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), is.ino, &answer, err));
+		CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+		if (touch) return buf_append(&w->touched, &is.ino, sizeof(is.ino), err);
+		CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), is.ino, &answer, err));
 		return weigh(w->after, answer, k->ino, k->name, err);
 	}
+	CB_TRY(id_set_add(&w->entered, k->ino, &touch, err));
 	if (old_value.bytes) CB_TRY(weigh_removed(w, k, &was, err));
 	return new_value.bytes ? weigh_added(w, k, &is, err) : CB_OK;
 }
@@ -353,7 +369,7 @@ static cb_code weigh_key_value(const weighing *w, span name, bool was, bool is, 
 
 static cb_code weigh_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	const weighing *w = context;
+	weighing *w = context;
 	key_parts k;
 	CB_TRY(key_parse(key_bytes, &k, err));
 	switch (k.kind) {
@@ -369,6 +385,36 @@ static cb_code weigh_key(void *context, span key_bytes, span old_value, span new
 	}
 }
 
+static cb_code weigh_times(const weighing *w, cb_error *err)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)w->touched.bytes;
+	for (size_t i = 0; i < w->touched.size / sizeof(*all); i++)
+		if (!id_set_has(&w->entered, all[i])) CB_TRY(weigh_node(w, all[i], err));
+	return CB_OK;
+}
+
+static cb_code weigh_sides(veil *old, veil *new, bool only_seen, cb_error *err)
+{
+	weighing w = {old, new, .touched = BUF_INIT(SIZE_MAX), .only_seen = only_seen};
+	veil_freshen(old);
+	veil_freshen(new);
+	cb_code code = tree_diff(&old->raw, &new->raw, weigh_key, &w, err);
+	if (code == CB_OK) code = weigh_times(&w, err);
+	id_set_done(&w.entered);
+	buf_done(&w.touched);
+	return code;
+}
+
+cb_code gate_weigh(const cb_box *b, const tree_view *from, const tree_view *to, cb_error *err)
+{
+	AUTO_VEIL veil *old = NULL, *new = NULL;
+	tree_view ignored;
+	if (!b->cs->gate) return CB_OK;
+	CB_TRY(gate_view(b, from, &old, &ignored, err));
+	CB_TRY(gate_view(b, to, &new, &ignored, err));
+	return weigh_sides(old, new, false, err);
+}
+
 cb_code gate_changes(txn *t, cb_error *err)
 {
 	const gate *g = t->cs->gate;
@@ -378,16 +424,13 @@ cb_code gate_changes(txn *t, cb_error *err)
 	bool known = t->passed_version == version && strcmp(t->veil->who, t->b->who) == 0;
 	if (known && t->passed.root == t->delta.root) return CB_OK;
 	veil_who_set(t->veil, t->b->who);
-	tree_view after = txn_raw(t), before = state_view(t->cs, t->base);
+	tree_view before = state_view(t->cs, t->base);
 	if (known) before.delta = &t->passed;
 	AUTO_VEIL veil *old = NULL;
 	CB_TRY(veil_create(t->cs, t->veil->box, t->b->who, &old, err));
 	(void)veil_over(old, &before, 0);
 	(void)txn_view(t);
-	veil_freshen(old);
-	veil_freshen(t->veil);
-	weighing w = {old, t->veil, box_is_base(&t->b->row)};
-	CB_TRY(tree_diff(&before, &after, weigh_key, &w, err));
+	CB_TRY(weigh_sides(old, t->veil, box_is_base(&t->b->row), err));
 	pmap_done(&t->passed);
 	t->passed = pmap_ref(&t->delta);
 	t->passed_version = version;

@@ -107,6 +107,8 @@ bool gate_reserved(span name);
 cb_code gate_resolved(cb_box *b, const tree_view *v, const char *path, gate_access access, const resolved *r, cb_error *err);
 /* An entry of a folder of the transaction, for what goes entry by entry and wants to know at once. ino 0: to be made. */
 cb_code gate_entry(const txn *t, gate_access access, uint64_t parent, span name, uint64_t ino, cb_error *err);
+/* May a node of the transaction be changed? For times that follow from something else, and stay where they may not. */
+cb_code gate_may_touch(const txn *t, uint64_t ino, bool *out, cb_error *err);
 /* CB_DENIED when rules lie below a folder: its copy would be without them. */
 cb_code gate_copied(const tree_view *v, const resolved *r, cb_error *err);
 /* Why a view does not have it: CB_NOTFOUND, or CB_DENIED (with a message) for what may be known but not read. */
@@ -116,17 +118,21 @@ cb_code gate_key(cb_box *b, gate_access access, span name, cb_error *err);
 /* All that t changed since it was last asked for: CB_DENIED when something of it is hidden or may not be changed. Names are told only of
  * what is shown. */
 cb_code gate_changes(txn *t, cb_error *err);
+/* The same for what would lead from one map to the other. */
+cb_code gate_weigh(const cb_box *b, const tree_view *from, const tree_view *to, cb_error *err);
 /* Is a place in a state shown? */
 cb_code gate_shows(const tree_view *v, const key *k, bool *out, cb_error *err);
 
 /* ---- history ---- */
 
 typedef struct gate_touch {
-	bool shown, hidden; /* the step changed something of that sort; times of folders do not count */
+	bool shown, hidden; /* the step changed something of that sort; times of folders that follow their entries do not count */
 } gate_touch;
 /* What a step changed, before and after it, by the rules of now. Without rules all is shown. */
 cb_code gate_step_touch(cb_store *cs, uint64_t box, uint64_t governed, const char *who, uint64_t seq, gate_touch *out,
                         cb_error *err);
+/* CB_DENIED when a step cannot be taken back because of what it did itself, whatever else is there now. */
+cb_code gate_step_reversed(cb_box *b, uint64_t seq, cb_error *err);
 /* May parameters and result of a step be told? They may quote anything that who made it could see: only his own, and not those that touched
  * or name what is hidden by now. */
 cb_code gate_step_told(cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who, const char *params,

@@ -8,11 +8,14 @@
  */
 #include "box/veil.h"
 
+#include "base/id_set.h"
 #include "box/history.h"
 
 typedef struct touching {
 	tree_view before, after;
 	gate_touch *out;
+	id_set entered; /* folders of which an entry came or went: their times follow */
+	buf touched;    /* key: entries of folders with other times */
 } touching;
 
 static cb_code touch_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
@@ -20,15 +23,46 @@ static cb_code touch_key(void *context, span key_bytes, span old_value, span new
 	touching *w = context;
 	bool touch = false, shown = true;
 	key k = {.size = key_bytes.size};
+	key_parts parts;
 	if (key_bytes.bytes[0] == KIND_COUNTERS) return CB_OK;
-	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
-	if (touch) return CB_OK;
 	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	if (touch) return buf_append(&w->touched, &k, sizeof(k), err);
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	if (parts.kind == KIND_ENTRY && !(old_value.bytes && new_value.bytes))
+		CB_TRY(id_set_add(&w->entered, parts.ino, &touch, err));
 	if (old_value.bytes) CB_TRY(gate_shows(&w->before, &k, &shown, err));
 	if (shown && new_value.bytes) CB_TRY(gate_shows(&w->after, &k, &shown, err));
 	if (shown) w->out->shown = true;
 	else w->out->hidden = true;
 	return w->out->shown && w->out->hidden ? CB_INTERRUPTED : CB_OK;
+}
+
+/* A folder whose times somebody set. Where what is told of it did not change nothing did, to who looks; that is hidden only if the step
+ * did nothing else. */
+static cb_code touch_times(touching *w, const key *k, bool *unseen, cb_error *err)
+{
+	tree_value a, b;
+	entry was, is;
+	cb_code code = tree_get(&w->before, key_span(k), &a, err);
+	if (code == CB_OK) code = tree_get(&w->after, key_span(k), &b, err);
+	if (code == CB_NOTFOUND) w->out->hidden = true;
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	CB_TRY(entry_decode(span_make(a.bytes, a.size), &was, err));
+	CB_TRY(entry_decode(span_make(b.bytes, b.size), &is, err));
+	if (id_set_has(&w->entered, is.rec.ino)) return CB_OK;
+	if (was.rec.mtime_ns != is.rec.mtime_ns || was.rec.atime_ns != is.rec.atime_ns) w->out->shown = true;
+	else *unseen = true;
+	return CB_OK;
+}
+
+static cb_code touch_all(touching *w, cb_error *err)
+{
+	bool unseen = false;
+	const key *all = (const key *)(const void *)w->touched.bytes;
+	for (size_t i = 0; i < w->touched.size / sizeof(*all); i++) CB_TRY(touch_times(w, &all[i], &unseen, err));
+	if (unseen && !w->out->shown) w->out->hidden = true;
+	return CB_OK;
 }
 
 cb_code gate_step_touch(cb_store *cs, uint64_t box, uint64_t governed, const char *who, uint64_t seq, gate_touch *out,
@@ -44,9 +78,24 @@ cb_code gate_step_touch(cb_store *cs, uint64_t box, uint64_t governed, const cha
 	CB_TRY(veil_create(cs, governed, who, &old, err));
 	CB_TRY(veil_create(cs, governed, who, &new, err));
 	tree_view a = state_view(cs, before), b = state_view(cs, after.s);
-	touching w = {veil_over(old, &a, 0), veil_over(new, &b, 0), out};
+	touching w = {veil_over(old, &a, 0), veil_over(new, &b, 0), out, .touched = BUF_INIT(SIZE_MAX)};
 	*out = (gate_touch){0};
-	return tree_diff(&a, &b, touch_key, &w, err);
+	cb_code code = tree_diff(&a, &b, touch_key, &w, err);
+	if (code == CB_OK) code = touch_all(&w, err);
+	id_set_done(&w.entered);
+	buf_done(&w.touched);
+	return code;
+}
+
+cb_code gate_step_reversed(cb_box *b, uint64_t seq, cb_error *err)
+{
+	if (seq == 0 || !gate_has_rules(b->cs, b)) return CB_OK;
+	AUTO_KEPT kept_state after = {0};
+	AUTO_STATE state *before = NULL;
+	CB_TRY(kept_load(&after, b->cs, b->row.id, seq, KEPT_VISIT, err));
+	CB_TRY(state_before_gap(b->cs, after.s, &before, err));
+	tree_view from = state_view(b->cs, after.s), to = state_view(b->cs, before);
+	return gate_weigh(b, &from, &to, err);
 }
 
 bool gate_path_named(const cb_store *cs, uint64_t box, const char *who, const char *path)

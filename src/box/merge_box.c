@@ -41,10 +41,9 @@ static cb_code incoming_key(void *context, span key_bytes, span old_value, span 
 	const incoming *c = context;
 	const tree_view *const shown[] = {&c->base, &c->ours, &c->theirs, &c->sent};
 	const tree_view *const there[] = {&c->all[0], &c->all[1], &c->all[2], &c->all[2]};
-	bool touch = false;
+	(void)old_value;
+	(void)new_value;
 	if (key_bytes.bytes[0] == KIND_COUNTERS) return CB_OK;
-	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
-	if (touch) return CB_OK;
 	for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
 		key k = {.size = key_bytes.size};
 		bool has = false, shows = false;

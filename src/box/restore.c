@@ -108,7 +108,7 @@ static cb_code restore_whole(op *o, const tree_view *from, uint64_t box, uint64_
 typedef struct dir_pair {
 	uint64_t here, there;
 	int64_t atime_ns, mtime_ns;
-	bool timeless; /* the source's times are not told: those here stay */
+	bool timeless; /* the source's times are not told: those here stay, as do those of what may not be changed */
 } dir_pair;
 
 typedef struct restoring {
@@ -249,7 +249,9 @@ static cb_code restore_entries(restoring *w, const dir_pair *d, cb_error *err)
 		CB_TRY(inode_at(w->from, d->there, name, &node, NULL, err));
 		CB_TRY(restore_entry(w, d->here, name, &node.rec, err));
 	}
-	return d->timeless ? CB_OK : inode_times_set(w->t, d->here, d->atime_ns, d->mtime_ns, err);
+	bool may = false;
+	if (!d->timeless) CB_TRY(gate_may_touch(w->t, d->here, &may, err));
+	return may ? inode_times_set(w->t, d->here, d->atime_ns, d->mtime_ns, err) : CB_OK;
 }
 
 static cb_code restore_dirs(restoring *w, cb_error *err)

@@ -307,6 +307,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	if (touch.hidden)
 		return cb_err_set(err, CB_DENIED, "step %llu cannot be taken back through this handle: a rule keeps part of it",
 		                  (unsigned long long)seq);
+	CB_TRY(gate_step_reversed(b, seq, err)); /* before a conflict with what is hidden could be told */
 	o->t->target = u->target = seq;
 	if (closed) o->t->other_seq = seq;
 	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the

@@ -516,6 +516,67 @@ TEST_BOTH(chmod_of_a_folder_keeps_its_times)
 	end();
 }
 
+typedef struct times {
+	int64_t mtime_ns, atime_ns;
+	uint64_t version;
+} times;
+
+static times times_of(const char *path)
+{
+	cb_stat_info i = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(owner, path, 0, &i, &err));
+	return (times){i.mtime_ns, i.atime_ns, i.version};
+}
+
+static void check_times(const char *path, times was)
+{
+	times is = times_of(path);
+	CHECK_MSG(is.mtime_ns == was.mtime_ns && is.atime_ns == was.atime_ns && is.version == was.version, "times of %s", path);
+}
+
+/* Times that somebody set are a change like any other; those that follow from entries are not. */
+TEST_BOTH(times_of_folders_that_are_kept_stay)
+{
+	begin(memory);
+	put(owner, "/work/ro/r", "r");
+	put(owner, "/work/ro/d/q", "q");
+	put(owner, "/private/x", "x");
+	put(agent, "/work/mine", "1");
+	cb_box *before = must_open(s, "demo@-0");
+	CHECK_OK(cb_utimens(owner, "/work/ro", 1000, 2000, 0, &err));
+	uint64_t touched = must_seq(owner);
+	CHECK_OK(cb_utimens(owner, "/work/ro/d", 1000, 2000, 0, &err));
+	CHECK_OK(cb_utimens(owner, "/private", 1000, 2000, 0, &err));
+	rules_add(&all, RULE_READ_ONLY, "/work/ro");
+	rules_add(&all, RULE_HIDE, "/private");
+	times ro = times_of("/work/ro"), d = times_of("/work/ro/d"), private = times_of("/private");
+	CHECK_CODE(cb_utimens(agent, "/work/ro", 5, 5, 0, &err), CB_DENIED);
+	CHECK_CODE(cb_undo(agent, touched, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_restore(agent, before, "/work/ro", NULL, &err), CB_DENIED);
+	put(agent, "/work/mine", "2");
+	CHECK_OK(cb_restore(agent, before, NULL, NULL, &err));
+	CHECK_STR(must_read(agent, "/work/mine"), "1");
+	check_times("/work/ro", ro);
+	check_times("/work/ro/d", d);
+	check_times("/private", private);
+	cb_box_close(before);
+	/* In a fork the owner sets them, and the agent merges it. */
+	cb_box *side = must_fork(s, "demo", "side"), *of_owner = must_open(s, "side");
+	CHECK_OK(cb_box_who_set(of_owner, "owner", &err));
+	put(side, "/work/new", "n");
+	CHECK_OK(cb_utimens(of_owner, "/work/ro", 11, 22, 0, &err));
+	CHECK_CODE(cb_merge(agent, side, NULL, NULL, NULL, &err), CB_DENIED);
+	check_times("/work/ro", ro);
+	CHECK_OK(cb_undo(of_owner, 0, NULL, &err));
+	CHECK_OK(cb_utimens(of_owner, "/private", 11, 22, 0, &err));
+	CHECK_CODE(cb_merge(agent, side, NULL, NULL, NULL, &err), CB_DENIED);
+	CHECK(!strstr(err.message, "private"));
+	check_times("/private", private);
+	cb_box_close(of_owner);
+	cb_box_close(side);
+	end();
+}
+
 /* ---- cost ---- */
 
 /* Where no rule lies, nobody is asked per entry; where one does, only about that folder's. */

@@ -112,6 +112,7 @@ static void begin(void)
 	both.clears = true;
 	rules_add(&both.rules, RULE_HIDE, "/private");
 	rules_add(&both.rules, RULE_HIDE, "/work/pub/.secret");
+	rules_add(&both.rules, RULE_HIDE, "/work/room/.secret");
 	rules_add(&both.rules, RULE_HIDE, "hid.");
 	rules_add(&both.rules, RULE_READ_ONLY, "/work/ro");
 	rules_add(&both.rules, RULE_READ_ONLY, "roo.");
@@ -574,6 +575,26 @@ static void round_undo(world *w)
 	cb_box_info info = CB_INIT(cb_box_info);
 	CHECK_OK(cb_box_info_get(w->agent, &info, &err));
 	SAY(w, cb_undo(w->agent, info.seq - 2, &seq, &e)); /* the hidden one by its number: it changed nothing */
+	/* Times of a hidden folder, and a step that made and removed something hidden: nothing, to who looks. */
+	put(w->agent, "/work/pub/undone", "2\n");
+	if (hidden_step(w, "utimens")) OWNER(cb_utimens(w->owner, "/private", 1000, 2000, 0, &err));
+	CHECK_OK(cb_box_info_get(w->owner, &info, &err));
+	SAY(w, cb_undo(w->agent, info.seq, &seq, &e));
+	if (hidden_step(w, "txn")) {
+		cb_box *t = must_begin(w->owner);
+		put(t, "/work/pub/.secret/come", "and go\n");
+		OWNER(cb_unlink(t, "/work/pub/.secret/come", &err));
+		put(t, "/private/come", "and go\n");
+		OWNER(cb_unlink(t, "/private/come", &err));
+		(void)must_commit(t);
+	}
+	SAY(w, cb_undo(w->agent, 0, &seq, &e));
+	say(w, "%" PRIu64 "\n", seq);
+	/* A folder of the agent's own that a rule lies in: it cannot go, whether or not something is there. */
+	OWNER(cb_mkdir(w->owner, "/work/room", 0755, 0, &err));
+	CHECK_OK(cb_box_info_get(w->owner, &info, &err));
+	if (hidden_step(w, "write")) put(w->owner, "/work/room/.secret", "s\n");
+	SAY(w, cb_undo(w->agent, info.seq, &seq, &e));
 	put(w->owner, "/work/ro/r", "changed by the owner\n");
 	SAY(w, cb_undo(w->agent, 0, &seq, &e)); /* seen, but not to be changed */
 	SAY(w, cb_undo(w->owner, 0, &seq, &e));
