@@ -233,7 +233,7 @@ static cb_code fork_in_write(cb_store *cs, const char *address, const char *name
 	CB_TRY(box_address(cs, address, &from, &seq, &pinned, err));
 	CB_TRY(pinned ? state_load(cs, from.id, seq, origin, err) : state_load_head(cs, from.id, &from.head, NULL, origin, err));
 	CB_TRY(box_insert(cs, name, *origin, row, err));
-	CB_TRY(gate_forked(cs, from.id, row->id, err));
+	CB_TRY(gate_forked(cs, box_store_who(cs), from.id, row->id, err));
 	return audit_did(cs, row, &(audit_note){box_store_who(cs), "fork", address}, err);
 }
 

@@ -150,7 +150,7 @@ static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_hea
 	/* Its root may have been dropped while the transaction was open. */
 	CB_TRY(state_settle(b->cs, t->base, &origin, err));
 	CB_TRY(box_insert(b->cs, name, origin, &row, err));
-	CB_TRY(gate_forked(b->cs, b->row.id, row.id, err));
+	CB_TRY(gate_forked(b->cs, b->who, b->row.id, row.id, err));
 	char from[CB_NAME_MAX + 32];
 	(void)snprintf(from, sizeof(from), "%s@%llu", b->row.name, (unsigned long long)origin->seq);
 	CB_TRY(audit_did(b->cs, &row, &(audit_note){b->who, "fork", from}, err));

@@ -81,12 +81,12 @@ cb_code gate_whole(const cb_store *cs, const cb_box *b, const char *what, cb_err
 	                  b ? "the box" : "this store");
 }
 
-cb_code gate_forked(const cb_store *cs, uint64_t from, uint64_t to, cb_error *err)
+cb_code gate_forked(const cb_store *cs, const char *who, uint64_t from, uint64_t to, cb_error *err)
 {
 	const gate *g = cs->gate;
 	if (!g) return CB_OK;
 	if (g->forked) return g->forked(g->context, from, to, err);
-	if (!gate_rules_for(cs, from, who_of(cs))) return CB_OK;
+	if (!gate_rules_for(cs, from, who)) return CB_OK;
 	return cb_err_set(err, CB_DENIED, "rules lie in the box, and a fork would be without them");
 }
 

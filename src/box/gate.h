@@ -51,7 +51,7 @@ typedef struct gate {
 	 * too. box 0: is there a rule at all, in any box? */
 	gate_below (*below)(void *context, const char *who, uint64_t box, const char *path);
 	/* A box is about to start as a fork of another, inside the write transaction that makes it: the same rules are to hold for it.
-	 * NULL: boxes with rules cannot be forked. */
+	 * NULL: who does not see all of a box cannot fork it. */
 	cb_code (*forked)(void *context, uint64_t from, uint64_t to, cb_error *err);
 	void *context;
 	_Atomic uint64_t version; /* to be raised whenever an answer may have changed */
@@ -95,7 +95,7 @@ cb_code gate_whole(const cb_store *cs, const cb_box *b, const char *what, cb_err
 /* What a state holds as far as it is shown. */
 cb_code gate_count(const tree_view *v, counters *out, cb_error *err);
 /* Inside the write transaction that makes the fork. */
-cb_code gate_forked(const cb_store *cs, uint64_t from, uint64_t to, cb_error *err);
+cb_code gate_forked(const cb_store *cs, const char *who, uint64_t from, uint64_t to, cb_error *err);
 
 /* ---- in ---- */
 

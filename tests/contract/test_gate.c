@@ -435,6 +435,12 @@ TEST_BOTH(a_fork_keeps_the_rules_or_is_not_made)
 	cb_box_close(t);
 	all.g.forked = NULL; /* somebody who knows nothing of forks */
 	CHECK_CODE(cb_box_fork(s, "demo", "fork", NULL, &err), CB_DENIED);
+	CHECK_OK(cb_store_who_set(s, "owner", &err)); /* who asks is the handle's, not the store's */
+	t = must_begin(agent);
+	put(t, "/work/b", "c");
+	CHECK_CODE(cb_txn_keep(t, "kept", NULL, &err), CB_DENIED);
+	CHECK_OK(cb_txn_drop(t, &err));
+	cb_box_close(t);
 	rules_clear(&all);
 	CHECK_OK(cb_box_fork(s, "demo", "fork", NULL, &err));
 	end();
