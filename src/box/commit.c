@@ -79,6 +79,58 @@ static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *
 	return code;
 }
 
+static cb_code is_seen(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)old_value;
+	(void)new_value;
+	(void)err;
+	if (key_bytes.bytes[0] == KIND_COUNTERS) return CB_OK;
+	*(bool *)context = false;
+	return CB_INTERRUPTED;
+}
+
+/* Did others change only what is hidden from who commits, since t's base? Then to him nobody did: there is nothing to merge with. */
+static cb_code moved_unseen(const cb_box *b, const txn *t, bool *out, cb_error *err)
+{
+	AUTO_VEIL veil *old = NULL, *new = NULL;
+	tree_view before = state_view(b->cs, t->base), after = state_view(b->cs, b->head);
+	*out = false;
+	if (!gate_has_rules(b->cs, b)) return CB_OK;
+	CB_TRY(gate_view(b, &before, &old, &before, err));
+	CB_TRY(gate_view(b, &after, &new, &after, err));
+	*out = true;
+	return tree_diff(&before, &after, is_seen, out, err);
+}
+
+/* What t changed gets the times that t gave it, as if it had been committed where it began: a merge makes entries anew. */
+static cb_code times_as_begun(const txn *t, txn *merged, cb_error *err)
+{
+	pmap_cursor c;
+	span k, value;
+	bool tombstone;
+	tree_view from = txn_raw(t);
+	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &k, &value, &tombstone); pmap_cursor_next(&c)) {
+		key_parts at;
+		entry e;
+		inode ours, node;
+		CB_TRY(key_parse(k, &at, err));
+		if (tombstone || at.kind == KIND_KV || at.kind == KIND_COUNTERS) continue;
+		if (at.kind == KIND_ENTRY) CB_TRY(entry_decode(value, &e, err));
+		uint64_t ino = at.kind == KIND_ENTRY ? e.rec.ino : at.ino;
+		tree_view to = txn_raw(merged);
+		cb_code code = inode_find(&from, ino, &ours, err);
+		if (code == CB_OK) code = inode_find(&to, ino, &node, err);
+		if (code == CB_OK && node.rec.version == 0) { /* the merge changed it */
+			node.rec.mtime_ns = ours.rec.mtime_ns;
+			node.rec.ctime_ns = ours.rec.ctime_ns;
+			node.rec.atime_ns = ours.rec.atime_ns;
+			code = inode_save(merged, &node, err);
+		}
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+	}
+	return CB_OK;
+}
+
 /* A transaction over the head that will hold what t changed. Bounds are looked at when it is whole: on the way there a merge may hold more
  * than at its end. */
 static cb_code merged_create(cb_box *b, const txn *t, bool in_write, txn **out, cb_error *err)
@@ -130,14 +182,17 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 		txn_quotas_set(t, &b->row);
 		return txn_append(t, b->row.id, step_who(b), out_head, err);
 	}
-	if (how->no_merge)
+	bool unseen = false;
+	CB_TRY(moved_unseen(b, t, &unseen, err));
+	if (how->no_merge && !unseen)
 		return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
 		                  (unsigned long long)b->head->seq);
 	AUTO_TXN txn *merged = NULL;
 	CB_TRY(merge_txn(b, t, how, true, &merged, out, err));
+	if (unseen) CB_TRY(times_as_begun(t, merged, err));
 	txn_quotas_set(merged, &b->row);
 	CB_TRY(txn_append(merged, b->row.id, step_who(b), out_head, err));
-	if (out) out->merged = true;
+	if (out) out->merged = !unseen;
 	return CB_OK;
 }
 
@@ -252,17 +307,19 @@ static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, boo
 	*out_done = true;
 	for (int tries = 0; tries < 3; tries++) {
 		AUTO_TXN txn *merged = NULL;
-		bool moved = false;
+		bool moved = false, unseen = false;
 		txn_conflicts_forget(t);
 		CB_TRY(box_refresh(b, err));
 		if (t->base->id != b->head->id) {
-			if (how->no_merge) break;
+			CB_TRY(moved_unseen(b, t, &unseen, err));
+			if (how->no_merge && !unseen) break;
 			CB_TRY(txn_contents_store(t, err));
 			CB_TRY(merge_txn(b, t, how, false, &merged, out, err));
+			if (unseen) CB_TRY(times_as_begun(t, merged, err));
 			if (merged) merged->need = t->need;
 		}
 		CB_TRY(publish(b, merged ? merged : t, how->sync, &moved, out, err));
-		if (!moved && merged && out) out->merged = true;
+		if (!moved && merged && out) out->merged = !unseen;
 		if (!moved) return CB_OK;
 	}
 	*out_done = false;

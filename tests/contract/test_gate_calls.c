@@ -559,6 +559,21 @@ static void round_transactions(world *w)
 	t = must_begin(w->agent);
 	SAY(w, cb_txn_drop(t, &e));
 	cb_box_close(t);
+	/* Others change hidden things only: to the agent nobody did, and there is nothing to merge with. */
+	for (int i = 0; i < 2; i++) {
+		t = must_begin(w->agent);
+		put(t, "/work/pub/sub/deep/new", i ? "2\n" : "1\n");
+		put(t, "/work/mixed/new", i ? "2\n" : "1\n");
+		CHECK_OK(cb_mkdir(t, i ? "/work/mixed/e" : "/work/mixed/d", 0755, 0, &err));
+		put(t, i ? "/work/mixed/e/f" : "/work/mixed/d/f", "f\n");
+		tick();
+		if (hidden_step(w, "write")) put(w->owner, "/private/between", i ? "2\n" : "1\n");
+		SAY(w, cb_txn_commit(t, &CB_WITH(cb_commit_options, .no_merge = i == 1), &result, &e));
+		say(w, "merged %d\n", result.merged);
+		cb_box_close(t);
+	}
+	if (hidden_step(w, "unlink")) CHECK_OK(cb_unlink(w->owner, "/private/between", &err));
+	say_box(w, w->agent);
 	CHECK_OK(cb_box_quota_set(w->owner, 0, 0, 0, &err));
 }
 
@@ -1010,7 +1025,7 @@ TEST_LIMIT(every_call_tells_only_what_is_shown, 300)
 	CHECK(strstr(hidden, "TOP SECRET 2") && strstr(hidden, "hid.k=2") && strstr(kept, "read only"));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		twins_do(&both, rows[i].calls, rows[i].round);
-		bool owner_wrote = rows[i].round == round_undo || rows[i].round == round_restore;
+		bool owner_wrote = rows[i].round == round_undo || rows[i].round == round_restore || rows[i].round == round_transactions;
 		if (!owner_wrote) CHECK_STR(twins_hidden(&both), hidden);
 		if (!owner_wrote) CHECK_STR(twins_kept(&both), kept);
 		hidden = twins_hidden(&both);
