@@ -64,10 +64,37 @@ static cb_code conflict_error(const txn *t, cb_commit_result *out, cb_error *err
 
 /* ---- onto the head ---- */
 
+/* A folder that t removed and that only looks empty: refused as rmdir would be, before a conflict says that it holds something. */
+static cb_code looks_empty(const cb_box *b, const txn *t, const tree_view *head, cb_error *err)
+{
+	AUTO_VEIL veil *veiled = NULL;
+	tree_view base = state_view(b->cs, t->base), shown;
+	pmap_cursor c;
+	span k, value;
+	bool tombstone;
+	if (!gate_has_rules(b->cs, b)) return CB_OK;
+	CB_TRY(gate_view(b, head, &veiled, &shown, err));
+	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &k, &value, &tombstone); pmap_cursor_next(&c)) {
+		key_parts at;
+		inode was;
+		bool bare = true, seen_bare = true;
+		if (!tombstone || k.bytes[0] != KIND_ENTRY) continue;
+		CB_TRY(key_parse(k, &at, err));
+		cb_code code = inode_at(&base, at.ino, at.name, &was, NULL, err);
+		if (code == CB_NOTFOUND || (code == CB_OK && was.rec.type != CB_DIR)) continue;
+		if (code == CB_OK) code = inode_is_dir_empty(head, was.rec.ino, &bare, err);
+		if (code == CB_OK && !bare) code = inode_is_dir_empty(&shown, was.rec.ino, &seen_bare, err);
+		if (code != CB_OK) return code;
+		if (!bare && seen_bare) return cb_err_set(err, CB_DENIED, "it would change what a rule keeps from this handle");
+	}
+	return CB_OK;
+}
+
 static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *conflicts, cb_error *err)
 {
 	tree_view base = state_view(b->cs, t->base);
 	tree_view ours = state_view(b->cs, merged->base);
+	CB_TRY(looks_empty(b, t, &ours, err));
 	CB_TRY(expectations_check(t, &ours, conflicts, err));
 	pmap delta = PMAP_EMPTY;
 	cb_code code = txn_sealed_delta(t, &delta, err);

@@ -477,6 +477,45 @@ TEST_BOTH(a_folder_that_looks_empty_stays)
 	end();
 }
 
+/* A file that another name hides, in a folder without rules: the bit that is told, in every call the same, and nothing but it. */
+TEST_BOTH(a_name_that_another_one_hides_tells_one_bit)
+{
+	cb_stat_info before = CB_INIT(cb_stat_info), after = CB_INIT(cb_stat_info);
+	int conflicts = 0;
+	begin(memory);
+	put(owner, "/private/c", "TOP SECRET");
+	CHECK_OK(cb_mkdir(owner, "/work/F", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(agent, "/work/E", 0755, 0, &err));
+	rules_add(&all, RULE_HIDE, "/private");
+	cb_box *t = must_begin(agent);
+	CHECK_OK(cb_rmdir(t, "/work/F", &err));
+	CHECK_OK(cb_stat(agent, "/work/F", 0, &before, &err));
+	CHECK_OK(cb_link(owner, "/private/c", "/work/F/c", &err));
+	/* What commits a removal of the folder that began before. */
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_DENIED);
+	CHECK_MSG(!strstr(err.message, "/"), "%s", err.message);
+	CHECK_OK(cb_txn_conflicts(t, no_hidden, &conflicts, &err));
+	CHECK(conflicts == 0);
+	CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .prefer = CB_PREFER_TXN), NULL, &err), CB_DENIED);
+	cb_box_close(t);
+	/* The name cannot be made, the folder not be removed or replaced. */
+	CHECK(!exists(agent, "/work/F/c"));
+	CHECK_CODE(cb_write_file(agent, "/work/F/c", "x", 1, NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_rmdir(agent, "/work/F", &err), CB_DENIED);
+	CHECK_CODE(cb_remove(agent, "/work/F", &err), CB_DENIED);
+	CHECK_CODE(cb_rename(agent, "/work/E", "/work/F", 0, &err), CB_DENIED);
+	/* Its times say when it came: no rule lies in the folder, so they are not masked. */
+	CHECK_OK(cb_stat(agent, "/work/F", 0, &after, &err));
+	CHECK(after.version > before.version && after.mtime_ns >= before.mtime_ns);
+	/* A copy is without it, and what is moved stays whole. */
+	CHECK_OK(cb_copy(agent, "/work/F", "/work/G", 0, &err));
+	CHECK(!exists(owner, "/work/G/c"));
+	CHECK_OK(cb_rename(agent, "/work/F", "/work/H", 0, &err));
+	CHECK_STR(must_read(owner, "/work/H/c"), "TOP SECRET");
+	/* With a rule on the name nothing is told: see the twins. */
+	end();
+}
+
 /* ---- a rule on all of it ---- */
 
 TEST_BOTH(a_rule_may_lie_on_the_root)
