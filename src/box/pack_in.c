@@ -327,6 +327,9 @@ static cb_code take_header(unpacking *u, span body, cb_error *err)
 	if (!sound || box_name_check(text, false, NULL) != CB_OK) return bad(err, "its header is malformed");
 	u->info->history = flags & PACK_HAS_HISTORY;
 	CB_TRY(graft_begin(&u->g, u->name ? u->name : text, row->created_ns, err));
+	/* Its steps are not made by calls that ask. */
+	if (gate_rules_for(u->cs, u->g.row.id, box_store_who(u->cs)))
+		return cb_err_set(err, CB_DENIED, "unpacking takes everything, and rules lie in the box to be: ask who set them");
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)every);
 	if (every) CB_TRY(store_setting_set(u->cs->s, u->g.row.id, BOX_EVERY_SETTING, text, err));
 	memcpy(u->info->name, u->g.row.name, sizeof(u->info->name));
