@@ -309,10 +309,14 @@ cb_code cb_box_rename(cb_store *cs, const char *name, const char *new_name, cb_e
 	                  err);
 }
 
+typedef struct deleting {
+	cb_store *cs;
+} deleting;
+
 static cb_code change_deleted(store_box *row, const void *argument, cb_error *err)
 {
-	(void)argument;
-	(void)err;
+	const deleting *d = argument;
+	CB_TRY(gate_deed_check(d->cs, row->id, box_store_who(d->cs), GATE_DELETE, err));
 	row->deleted = true;
 	return CB_OK;
 }
@@ -321,7 +325,8 @@ cb_code cb_box_delete(cb_store *cs, const char *name, cb_error *err)
 {
 	NEED(err, "store name", cs, name);
 	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
-	CB_TRY(change_row(cs, STORE_FREES, NULL, name, change_deleted, NULL, &(audit_note){box_store_who(cs), "delete", ""}, err));
+	CB_TRY(change_row(cs, STORE_FREES, NULL, name, change_deleted, &(deleting){cs}, &(audit_note){box_store_who(cs), "delete", ""},
+	                  err));
 	box_side_files_drop(cs);
 	return CB_OK;
 }

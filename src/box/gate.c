@@ -81,6 +81,13 @@ cb_code gate_whole(const cb_store *cs, const cb_box *b, const char *what, cb_err
 	                  b ? "the box" : "this store");
 }
 
+cb_code gate_deed_check(const cb_store *cs, uint64_t box, const char *who, gate_deed deed, cb_error *err)
+{
+	const gate *g = cs->gate;
+	if (!g || !g->allows || g->allows(g->context, who, box, deed)) return CB_OK;
+	return cb_err_set(err, CB_DENIED, deed == GATE_PRUNE ? "a rule keeps the history of the box" : "a rule keeps the box");
+}
+
 cb_code gate_forked(const cb_store *cs, const char *who, uint64_t from, uint64_t to, cb_error *err)
 {
 	const gate *g = cs->gate;

@@ -44,6 +44,12 @@ typedef enum gate_below {
 	GATE_BELOW_INSIDE, /* one lies on an entry of the folder, whether or not that is there */
 } gate_below;
 
+/* What is done to a box as a whole. */
+typedef enum gate_deed {
+	GATE_PRUNE,  /* cb_prune */
+	GATE_DELETE, /* cb_box_delete */
+} gate_deed;
+
 typedef struct gate {
 	/* About one name of one node. Any thread; no lock of the store is needed, and it must not call into the box. */
 	gate_answer (*ask)(void *context, const gate_request *request);
@@ -53,6 +59,9 @@ typedef struct gate {
 	/* A box is about to start as a fork of another, inside the write transaction that makes it: the same rules are to hold for it.
 	 * NULL: who does not see all of a box cannot fork it. */
 	cb_code (*forked)(void *context, uint64_t from, uint64_t to, cb_error *err);
+	/* May a box as a whole be dealt with so? These are no questions about nodes: whoever may, takes what is hidden too. NULL: everybody
+	 * may. */
+	bool (*allows)(void *context, const char *who, uint64_t box, gate_deed deed);
 	void *context;
 	_Atomic uint64_t version; /* to be raised whenever an answer may have changed */
 } gate;
@@ -92,6 +101,8 @@ bool gate_rules_for(const cb_store *cs, uint64_t box, const char *who);
 bool gate_has_rules(const cb_store *cs, const cb_box *b);
 /* CB_DENIED when there is: what takes a box or a store as a whole cannot leave anything out. */
 cb_code gate_whole(const cb_store *cs, const cb_box *b, const char *what, cb_error *err);
+/* CB_DENIED when the hook does not allow it. */
+cb_code gate_deed_check(const cb_store *cs, uint64_t box, const char *who, gate_deed deed, cb_error *err);
 /* What a state holds as far as it is shown. */
 cb_code gate_count(const tree_view *v, counters *out, cb_error *err);
 /* Inside the write transaction that makes the fork. */

@@ -627,8 +627,7 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 		return code;
 	}
 	/* By its number, for a merge with what nobody may know of is not told: only right after its base is the tree the box's newest. */
-	bool kept = code == CB_OK && how == WORK_COMMIT && !out->commit.merged &&
-	            out->commit.seq == w->slot.stamp.base.seq + 1;
+	bool kept = code == CB_OK && how == WORK_COMMIT && !out->commit.merged && out->commit.seq == w->slot.stamp.base.seq + 1;
 	cb_error second = {0};
 	cb_code after = kept ? settle(w, out, &second) : work_reset(w, &second);
 	/* The step is made: what comes of the folder is of no consequence to the caller. */

@@ -446,6 +446,26 @@ TEST_BOTH(a_fork_keeps_the_rules_or_is_not_made)
 	end();
 }
 
+/* ---- boxes as a whole ---- */
+
+/* Rules about nodes say nothing of these: the hook is asked about the box. */
+TEST_BOTH(who_prunes_or_deletes_a_box_is_asked_about)
+{
+	begin(memory);
+	put(owner, "/work/hid/a", "a");
+	put(owner, "/work/hid/a", "b");
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	all.keep_boxes = true;
+	CHECK_CODE(cb_prune(agent, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err), CB_DENIED);
+	CHECK_CODE(cb_box_delete(s, "demo", &err), CB_DENIED);
+	CHECK(exists(owner, "/work/hid/a"));
+	CHECK_OK(cb_prune(owner, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
+	all.keep_boxes = false;
+	CHECK_OK(cb_prune(agent, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
+	CHECK_OK(cb_box_delete(s, "demo", &err));
+	end();
+}
+
 /* ---- folders that only look empty ---- */
 
 /* A hook that says wrongly that nothing lies below: what is hidden is still not lost. */

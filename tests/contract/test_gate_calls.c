@@ -876,7 +876,8 @@ static void round_whole(world *w)
 	const char *argv[] = {"true"};
 	if (code == CB_UNSUPPORTED) test_lacks("sandbox", err.message);
 	CHECK_OK(code);
-	CHECK_CODE(cb_exec_start(sandbox, &CB_WITH(cb_exec_options, .argv = argv, .argc = 1, .stdin_fd = -1), &exec, &err), CB_DENIED);
+	CHECK_CODE(cb_exec_start(sandbox, &CB_WITH(cb_exec_options, .argv = argv, .argc = 1, .stdin_fd = -1), &exec, &err),
+	           CB_DENIED);
 	cb_sandbox_close(sandbox);
 	/* A pack of what the agent may neither see nor make. */
 	(void)snprintf(to, sizeof(to), "%s/owners", w->folder);
@@ -1041,7 +1042,8 @@ TEST_LIMIT(every_call_tells_only_what_is_shown, 300)
 	CHECK(strstr(hidden, "TOP SECRET 2") && strstr(hidden, "hid.k=2") && strstr(kept, "read only"));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		twins_do(&both, rows[i].calls, rows[i].round);
-		bool owner_wrote = rows[i].round == round_undo || rows[i].round == round_restore || rows[i].round == round_transactions;
+		bool owner_wrote =
+			rows[i].round == round_undo || rows[i].round == round_restore || rows[i].round == round_transactions;
 		if (!owner_wrote) CHECK_STR(twins_hidden(&both), hidden);
 		if (!owner_wrote) CHECK_STR(twins_kept(&both), kept);
 		hidden = twins_hidden(&both);

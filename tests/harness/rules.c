@@ -60,12 +60,20 @@ static cb_code forked(void *context, uint64_t from, uint64_t to, cb_error *err)
 	return CB_OK;
 }
 
+static bool allows(void *context, const char *who, uint64_t box, gate_deed deed)
+{
+	const rules *r = context;
+	(void)deed;
+	return !r->keep_boxes || is_free(r, who, box);
+}
+
 void rules_init(rules *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->g.ask = ask;
 	r->g.below = below;
 	r->g.forked = forked;
+	r->g.allows = allows;
 	r->g.context = r;
 }
 

@@ -19,6 +19,7 @@ typedef struct rules {
 	size_t count;
 	uint64_t box; /* the only one that they hold for; 0: all */
 	bool follow_forks;
+	bool keep_boxes;        /* only "owner" may prune or delete one */
 	_Atomic uint64_t asked; /* questions so far */
 } rules;
 
