@@ -18,6 +18,9 @@
  * cb_store_uses): close it. A cursor on the log keeps all steps of its box from being pruned. The audit has no such hold, and leaves out
  * what is pruned before it came to it.
  *
+ * Rules that come after it was opened hold for what it has not given: its next call is CB_DENIED when there are any for who opened it.
+ * Open it again.
+ *
  * Memory. Readdir, walk, glob, find, grep and the key-values take as much as the tree is deep, the log a page of steps, the audit a page
  * for each box, whatever their length. Diffs, blame, boxes, checkpoints, uses, conflicts and what a command changed are collected when
  * they are opened. On a transaction, contents that it has in memory and that the cursor may read are copied, at most some 8 MiB.

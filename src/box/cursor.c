@@ -3,7 +3,7 @@
 
 #include "base/args.h"
 #include "base/cancel.h"
-#include "box/internal.h"
+#include "box/gate.h"
 
 cb_code cursor_create(size_t size, const cursor_ops *ops, cb_store *cs, cb_box *b, void *out, cb_error *err)
 {
@@ -13,6 +13,7 @@ cb_code cursor_create(size_t size, const cursor_ops *ops, cb_store *cs, cb_box *
 	c->ops = ops;
 	c->cs = cs;
 	c->era = store_fork_era();
+	c->rules = gate_version(cs);
 	(void)atomic_fetch_add(&cs->refs, 1);
 	if (b) c->b = box_ref(b);
 	memcpy(out, &c, sizeof(c)); /* a pointer to a struct that begins with it */
@@ -49,6 +50,17 @@ static cb_code wrong_next(cursor_gives gives, cb_error *err)
 	return cb_err_set(err, CB_INVALID, "this cursor is one for cb_%s_next", names[gives]);
 }
 
+/* Most lists are ahead of what they gave: a page was read, the whole was collected. So one does not outlive the rules it was made by. */
+static cb_code rules_hold(const cb_cursor *c, cb_error *err)
+{
+	if (c->rules == gate_version(c->cs)) return CB_OK;
+	if (c->b) CB_TRY(box_hold(c->b, err)); /* who it is for may be changed by another thread */
+	bool bound = gate_has_rules(c->cs, c->b);
+	if (c->b) box_release(c->b);
+	if (!bound) return CB_OK;
+	return cb_err_set(err, CB_DENIED, "rules changed since this list was opened: open it again");
+}
+
 cb_code cursor_next_public(cb_cursor *c, cursor_gives gives, const void **out, cb_error *err)
 {
 	NEED(err, "cursor", c);
@@ -58,7 +70,8 @@ cb_code cursor_next_public(cb_cursor *c, cursor_gives gives, const void **out, c
 	if (c->failed != CB_OK) return cb_err_pass(err, c->failed, &c->why);
 	*out = NULL;
 	if (c->ended) return CB_OK;
-	cb_code code = cursor_next(c, out, cb_err_aside(&c->why));
+	cb_code code = rules_hold(c, cb_err_aside(&c->why));
+	if (code == CB_OK) code = cursor_next(c, out, cb_err_aside(&c->why));
 	c->failed = code;
 	c->ended = !*out;
 	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &c->why);

@@ -37,9 +37,10 @@ typedef struct cursor_ops {
 
 struct cb_cursor {
 	const cursor_ops *ops;
-	cb_store *cs; /* counted, as an open box counts it */
-	cb_box *b;    /* counted: closed or not, it is there; NULL: it is a list of the store */
-	unsigned era; /* of forks, in which it was opened */
+	cb_store *cs;   /* counted, as an open box counts it */
+	cb_box *b;      /* counted: closed or not, it is there; NULL: it is a list of the store */
+	unsigned era;   /* of forks, in which it was opened */
+	uint64_t rules; /* their version then: see gate.h */
 	bool ended;
 	cb_code failed; /* not CB_OK: by this, told again at each call */
 	cb_error why;

@@ -95,6 +95,11 @@ uint64_t box_governed(const store_box *row);
 /* At the begin of a call, with the handle locked: the handle has its veil, for whom it is. */
 cb_code gate_enter(cb_box *b, cb_error *err);
 
+/* Raised with the rules; 0 without a hook. */
+static inline uint64_t gate_version(const cb_store *cs)
+{
+	return cs->gate ? atomic_load(&cs->gate->version) + 1 : 0;
+}
 /* Is there a rule anywhere in the box, whose number that is, for who asks? */
 bool gate_rules_for(const cb_store *cs, uint64_t box, const char *who);
 /* The same for a handle, or (b NULL) in any box of the store. */
@@ -148,7 +153,8 @@ cb_code gate_step_reversed(cb_box *b, uint64_t seq, cb_error *err);
  * or name what is hidden by now. */
 cb_code gate_step_told(cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who, const char *params,
                        bool *out, cb_error *err);
-/* Is a path, as text, one that the rules let be named? */
+/* Is a path, as text, one that the rules let be named? Without '/' at its begin: is the key of a key-value? */
 bool gate_path_named(const cb_store *cs, uint64_t box, const char *who, const char *path);
+bool gate_named(const cb_box *b, const char *path_or_key);
 
 #endif

@@ -117,6 +117,16 @@ bool gate_path_named(const cb_store *cs, uint64_t box, const char *who, const ch
 	return true;
 }
 
+bool gate_named(const cb_box *b, const char *text)
+{
+	const gate *g = b->cs->gate;
+	if (!g) return true;
+	uint64_t box = box_governed(&b->row);
+	if (text[0] == '/') return gate_path_named(b->cs, box, b->who, text);
+	gate_request r = {.who = b->who, .box = box, .access = GATE_READ, .name = span_str(text)};
+	return g->ask(g->context, &r) == GATE_PASS;
+}
+
 cb_code gate_step_told(cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who, const char *params,
                        bool *out, cb_error *err)
 {

@@ -11,7 +11,7 @@
 #include "base/args.h"
 #include "base/sized.h"
 #include "box/cursor.h"
-#include "box/internal.h"
+#include "box/gate.h"
 
 static cb_code begin_checked(const cb_box *over, const cb_box *b, cb_error *err)
 {
@@ -188,11 +188,12 @@ static void conflict_done(void *item)
 	free(row->path);
 }
 
+/* Named when they were found, by the rules of then. */
 static cb_code conflicts_copy(const txn *t, buf *out, cb_error *err)
 {
 	const lost_path *all = (const lost_path *)(const void *)t->lost.bytes;
 	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++) {
-		conflict_row row = {.path = mem_strdup(all[i].path)};
+		conflict_row row = {.path = mem_strdup(gate_named(t->b, all[i].path) ? all[i].path : "?")};
 		if (!row.path) return cb_err_nomem(err);
 		row.c = CB_WITH(cb_conflict, .path = row.path, .reason = all[i].reason);
 		cb_code code = buf_append(out, &row, sizeof(row), err);

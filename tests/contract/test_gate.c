@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "box/cursor.h"
+
 static rules all;
 static cb_store *s;
 static cb_box *owner, *agent;
@@ -157,6 +159,73 @@ TEST_BOTH(what_was_hidden_when_it_went_stays_hidden)
 	CHECK_OK(cb_close(plain, &err));
 	end();
 }
+
+/* ---- lists under way ---- */
+
+static cb_code no_path(void *context, const cb_conflict *c, cb_error *e)
+{
+	(void)e;
+	++*(int *)context;
+	CHECK_STR(c->path, "?");
+	return CB_OK;
+}
+
+/* Each is opened and one entry taken; then a rule comes. */
+TEST_BOTH(a_list_does_not_outlive_the_rules_it_was_opened_by)
+{
+	enum { LISTS = 12 };
+	cb_cursor *c[LISTS] = {NULL};
+	const void *x = NULL;
+	int count = 0;
+	begin(memory);
+	cb_box *first = must_open(s, "demo@0");
+	for (int i = 0; i < 4; i++) {
+		char path[32];
+		(void)snprintf(path, sizeof(path), "/work/f%d", i);
+		put(owner, path, "1\n2\n3\n");
+		(void)snprintf(path, sizeof(path), "k%d", i);
+		CHECK_OK(cb_kv_set(owner, path, "v", 1, &err));
+		(void)snprintf(path, sizeof(path), "user.%d", i);
+		CHECK_OK(cb_xattr_set(owner, "/work/f0", path, "v", 1, 0, &err));
+	}
+	cb_box *t = must_begin(agent);
+	put(t, "/work/f0", "t\n");
+	put(owner, "/work/f0", "4\n5\n6\n");
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_CONFLICT);
+	for (int again = 0; again < 2; again++) {
+		CHECK_OK(cb_readdir_open(agent, "/work", &c[0], &err));
+		CHECK_OK(cb_walk_open(agent, "/", &c[1], &err));
+		CHECK_OK(cb_glob_open(agent, "/work/*", &c[2], &err));
+		CHECK_OK(cb_find_open(agent, "/work", NULL, &c[3], &err));
+		CHECK_OK(cb_xattr_open(agent, "/work/f0", 0, &c[4], &err));
+		CHECK_OK(cb_kv_open(agent, "", &c[5], &err));
+		CHECK_OK(cb_diff_open(first, agent, NULL, &c[6], &err));
+		CHECK_OK(cb_diff_stat_open(first, agent, NULL, &c[7], &err));
+		CHECK_OK(cb_blame_open(agent, "/work/f0", &c[8], &err));
+		CHECK_OK(cb_grep_open(agent, "/", &CB_WITH(cb_grep_options, .pattern = "."), &c[9], &err));
+		CHECK_OK(cb_log_open(agent, NULL, &c[10], &err));
+		CHECK_OK(cb_conflict_open(t, &c[11], &err));
+		/* Rules that come for others, or that went again, change nothing. */
+		rules_add(&all, RULE_HIDE, "/work");
+		if (again) rules_clear(&all);
+		cb_code expected = again ? CB_OK : CB_DENIED;
+		for (int i = 0; i < LISTS; i++) {
+			cursor_gives gives = c[i]->ops->gives;
+			CHECK_CODE(cursor_next_public(c[i], gives, &x, &err), expected);
+			CHECK(again ? x != NULL : !strstr(err.message, "/"));
+			CHECK_CODE(cursor_next_public(c[i], gives, &x, &err), expected);
+			cb_cursor_close(c[i]);
+		}
+		if (!again) CHECK_OK(cb_txn_conflicts(t, no_path, &count, &err));
+		rules_clear(&all);
+	}
+	CHECK(count == 1);
+	cb_box_close(t);
+	cb_box_close(first);
+	end();
+}
+
+/* ---- transactions ---- */
 
 /* What a transaction collected under other rules is asked about again when it commits. */
 TEST_BOTH(rules_that_change_hold_at_commit)
