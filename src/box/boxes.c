@@ -383,17 +383,12 @@ cb_code cb_box_retention_set(cb_box *b, uint64_t keep_steps, int64_t keep_ns, cb
 static cb_code info_counters(cb_store *cs, const store_box *row, const char *who, const state *head, counters *out, cb_error *err)
 {
 	tree_view v = state_view(cs, head);
+	AUTO_VEIL veil *veiled = NULL;
 	if (gate_rules_for(cs, row->id, who)) {
-		AUTO_VEIL veil *veiled = NULL;
 		CB_TRY(veil_create(cs, row->id, who, &veiled, err));
-		tree_view shown = veil_over(veiled, &v, 0);
-		return gate_count(&shown, out, err);
+		v = veil_over(veiled, &v, 0);
 	}
-	key k = key_counters();
-	tree_value value;
-	cb_code code = tree_get(&v, key_span(&k), &value, err);
-	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), out, err);
-	return code == CB_NOTFOUND ? CB_OK : code;
+	return gate_count(&v, out, err);
 }
 
 static cb_code info_from_row(cb_store *cs, const store_box *row, const char *who, const state *head, cb_box_info *out,

@@ -38,8 +38,9 @@ typedef struct diffing {
 	cb_store *cs;
 	const txn *ta, *tb; /* whose views they are; NULL: none's */
 	const tree_view *a, *b;
-	buf inos; /* uint64_t: number << 1, + 1 when an attribute or tag changed */
-	buf rows; /* change_row */
+	buf inos;    /* uint64_t: number << 1, + 1 when an attribute or tag changed */
+	buf folders; /* uint64_t: of those whose entries differ, folders */
+	buf rows;    /* change_row */
 	folder_path near_a, near_b;
 	uint64_t path_bytes; /* of the rows */
 	bool by_path;        /* each file below a folder that moved is told as moved: for patches, which know no folders */
@@ -58,6 +59,7 @@ static cb_code add_value_ino(diffing *d, span value, cb_error *err)
 	if (!value.bytes) return CB_OK;
 	entry e;
 	CB_TRY(entry_decode(value, &e, err));
+	if (!e.is_link && e.rec.type == CB_DIR) CB_TRY(buf_append(&d->folders, &e.rec.ino, sizeof(uint64_t), err));
 	return add_ino(d, e.rec.ino, false, err);
 }
 
@@ -134,12 +136,12 @@ static cb_code add_crossed(diffing *d, const tree_view *shown, const tree_view *
 {
 	if (!hiding->veil) return CB_OK;
 	tree_view all = view_raw(hiding);
-	for (size_t i = 0, n = d->inos.size / sizeof(uint64_t); i < n; i++) {
-		uint64_t ino = ((const uint64_t *)(const void *)d->inos.bytes)[i] >> 1;
+	for (size_t i = 0, n = d->folders.size / sizeof(uint64_t); i < n; i++) {
+		uint64_t ino = ((const uint64_t *)(const void *)d->folders.bytes)[i];
 		inode node, other;
 		bool here = false, there = false, hidden = false;
 		CB_TRY(is_there(shown, ino, &here, &node, err));
-		if (!here || node.rec.type != CB_DIR) continue;
+		if (!here) continue;
 		CB_TRY(is_there(hiding, ino, &there, &other, err));
 		if (!there) CB_TRY(is_there(&all, ino, &hidden, &other, err));
 		if (hidden) CB_TRY(add_below(d, shown, ino, err));
@@ -543,13 +545,21 @@ static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, con
 	if (path && !within) return cb_err_nomem(err);
 	list_cursor *list = NULL;
 	CB_TRY(list_cursor_create(CURSOR_CHANGES, sizeof(change_row), row_done, cs, NULL, &list, err));
-	diffing d = {
-		.cs = cs, .a = a, .ta = ta, .b = b, .tb = tb, .inos = BUF_INIT(SIZE_MAX), .rows = list->items, .by_path = by_path};
+	diffing d = {.cs = cs,
+	             .a = a,
+	             .ta = ta,
+	             .b = b,
+	             .tb = tb,
+	             .inos = BUF_INIT(SIZE_MAX),
+	             .folders = BUF_INIT(SIZE_MAX),
+	             .rows = list->items,
+	             .by_path = by_path};
 	d.near_a.text = d.near_b.text = BUF_INIT(DIFF_PATH_BYTES);
 	d.near_a.folders = d.near_b.folders = BUF_INIT(SIZE_MAX);
 	cb_code code = diff_run(&d, within, err);
 	list->items = d.rows;
 	buf_done(&d.inos);
+	buf_done(&d.folders);
 	near_done(&d.near_a);
 	near_done(&d.near_b);
 	if (code == CB_OK) *out = &list->c;

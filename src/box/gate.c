@@ -31,13 +31,23 @@ cb_code gate_reserved_check(uint64_t parent, span name, cb_error *err)
 
 /* ---- handles ---- */
 
+/* With the handle locked. */
+static bool is_ruled(cb_box *b)
+{
+	uint64_t version = gate_version(b->cs);
+	if (b->ruled_version == version) return b->ruled;
+	b->ruled = gate_has_rules(b->cs, b);
+	b->ruled_version = version;
+	return b->ruled;
+}
+
 cb_code gate_enter(cb_box *b, cb_error *err)
 {
-	if (!b->cs->gate) return CB_OK;
+	if (!is_ruled(b)) return CB_OK;
 	if (!b->veil) CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, &b->veil, err));
 	veil_who_set(b->veil, b->who);
 	if (!b->txn) return CB_OK;
-	if (!b->txn->veil) CB_TRY(veil_create(b->cs, b->veil->box, b->who, &b->txn->veil, err)); /* begun before there was a hook */
+	if (!b->txn->veil) CB_TRY(veil_create(b->cs, b->veil->box, b->who, &b->txn->veil, err)); /* begun before there was a rule */
 	veil_who_set(b->txn->veil, b->who);
 	return CB_OK;
 }
@@ -45,7 +55,7 @@ cb_code gate_enter(cb_box *b, cb_error *err)
 cb_code gate_view(const cb_box *b, const tree_view *raw, veil **keep, tree_view *out, cb_error *err)
 {
 	*out = *raw;
-	if (!b->cs->gate) return CB_OK;
+	if (!gate_has_rules(b->cs, b)) return CB_OK;
 	CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, keep, err));
 	*out = veil_over(*keep, raw, 0);
 	return CB_OK;
@@ -58,8 +68,12 @@ bool gate_rules_for(const cb_store *cs, uint64_t box, const char *who)
 	const gate *g = cs->gate;
 	if (!g) return false;
 	if (g->below(g->context, who, box, "/") != GATE_BELOW_NONE) return true;
-	gate_request root = {.who = who, .box = box, .access = GATE_READ, .path = "/", .ino = INO_ROOT, .type = CB_DIR};
-	return box && g->ask(g->context, &root) != GATE_PASS; /* one that lies at it */
+	static const gate_access all[] = {GATE_READ, GATE_WRITE, GATE_CREATE, GATE_REMOVE};
+	for (size_t i = 0; box && i < ARRAY_LEN(all); i++) { /* one that lies at it */
+		gate_request root = {.who = who, .box = box, .access = all[i], .path = "/", .ino = INO_ROOT, .type = CB_DIR};
+		if (g->ask(g->context, &root) != GATE_PASS) return true;
+	}
+	return false;
 }
 
 static const char *who_of(const cb_store *cs)
@@ -97,33 +111,112 @@ cb_code gate_forked(const cb_store *cs, const char *who, uint64_t from, uint64_t
 	return cb_err_set(err, CB_DENIED, "rules lie in the box, and a fork would be without them");
 }
 
-cb_code gate_count(const tree_view *v, counters *out, cb_error *err)
+/* The record of an entry, wherever it is kept. */
+static cb_code entry_of(const veil *side, const key_parts *k, span value, record *out, cb_error *err)
 {
-	const uint8_t kind = KIND_ENTRY;
-	span prefix = span_make(&kind, 1), k, value;
-	AUTO_CURSOR tree_cursor *c = NULL;
-	*out = (counters){0};
-	CB_TRY(tree_cursor_open_below(v, prefix, &c, err));
-	while (tree_cursor_get(c, &k, &value) && span_starts(k, prefix)) {
-		key_parts at;
-		inode node;
-		uint64_t parent = 0;
-		uint8_t name[LIMIT_NAME_BYTES];
-		size_t size = 0;
-		bool counts = true;
-		CB_TRY(key_parse(k, &at, err));
-		CB_TRY(inode_at(v, at.ino, at.name, &node, NULL, err));
-		if (node.rec.links > 1) { /* counted by its first name */
-			CB_TRY(inode_place(v, node.rec.ino, &parent, name, &size, err));
-			counts = parent == at.ino && span_equal(at.name, span_make(name, size));
-		}
-		if (counts && at.ino != 0) { /* the root is not counted */
-			out->files++;
-			out->bytes += node.rec.size;
-		}
-		CB_TRY(tree_cursor_next(c, err));
+	entry e;
+	inode node;
+	CB_TRY(entry_decode(value, &e, err));
+	*out = e.rec;
+	if (!e.is_link) return CB_OK;
+	CB_TRY(inode_at(&side->raw, k->ino, k->name, &node, NULL, err));
+	*out = node.rec;
+	return CB_OK;
+}
+
+/* What a state holds and does not show: counted where rules lie, for the whole is counted already. */
+typedef struct counting {
+	veil *v;
+	buf near;    /* uint64_t: folders that are shown and have a rule below them */
+	buf inside;  /* uint64_t: folders of what is hidden */
+	id_set seen; /* files with several names, one of which is hidden */
+	counters hidden;
+} counting;
+
+static cb_code count_hidden(counting *c, const record *r, cb_error *err)
+{
+	bool was = false;
+	if (r->type == CB_DIR) CB_TRY(buf_append(&c->inside, &r->ino, sizeof(r->ino), err));
+	else if (r->links > 1) CB_TRY(id_set_add(&c->seen, r->ino, &was, err));
+	if (was) return CB_OK;
+	c->hidden.files++;
+	c->hidden.bytes += r->size;
+	return CB_OK;
+}
+
+static cb_code count_near(counting *c, const veil_folder *f, uint64_t dir, span name, const record *r, cb_error *err)
+{
+	gate_answer answer = GATE_PASS;
+	if (f->below == GATE_BELOW_INSIDE) CB_TRY(veil_ask_name(c->v, GATE_READ, dir, name, r->ino, r->type, &answer, err));
+	if (answer != GATE_PASS) return count_hidden(c, r, err);
+	if (r->type != CB_DIR) return CB_OK;
+	AUTO_FOLDER veil_folder in = {.path = BUF_INIT(SIZE_MAX)};
+	CB_TRY(veil_folder_get(c->v, r->ino, &in, err));
+	return in.below == GATE_BELOW_NONE ? CB_OK : buf_append(&c->near, &r->ino, sizeof(r->ino), err);
+}
+
+/* near NULL: the folder is hidden. */
+static cb_code count_entries(counting *c, uint64_t dir, const veil_folder *near, cb_error *err)
+{
+	key prefix = key_prefix(KIND_ENTRY, dir);
+	AUTO_CURSOR tree_cursor *at = NULL;
+	span k, value;
+	CB_TRY(tree_cursor_open_below(&c->v->raw, key_span(&prefix), &at, err));
+	while (tree_cursor_get(at, &k, &value) && span_starts(k, key_span(&prefix))) {
+		key_parts parts;
+		record r;
+		CB_TRY(key_parse(k, &parts, err));
+		CB_TRY(entry_of(c->v, &parts, value, &r, err));
+		CB_TRY(near ? count_near(c, near, dir, parts.name, &r, err) : count_hidden(c, &r, err));
+		CB_TRY(tree_cursor_next(at, err));
 	}
 	return CB_OK;
+}
+
+static uint64_t last_taken(buf *list)
+{
+	uint64_t ino;
+	list->size -= sizeof(ino);
+	memcpy(&ino, list->bytes + list->size, sizeof(ino));
+	return ino;
+}
+
+static cb_code count_all(counting *c, cb_error *err)
+{
+	const uint64_t root = INO_ROOT;
+	CB_TRY(buf_append(&c->near, &root, sizeof(root), err));
+	while (c->near.size || c->inside.size) {
+		CB_TRY(cancel_check(err));
+		if (c->inside.size) {
+			CB_TRY(count_entries(c, last_taken(&c->inside), NULL, err));
+			continue;
+		}
+		uint64_t ino = last_taken(&c->near);
+		AUTO_FOLDER veil_folder f = {.path = BUF_INIT(SIZE_MAX)};
+		CB_TRY(veil_folder_get(c->v, ino, &f, err));
+		CB_TRY(count_entries(c, ino, f.answer == GATE_PASS ? &f : NULL, err));
+	}
+	return CB_OK;
+}
+
+cb_code gate_count(const tree_view *v, counters *out, cb_error *err)
+{
+	tree_view raw = view_raw(v);
+	key k = key_counters();
+	tree_value value;
+	*out = (counters){0};
+	cb_code code = tree_get(&raw, key_span(&k), &value, err);
+	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), out, err);
+	if (code != CB_OK || !v->veil) return code == CB_NOTFOUND ? CB_OK : code;
+	counting c = {.v = veil_of(v), .near = BUF_INIT(SIZE_MAX), .inside = BUF_INIT(SIZE_MAX)};
+	veil_freshen(c.v);
+	code = count_all(&c, err);
+	out->files -= c.hidden.files;
+	out->bytes -= c.hidden.bytes;
+	buf_done(&c.near);
+	buf_done(&c.inside);
+	id_set_done(&c.seen);
+	return code;
 }
 
 /* ---- named by the caller ---- */
@@ -200,7 +293,7 @@ cb_code gate_resolved(cb_box *b, const tree_view *v, const char *path, gate_acce
 
 cb_code gate_key(cb_box *b, gate_access access, span name, cb_error *err)
 {
-	if (!b->cs->gate || !b->veil) return CB_OK;
+	if (!b->ruled || !b->veil) return CB_OK;
 	gate_answer answer = veil_ask_key(b->veil, access, name);
 	char text[LIMIT_NAME_BYTES + 1];
 	(void)snprintf(text, sizeof(text), "%.*s", (int)name.size, (const char *)name.bytes);
@@ -294,19 +387,6 @@ static cb_code weigh_name(veil *side, gate_access access, const key_parts *k, co
 	gate_answer answer = GATE_PASS;
 	CB_TRY(veil_ask_name(side, access, k->ino, k->name, r->ino, r->type, &answer, err));
 	return weigh(side, answer, k->ino, k->name, err);
-}
-
-/* The record of an entry, wherever it is kept. */
-static cb_code entry_of(const veil *side, const key_parts *k, span value, record *out, cb_error *err)
-{
-	entry e;
-	inode node;
-	CB_TRY(entry_decode(value, &e, err));
-	*out = e.rec;
-	if (!e.is_link) return CB_OK;
-	CB_TRY(inode_at(&side->raw, k->ino, k->name, &node, NULL, err));
-	*out = node.rec;
-	return CB_OK;
 }
 
 static cb_code weigh_removed(const weighing *w, const key_parts *k, const record *was, cb_error *err)
@@ -416,17 +496,16 @@ cb_code gate_weigh(const cb_box *b, const tree_view *from, const tree_view *to, 
 {
 	AUTO_VEIL veil *old = NULL, *new = NULL;
 	tree_view ignored;
-	if (!b->cs->gate) return CB_OK;
 	CB_TRY(gate_view(b, from, &old, &ignored, err));
 	CB_TRY(gate_view(b, to, &new, &ignored, err));
-	return weigh_sides(old, new, false, err);
+	return old && new ? weigh_sides(old, new, false, err) : CB_OK;
 }
 
 cb_code gate_changes(txn *t, cb_error *err)
 {
-	const gate *g = t->cs->gate;
-	if (!g || !t->veil) return CB_OK;
-	uint64_t version = atomic_load(&g->version);
+	if (!is_ruled(t->b)) return CB_OK;
+	if (!t->veil) CB_TRY(veil_create(t->cs, box_governed(&t->b->row), t->b->who, &t->veil, err)); /* a rule came meanwhile */
+	uint64_t version = gate_version(t->cs);
 	/* What passed under the same rules need not pass again. */
 	bool known = t->passed_version == version && strcmp(t->veil->who, t->b->who) == 0;
 	if (known && t->passed.root == t->delta.root) return CB_OK;

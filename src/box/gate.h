@@ -13,7 +13,7 @@
  * Views without a veil (state_view, txn_raw) are for what must see everything to keep the map sound: inode.c, data.c, merging, gc, fsck.
  * Nothing that is read through them may leave unasked.
  *
- * Without a hook no view has a veil, and all of it costs a test for NULL. See "The gate" in docs/design.md for what is told and why.
+ * Where no rule lies in a box, for who asks, no view of it has a veil: it costs what it does without a hook, a test for NULL. See "The gate" in docs/design.md for what is told and why.
  */
 #ifndef BOX_GATE_H
 #define BOX_GATE_H
@@ -82,8 +82,10 @@ static inline void veil_auto_(veil **v)
 /* The same view behind the veil; what is known of another view is forgotten, unless it has the same id (not 0). The view's maps must stay
  * where they are, and may change. */
 tree_view veil_over(veil *v, const tree_view *raw, uint64_t id);
+/* The same over a picture of what another veil of the same handle is over, whose state has that id: what that one knows v knows too. */
+tree_view veil_over_same(veil *v, const tree_view *raw, veil *known, uint64_t id);
 void veil_who_set(veil *v, const char *who);
-/* Behind a veil of the handle's own where there is a hook; *keep is then to be destroyed after the view's last use. */
+/* Behind a veil of the handle's own where a rule lies in the box; *keep is then to be destroyed after the view's last use. */
 cb_code gate_view(const cb_box *b, const tree_view *raw, veil **keep, tree_view *out, cb_error *err);
 /* The same view without its veil. */
 static inline tree_view view_raw(const tree_view *v)
@@ -92,7 +94,7 @@ static inline tree_view view_raw(const tree_view *v)
 }
 /* Whose rules hold for a box: its own number, but for the hidden companion of a box. (folder_base.c) */
 uint64_t box_governed(const store_box *row);
-/* At the begin of a call, with the handle locked: the handle has its veil, for whom it is. */
+/* At the begin of a call, with the handle locked: the handle knows whether a rule lies in the box, and has its veil, for whom it is. */
 cb_code gate_enter(cb_box *b, cb_error *err);
 
 /* Raised with the rules; 0 without a hook. */

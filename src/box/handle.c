@@ -114,7 +114,7 @@ tree_view box_view(const cb_box *b)
 {
 	if (b->txn) return txn_view(b->txn);
 	tree_view v = state_view(b->cs, b->head);
-	return b->cs->gate && b->veil ? veil_over(b->veil, &v, b->head->id) : v;
+	return b->ruled && b->veil ? veil_over(b->veil, &v, b->head->id) : v;
 }
 
 cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err)
@@ -122,7 +122,11 @@ cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err)
 	CB_TRY(kept_set(&out->base, b->cs, b->txn ? b->txn->base : b->head, KEPT_VISIT, err));
 	out->delta = b->txn ? pmap_ref(&b->txn->delta) : PMAP_EMPTY;
 	tree_view all = {&b->cs->nodes, out->base.s->root, &out->base.s->overlay, &out->delta, NULL};
-	return gate_view(b, &all, &out->veil, &out->v, err);
+	out->v = all;
+	if (!b->ruled) return CB_OK;
+	CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, &out->veil, err));
+	out->v = veil_over_same(out->veil, &all, b->txn ? b->txn->veil : b->veil, out->base.s->id);
+	return CB_OK;
 }
 
 static cb_code collect_local(void *context, uint64_t content, uint64_t min_size, cb_error *err)
@@ -501,5 +505,6 @@ cb_code cb_box_who_set(cb_box *b, const char *who, cb_error *err)
 	CB_TRY(box_lock(b, err));
 	free(b->who);
 	b->who = TAKE_PTR(copy);
+	b->ruled_version = 0;
 	return box_leave(b, CB_OK);
 }

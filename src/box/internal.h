@@ -175,7 +175,7 @@ typedef struct txn {
 	bool is_account; /* of what a program did already: its need does not depend on its calls */
 	uint64_t target, other_box, other_seq;
 	buf expected;            /* what its calls relied on (expect.c) */
-	struct veil *veil;       /* of its view (gate.h); NULL: there was no hook when it began */
+	struct veil *veil;       /* of its view (gate.h); NULL: none was needed yet */
 	pmap passed;             /* the changes that the gate let pass, */
 	uint64_t passed_version; /* under rules of that version */
 	buf lost;                /* lost_path: what the last commit failed for */
@@ -283,8 +283,11 @@ struct cb_box {
 	bool is_txn;     /* cb_txn_begin's: without a txn it is over */
 	bool closed;     /* by the caller; what is left waits for its open files to be closed */
 	char *who;
-	char *recorded_for;        /* who its steps are said to be of, other than who asks; NULL: the same */
-	struct veil *veil;         /* of box_view; NULL: there is no hook */
+	char *recorded_for; /* who its steps are said to be of, other than who asks; NULL: the same */
+	/* Does a rule lie in the box, for `who`? As of that version of the rules (gate_version); without one views have no veil. */
+	bool ruled;
+	uint64_t ruled_version;
+	struct veil *veil;         /* of box_view; NULL: none was needed yet */
 	cb_file *open_files;       /* a list */
 	uint64_t files_seq;        /* of the head that they keep, or found themselves gone from */
 	unsigned changing;         /* inside op_begin and op_end */
@@ -319,7 +322,7 @@ typedef struct snapshot {
 	kept_state base;
 	pmap delta;
 	tree_view v;
-	struct veil *veil; /* of v; NULL: there is no hook */
+	struct veil *veil; /* of v; NULL: no rule lay in the box */
 	txn *t; /* where contents that are only in memory are found, a copy (txn_picture); NULL: none are. snapshot_take leaves it NULL */
 } snapshot;
 cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err);

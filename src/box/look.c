@@ -75,7 +75,7 @@ tree_view look_view(const look *l)
 
 cb_code look_veil(look *l, const cb_box *b, cb_error *err)
 {
-	return b->cs->gate ? veil_create(b->cs, box_governed(&b->row), b->who, &l->veil, err) : CB_OK;
+	return gate_has_rules(b->cs, b) ? veil_create(b->cs, box_governed(&b->row), b->who, &l->veil, err) : CB_OK;
 }
 
 cb_code look_open(cb_box *b, look **out, cb_error *err)
@@ -164,19 +164,10 @@ cb_code look_wake(look *l, cb_error *err)
 cb_code look_count(look *l, uint64_t *out, cb_error *err)
 {
 	tree_view v = look_view(l);
-	if (gate_has_rules(l->b->cs, l->b)) {
-		counters shown = {0};
-		CB_TRY(gate_count(&v, &shown, err));
-		*out = shown.files;
-		return CB_OK;
-	}
-	key k = key_counters();
-	tree_value value;
-	counters c = {0};
-	cb_code code = tree_get(&v, key_span(&k), &value, err);
-	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &c, err);
+	counters c;
+	CB_TRY(gate_count(&v, &c, err));
 	*out = c.files;
-	return code == CB_NOTFOUND ? CB_OK : code;
+	return CB_OK;
 }
 
 /* ---- finding ---- */

@@ -17,7 +17,9 @@ struct veil {
 	size_t known_bytes;
 	pmap seen;
 	uint64_t id, version;
-	/* Keys of one file come one after the other. */
+	/* The folder that was asked about last, if no rule lies in it or below: keys of one folder come one after the other. 0: none. */
+	uint64_t quiet;
+	/* So do keys of one file. */
 	uint64_t last_ino;
 	gate_answer last;
 };

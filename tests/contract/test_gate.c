@@ -713,6 +713,62 @@ TEST_BOTH(times_of_folders_that_are_kept_stay)
 
 /* ---- cost ---- */
 
+/* Without a rule in the box nobody is asked about anything in it, however much is read and written. */
+TEST(without_rules_in_the_box_nothing_is_asked)
+{
+	begin(true);
+	for (int i = 0; i < 50; i++) {
+		char path[64];
+		(void)snprintf(path, sizeof(path), "/work/d%d/f", i);
+		put(agent, path, "x");
+	}
+	CHECK(exists(agent, "/work/d1/f")); /* the handle knows the version of the rules */
+	atomic_store(&all.asked, 0);
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	for (int i = 0; i < 100; i++) CHECK_OK(cb_stat(agent, "/work/d7/f", 0, &info, &err));
+	put(agent, "/work/d7/f", "y");
+	CHECK_OK(cb_rename(agent, "/work/d7", "/work/e7", 0, &err));
+	CHECK_MSG(atomic_load(&all.asked) == 0, "%" PRIu64 " questions", atomic_load(&all.asked));
+	(void)must_dump(agent);
+	CHECK_MSG(atomic_load(&all.asked) < 500, "%" PRIu64 " questions", atomic_load(&all.asked));
+	/* One that comes holds from the next call on, for handles, transactions and open files. */
+	cb_box *t = must_begin(agent);
+	put(t, "/work/new", "n");
+	rules_add(&all, RULE_HIDE, "/work/e7");
+	CHECK(!exists(agent, "/work/e7/f") && !exists(t, "/work/e7/f"));
+	rules_add(&all, RULE_READ_ONLY, "/work/new");
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_DENIED);
+	cb_box_close(t);
+	end();
+}
+
+/* What is hidden is counted where rules lie, and not by going through all there is. */
+TEST(counts_ask_near_rules_only)
+{
+	cb_box_info info = CB_INIT(cb_box_info);
+	begin(true);
+	cb_box *t = must_begin(owner);
+	for (int i = 0; i < 1000; i++) {
+		char path[64];
+		(void)snprintf(path, sizeof(path), "/work/many/%d/%d", i % 10, i);
+		put(t, path, "xx");
+	}
+	put(t, "/work/hid/deep/a", "aaaa");
+	put(t, "/work/hid/b", "bbb");
+	CHECK_OK(cb_link(t, "/work/hid/b", "/work/many/b", &err));
+	CHECK_OK(cb_link(t, "/work/hid/b", "/work/hid/deep/b", &err));
+	(void)must_commit(t);
+	CHECK_OK(cb_box_info_get(owner, &info, &err));
+	uint64_t files = info.files, bytes = info.bytes;
+	rules_add(&all, RULE_HIDE, "/work/hid");
+	atomic_store(&all.asked, 0);
+	CHECK_OK(cb_box_info_get(agent, &info, &err));
+	CHECK_U64(info.files, files - 4); /* two folders, and two files, one of which has names elsewhere */
+	CHECK_U64(info.bytes, bytes - 7);
+	CHECK_MSG(atomic_load(&all.asked) < 50, "%" PRIu64 " questions", atomic_load(&all.asked));
+	end();
+}
+
 /* Where no rule lies, nobody is asked per entry; where one does, only about that folder's. */
 TEST(only_what_lies_near_a_rule_is_asked_about)
 {
