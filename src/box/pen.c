@@ -124,7 +124,10 @@ cb_code pen_unlink(pen *e, uint64_t dir, span name, cb_error *err)
 
 cb_code pen_move(pen *e, uint64_t dir, span name, uint64_t to_dir, span to_name, cb_error *err)
 {
-	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, 0, err));
+	tree_view v = txn_view(e->o.t);
+	inode there;
+	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
+	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, there.rec.ino, err));
 	CB_TRY(gate_entry(e->o.t, GATE_CREATE, to_dir, to_name, 0, err));
 	return inode_move(e->o.t, dir, name, to_dir, to_name, err);
 }

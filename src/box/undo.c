@@ -303,11 +303,9 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	CB_TRY(gate_step_touch(b->cs, b->row.id, b->row.id, b->who, seq, &touch, err));
 	if (seq == 0 || (r.row.weight == 0 && !is_return) || (touch.hidden && !touch.shown))
 		return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
-	/* The part that is seen cannot be taken back alone: the step would count as undone. */
-	if (touch.hidden)
-		return cb_err_set(err, CB_DENIED, "step %llu cannot be taken back through this handle: a rule keeps part of it",
-		                  (unsigned long long)seq);
-	CB_TRY(gate_step_reversed(b, seq, err)); /* before a conflict with what is hidden could be told */
+	/* The part that is seen cannot be taken back alone: the step would count as undone. And nothing is told of a conflict with what is
+	 * hidden. */
+	CB_TRY(gate_step_reversed(b, seq, err));
 	o->t->target = u->target = seq;
 	if (closed) o->t->other_seq = seq;
 	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the
