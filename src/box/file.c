@@ -545,9 +545,9 @@ static cb_code file_settle(cb_file *f, bool closing, cb_error *err)
 	return cb_err_set(err, CB_STALE, "'%s' is not in the box any more: what was written to it since is in no state", f->path);
 }
 
-static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)
+/* With the box's lock, under which the caller looked at the handle's position. */
+static cb_code write_locked(cb_file *f, const write_request *w, cb_error *err)
 {
-	CB_TRY(need(f, CB_WRITE, err));
 	if (f->detached || f->lost) {
 		CB_TRY(box_enter(f->b, err));
 		cb_code ready = f->detached ? file_attach_again(f, err) : CB_OK;
@@ -563,24 +563,33 @@ static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)
 	return op_end(&o, code, NULL, err);
 }
 
+static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)
+{
+	CB_TRY(need(f, CB_WRITE, err));
+	CB_TRY(box_lock(f->b, err));
+	return box_leave(f->b, write_locked(f, w, err));
+}
+
 cb_code cb_pwrite(cb_file *f, const void *bytes, size_t size, uint64_t offset, cb_error *err)
 {
 	NEED(err, "file bytes", f, bytes || !size);
 	if (size == 0) return need(f, CB_WRITE, err);
-	/* NULL would mean another request. */
-	write_request w = {bytes ? bytes : "", sized_bytes(bytes, size).size, offset, (f->flags & CB_APPEND) != 0, NULL};
+	write_request w = {bytes, sized_bytes(bytes, size).size, offset, (f->flags & CB_APPEND) != 0, NULL};
 	return file_write(f, &w, err);
 }
 
 cb_code cb_write(cb_file *f, const void *bytes, size_t size, cb_error *err)
 {
 	NEED(err, "file bytes", f, bytes || !size);
-	if (size == 0) return need(f, CB_WRITE, err);
+	CB_TRY(need(f, CB_WRITE, err));
+	if (size == 0) return CB_OK;
+	/* From here to the new position is one turn: two threads that write through one handle write one after the other. */
+	CB_TRY(box_lock(f->b, err));
 	uint64_t end = 0;
-	write_request w = {bytes ? bytes : "", sized_bytes(bytes, size).size, f->position, (f->flags & CB_APPEND) != 0, &end};
-	CB_TRY(file_write(f, &w, err));
-	f->position = end;
-	return CB_OK;
+	write_request w = {bytes, sized_bytes(bytes, size).size, f->position, (f->flags & CB_APPEND) != 0, &end};
+	cb_code code = write_locked(f, &w, err);
+	if (code == CB_OK) f->position = end;
+	return box_leave(f->b, code);
 }
 
 cb_code cb_ftruncate(cb_file *f, uint64_t size, cb_error *err)
