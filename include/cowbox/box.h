@@ -52,7 +52,8 @@ typedef cb_code (*cb_box_visit)(void *context, const cb_box_info *info, cb_error
 CB_API cb_code cb_box_list(cb_store *store, cb_box_visit visit, void *context, cb_error *err);
 /* Bounds of the box: bytes and files in all, bytes of one file; 0: none. What is there stays, growth beyond a bound is CB_QUOTA. */
 CB_API cb_code cb_box_quota_set(cb_box *box, uint64_t bytes, uint64_t files, uint64_t file_bytes, cb_error *err);
-/* What cb_prune keeps when it is not told: so many of the newest steps, and those younger than keep_ns; 0: all. */
+/* What cb_prune keeps when it is not told: so many of the newest steps, and those younger than keep_ns; 0: all. CB_INVALID: keep_ns is
+ * below zero. */
 CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t keep_ns, cb_error *err);
 /* Every so many steps the newest gets the checkpoint "auto-SEQ"; the newest 32 automatic ones are kept, and all that somebody named.
  * 0: none. */

@@ -36,7 +36,7 @@ enum {
 /* How a file is written. */
 typedef struct cb_write_options {
 	size_t struct_size;
-	uint32_t mode;             /* for a new file; 0: 0644 */
+	uint32_t mode;             /* for a new file: permission bits, 07777; 0: 0644 */
 	uint64_t expected_version; /* CB_VERSION: nothing was changed */
 	bool append;
 	bool parents;          /* make missing parent folders */
@@ -74,7 +74,7 @@ CB_API cb_code cb_edit(cb_box *box, const char *path, const cb_replacement *repl
 CB_API cb_code cb_truncate(cb_box *box, const char *path, uint64_t size, cb_error *err);
 /* flags: CB_NOFOLLOW. */
 CB_API cb_code cb_stat(cb_box *box, const char *path, unsigned flags, cb_stat_info *out, cb_error *err);
-/* flags: CB_PARENTS. CB_EXISTS. */
+/* mode: permission bits, 07777. flags: CB_PARENTS. CB_EXISTS. */
 CB_API cb_code cb_mkdir(cb_box *box, const char *path, uint32_t mode, unsigned flags, cb_error *err);
 /* An empty folder; CB_NOTEMPTY otherwise. */
 CB_API cb_code cb_rmdir(cb_box *box, const char *path, cb_error *err);
@@ -103,12 +103,14 @@ CB_API cb_code cb_walk(cb_box *box, const char *path, cb_walk_visit visit, void 
 /* pattern: "/work/src/" + a pattern of * ? [a-z] {a,b} and double stars for any depth; relative ones start at "/". */
 CB_API cb_code cb_glob(cb_box *box, const char *pattern, cb_walk_visit visit, void *context, cb_error *err);
 /* A file, link or whole folder, with modes, times, the hard links in it, attributes, tags and metadata; contents are shared. An existing
- * target file is replaced, an existing folder is CB_EXISTS. */
+ * target file is replaced; an existing folder is CB_EXISTS for a folder, CB_ISDIR for a file or link. flags: CB_NOFOLLOW (of `from`),
+ * CB_NOREPLACE, CB_PARENTS. */
 CB_API cb_code cb_copy(cb_box *box, const char *from, const char *to, unsigned flags, cb_error *err);
 /* A file, link or whole folder. */
 CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);
 
-/* Attributes as on a host: any name, any bytes. CB_NODATA: there is none of that name. out_size may be NULL; cb_free() *out. */
+/* Attributes as on a host: any name, any bytes. CB_NODATA: there is none of that name. out_size may be NULL; cb_free() *out.
+ * flags: CB_NOFOLLOW. */
 CB_API cb_code cb_xattr_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, unsigned flags,
                             cb_error *err);
 /* cb_free() it; out_size may be NULL. CB_NODATA. */

@@ -153,7 +153,7 @@ CB_API cb_code cb_blame(cb_box *box, const char *path, cb_blame_visit visit, voi
 typedef struct cb_prune_options {
 	size_t struct_size;
 	uint64_t keep_steps; /* keep at least this many of the newest; 0: the box's retention */
-	int64_t keep_ns;     /* keep what is younger; 0: the box's retention */
+	int64_t keep_ns;     /* keep what is younger; 0: the box's retention; below 0: CB_INVALID */
 } cb_prune_options;
 /* Drops old steps, never checkpoints, fork points and merge points of living boxes, the newest step, nor what is in use or pinned
  * (cb_store_uses). Space comes back with cb_store_gc. */

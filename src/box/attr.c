@@ -200,6 +200,7 @@ static cb_code names_visit(cb_cursor *c, cb_name_visit visit, void *context, cb_
 cb_code cb_xattr_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, unsigned flags, cb_error *err)
 {
 	NEED(err, "box path name value", b, path, name, value || !size);
+	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "xattr", path, err));
 	return op_end(&o, attr_put(&o, path, xattr_kind, name, value, sized_bytes(value, size).size, flags, err), NULL, err);
@@ -208,6 +209,7 @@ cb_code cb_xattr_set(cb_box *b, const char *path, const char *name, const void *
 cb_code cb_xattr_get(cb_box *b, const char *path, const char *name, unsigned flags, char **out, size_t *out_size, cb_error *err)
 {
 	NEED(err, "box path name out", b, path, name, out);
+	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	CB_TRY(box_enter(b, err));
 	return box_leave(b, attr_get(b, path, xattr_kind, name, flags, out, out_size, err));
 }
@@ -215,6 +217,7 @@ cb_code cb_xattr_get(cb_box *b, const char *path, const char *name, unsigned fla
 cb_code cb_xattr_remove(cb_box *b, const char *path, const char *name, unsigned flags, cb_error *err)
 {
 	NEED(err, "box path name", b, path, name);
+	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "xattr", path, err));
 	return op_end(&o, attr_remove(&o, path, xattr_kind, name, flags, err), NULL, err);
@@ -222,6 +225,7 @@ cb_code cb_xattr_remove(cb_box *b, const char *path, const char *name, unsigned 
 
 cb_code cb_xattr_open(cb_box *b, const char *path, unsigned flags, cb_cursor **out, cb_error *err)
 {
+	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	return attr_open(b, path, xattr_kind, flags, out, err);
 }
 

@@ -371,6 +371,7 @@ static cb_code change_retention(store_box *row, const void *argument, cb_error *
 cb_code cb_box_retention_set(cb_box *b, uint64_t keep_steps, int64_t keep_ns, cb_error *err)
 {
 	NEED(err, "box", b);
+	CB_TRY(args_duration("keep_ns", keep_ns, err));
 	retention r = {keep_steps, keep_ns};
 	char text[64];
 	(void)snprintf(text, sizeof(text), "steps %" PRIu64 ", ns %" PRId64, keep_steps, keep_ns);

@@ -222,10 +222,14 @@ static void file_destroy(cb_file *f)
 cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err)
 {
 	NEED(err, "box path out", b, path, out);
+	static const unsigned known = CB_READ | CB_WRITE | CB_CREATE | CB_EXCLUSIVE | CB_TRUNCATE | CB_APPEND | CB_NOFOLLOW_OPEN;
+	CB_TRY(args_flags(flags, known, err));
+	CB_TRY(args_mode(mode, err));
 	bool changing = flags & (CB_CREATE | CB_TRUNCATE);
 	if (!(flags & (CB_READ | CB_WRITE))) return cb_err_set(err, CB_INVALID, "open '%s' for reading, writing or both", path);
 	if ((changing || flags & CB_APPEND) && !(flags & CB_WRITE))
 		return cb_err_set(err, CB_INVALID, "creating, truncating and appending need CB_WRITE");
+	if (flags & CB_EXCLUSIVE && !(flags & CB_CREATE)) return cb_err_set(err, CB_INVALID, "CB_EXCLUSIVE needs CB_CREATE");
 	if (b->pinned && flags & CB_WRITE) {
 		cb_code refused = cb_err_set(err, CB_READONLY, "'%s' is an old state", b->row.name);
 		return box_refused(b, "write", path, refused, err);
@@ -342,6 +346,7 @@ static cb_code seek_target(cb_file *f, int64_t offset, cb_whence whence, uint64_
 cb_code cb_seek(cb_file *f, int64_t offset, cb_whence whence, uint64_t *out_position, cb_error *err)
 {
 	NEED(err, "file", f);
+	CB_TRY(args_member("whence", (int)whence, CB_SEEK_SET, CB_SEEK_HOLE, err));
 	CB_TRY(box_enter(f->b, err));
 	uint64_t to = 0;
 	cb_code code = seek_target(f, offset, whence, &to, err);

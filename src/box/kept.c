@@ -232,10 +232,9 @@ static cb_code pin_in_write(cb_box *b, const char *owner, const char *why, int64
 cb_code cb_pin_set(cb_box *b, const char *owner, const char *why, int64_t keep_ns, cb_error *err)
 {
 	NEED(err, "box owner why", b, owner, why);
-	if (!b || !why || strlen(why) > LIMIT_NAME_BYTES || keep_ns < 0)
-		return cb_err_set(err, CB_INVALID,
-		                  "a pin needs a box, a reason of at most %d bytes and a time that is not negative",
-		                  LIMIT_NAME_BYTES);
+	CB_TRY(args_duration("keep_ns", keep_ns, err));
+	if (strlen(why) > LIMIT_NAME_BYTES)
+		return cb_err_set(err, CB_INVALID, "a pin's reason has at most %d bytes", LIMIT_NAME_BYTES);
 	CB_TRY(owner_check(owner, err));
 	CB_TRY(box_refuse_txn(b, "a pin", err));
 	CB_TRY(box_enter(b, err));
@@ -251,7 +250,6 @@ cb_code cb_pin_set(cb_box *b, const char *owner, const char *why, int64_t keep_n
 cb_code cb_pin_drop(cb_store *cs, const char *owner, cb_error *err)
 {
 	NEED(err, "store owner", cs, owner);
-	if (!cs) return cb_err_set(err, CB_INVALID, "which store?");
 	CB_TRY(owner_check(owner, err));
 	return box_pins_set(cs, owner, NULL, 0, err);
 }

@@ -183,6 +183,7 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	NEED(err, "into from", into, from);
 	cb_merge_options o;
 	CB_TRY(SIZED_TAKE(cb_merge_options, dry_run, &o, options, err));
+	CB_TRY(args_member("prefer", (int)o.prefer, CB_PREFER_NONE, CB_PREFER_THEIRS, err));
 	if (into->cs != from->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
 	CB_TRY(box_refuse_txn(into, "merge", err));
 	CB_TRY(box_refuse_txn(from, "merge", err));

@@ -79,7 +79,10 @@ cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, c
 	bool resolver = o && o->resolve;
 	if (resolver && !e->asked && !c->ask_nobody) {
 		cb_conflict conflict = CB_WITH(cb_conflict, .path = path, .reason = reason);
-		e->answer = o->resolve(o->context, &conflict);
+		cb_prefer said = o->resolve(o->context, &conflict);
+		if ((int)said < CB_PREFER_NONE || said > CB_PREFER_THEIRS)
+			return cb_err_set(err, CB_INVALID, "resolve said %d about '%s': there is no such value", (int)said, path);
+		e->answer = said;
 		e->asked = true;
 	}
 	bool unasked = resolver && !e->asked;

@@ -11,6 +11,7 @@
 cb_code cb_stat(cb_box *b, const char *path, unsigned flags, cb_stat_info *out, cb_error *err)
 {
 	NEED(err, "box path out", b, path, out);
+	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	CB_TRY(SIZED_CHECK(cb_stat_info, atime_ns, out, err));
 	CB_TRY(box_enter(b, err));
 	tree_view v = box_view(b);
@@ -118,6 +119,7 @@ cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t siz
 	op o;
 	cb_commit_result result = {0};
 	CB_TRY(SIZED_TAKE(cb_write_options, out_version, &how, options, err));
+	CB_TRY(args_mode(how.mode, err));
 	size = sized_bytes(bytes, size).size;
 	CB_TRY(op_begin(&o, b, how.append ? "append" : "write", path, err));
 	CB_TRY(op_end(&o, write_file(&o, path, bytes, size, &how, err), &result, err));
@@ -166,6 +168,8 @@ static cb_code do_mkdir(op *o, const char *path, uint32_t mode, unsigned flags, 
 cb_code cb_mkdir(cb_box *b, const char *path, uint32_t mode, unsigned flags, cb_error *err)
 {
 	NEED(err, "box path", b, path);
+	CB_TRY(args_mode(mode, err));
+	CB_TRY(args_flags(flags, CB_PARENTS, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "mkdir", path, err));
 	return op_end(&o, do_mkdir(&o, path, mode, flags, err), NULL, err);
@@ -281,7 +285,7 @@ static cb_code do_chmod(op *o, const char *path, uint32_t mode, unsigned flags, 
 	resolved r;
 	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
 	if (r.node.rec.type == CB_SYMLINK) return cb_err_set(err, CB_UNSUPPORTED, "a symbolic link has no mode of its own");
-	r.node.rec.mode = mode & 07777;
+	r.node.rec.mode = mode;
 	inode_changed(o->t, &r.node, false);
 	return inode_save(o->t, &r.node, err);
 }
@@ -289,6 +293,8 @@ static cb_code do_chmod(op *o, const char *path, uint32_t mode, unsigned flags, 
 cb_code cb_chmod(cb_box *b, const char *path, uint32_t mode, unsigned flags, cb_error *err)
 {
 	NEED(err, "box path", b, path);
+	CB_TRY(args_mode(mode, err));
+	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "chmod", path, err));
 	return op_end(&o, do_chmod(&o, path, mode, flags, err), NULL, err);
@@ -308,6 +314,7 @@ static cb_code do_utimens(op *o, const char *path, int64_t atime_ns, int64_t mti
 cb_code cb_utimens(cb_box *b, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err)
 {
 	NEED(err, "box path", b, path);
+	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "utimens", path, err));
 	return op_end(&o, do_utimens(&o, path, atime_ns, mtime_ns, flags, err), NULL, err);
@@ -406,6 +413,7 @@ static cb_code do_rename(op *o, const char *from, const char *to, unsigned flags
 cb_code cb_rename(cb_box *b, const char *from, const char *to, unsigned flags, cb_error *err)
 {
 	NEED(err, "box from to", b, from, to);
+	CB_TRY(args_flags(flags, CB_NOREPLACE | CB_EXCHANGE | CB_PARENTS, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "rename", from, err));
 	return op_end(&o, do_rename(&o, from, to, flags, err), NULL, err);

@@ -313,6 +313,7 @@ static cb_code take_header(unpacking *u, span body, cb_error *err)
 	row->quota_file_bytes = reader_le64(&in);
 	row->keep_steps = reader_le64(&in);
 	row->keep_ns = (int64_t)reader_le64(&in);
+	if (row->keep_ns < 0) row->keep_ns = 0; /* older libraries took such, and would prune by it */
 	uint64_t every = reader_le64(&in);
 	u->last_seq = reader_le64(&in);
 	(void)reader_le64(&in); /* steps: for whoever looks at a pack; the end record counts them */

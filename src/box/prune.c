@@ -68,6 +68,7 @@ static cb_code prune_limit(cb_box *b, const cb_prune_options *options, uint64_t 
 	int64_t age = options->keep_ns ? options->keep_ns : b->row.keep_ns;
 	uint64_t head = b->head->seq;
 	*out = 0;
+	if (age < 0) age = 0;             /* a retention that was set before such were refused */
 	if (!steps && !age) return CB_OK; /* everything is kept */
 	uint64_t by_count = !steps ? head : steps > head ? 0 : head - steps + 1;
 	uint64_t by_age = head;
@@ -235,6 +236,7 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 	uint64_t pruned = 0;
 	cb_prune_options o;
 	CB_TRY(SIZED_TAKE(cb_prune_options, keep_ns, &o, options, err));
+	CB_TRY(args_duration("keep_ns", o.keep_ns, err));
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_txn(b, "prune", err);
 	if (code == CB_OK && b->pinned)

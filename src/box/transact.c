@@ -13,6 +13,8 @@
 #include "box/cursor.h"
 #include "box/gate.h"
 
+#include <stdio.h>
+
 static cb_code begin_checked(const cb_box *over, const cb_box *b, cb_error *err)
 {
 	if (b->is_txn) return cb_err_set(err, CB_INVALID, "a transaction cannot hold another: begin it on the box");
@@ -134,6 +136,21 @@ static cb_code commit_locked(cb_box *b, const cb_commit_options *how, cb_commit_
 	return code == CB_CONFLICT ? commit_lost(b, how, out, over, err ? err : &why) : code;
 }
 
+static cb_code choices_check(const cb_commit_options *o, cb_error *err)
+{
+	CB_TRY(args_member("lost", (int)o->lost, CB_LOST_STAYS, CB_LOST_DROP, err));
+	CB_TRY(args_member("prefer", (int)o->prefer, CB_PREFER_NONE, CB_PREFER_THEIRS, err));
+	CB_TRY(args_array("resolutions", o->resolutions, o->resolution_count, sizeof(*o->resolutions), err));
+	for (size_t i = 0; i < o->resolution_count; i++) {
+		const cb_resolution *r = &o->resolutions[i];
+		char name[64];
+		(void)snprintf(name, sizeof(name), "resolutions[%zu].prefer", i);
+		if (!r->path) return cb_err_set(err, CB_INVALID, "the argument 'resolutions[%zu].path' is NULL", i);
+		CB_TRY(args_member(name, (int)r->prefer, CB_PREFER_NONE, CB_PREFER_THEIRS, err));
+	}
+	return CB_OK;
+}
+
 cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_result *out, cb_error *err)
 {
 	NEED(err, "txn", b);
@@ -145,9 +162,7 @@ cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_res
 	CB_TRY(step_info_take(&step, o.step, err));
 	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	o.step = &step;
-	if (o.resolution_count && !o.resolutions) return cb_err_set(err, CB_INVALID, "no resolutions were given");
-	for (size_t i = 0; i < o.resolution_count; i++)
-		if (!o.resolutions[i].path) return cb_err_set(err, CB_INVALID, "resolution %zu has no path", i + 1);
+	CB_TRY(choices_check(&o, err));
 	CB_TRY(end_begin(b, err));
 	cb_code code = commit_locked(b, &o, &result, &over, err);
 	if (over) txn_destroy(TAKE_PTR(b->txn));

@@ -564,6 +564,7 @@ static cb_code do_copy(op *o, void *context, cb_error *err)
 cb_code cb_copy(cb_box *b, const char *from, const char *to, unsigned flags, cb_error *err)
 {
 	NEED(err, "box from to", b, from, to);
+	CB_TRY(args_flags(flags, CB_NOFOLLOW | CB_NOREPLACE | CB_PARENTS, err));
 	copy_call c = {from, to, flags};
 	return op_run(b, STORE_GROWS, "copy", to, do_copy, &c, NULL, err);
 }

@@ -232,7 +232,9 @@ static cb_code check_options(const cb_exec_options *o, cb_error *err)
 	for (size_t i = 0; i < o->argc; i++)
 		if (!o->argv[i]) return cb_err_set(err, CB_INVALID, "argument %zu is missing", i);
 	if (o->cwd && o->cwd[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->cwd);
-	if (o->timeout_ns < 0 || o->grace_ns < 0) return cb_err_set(err, CB_INVALID, "a time below zero");
+	if (o->params_size && !o->params) return cb_err_set(err, CB_INVALID, "the argument 'params' is NULL, and has a size");
+	CB_TRY(args_duration("timeout_ns", o->timeout_ns, err));
+	CB_TRY(args_duration("grace_ns", o->grace_ns, err));
 	if (o->stdin_fd < CB_STDIN_CALLER)
 		return cb_err_set(err, CB_INVALID, "%d is no descriptor for standard input", o->stdin_fd);
 	return CB_OK;

@@ -124,8 +124,8 @@ static cb_code plan_make(cb_sandbox *s, const cb_sandbox_options *o, cb_error *e
 
 static cb_code check_options(const cb_sandbox_options *o, cb_error *err)
 {
-	if (o->tier < CB_TIER_AUTO || o->tier > CB_TIER_WEAK) return cb_err_set(err, CB_INVALID, "no such tier");
-	if (o->net != CB_NET_NONE && o->net != CB_NET_HOST) return cb_err_set(err, CB_INVALID, "no such network");
+	CB_TRY(args_member("tier", (int)o->tier, CB_TIER_AUTO, CB_TIER_WEAK, err));
+	CB_TRY(args_member("net", (int)o->net, CB_NET_NONE, CB_NET_HOST, err));
 	if (o->path && o->path[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->path);
 	if (o->bind_count > 0 && !o->binds) return cb_err_set(err, CB_INVALID, "binds are missing");
 	return CB_OK;
