@@ -228,9 +228,9 @@ static cb_code check_step(const cb_exec_options *o, cb_error *err)
 
 static cb_code check_options(const cb_exec_options *o, cb_error *err)
 {
-	if (o->argc == 0 || !o->argv || !o->argv[0] || !o->argv[0][0]) return cb_err_set(err, CB_INVALID, "no program to run");
-	for (size_t i = 0; i < o->argc; i++)
-		if (!o->argv[i]) return cb_err_set(err, CB_INVALID, "argument %zu is missing", i);
+	CB_TRY(args_strings("argv", o->argv, o->argc, err));
+	CB_TRY(args_strings("env", o->env, o->env_count, err));
+	if (o->argc == 0 || !o->argv[0][0]) return cb_err_set(err, CB_INVALID, "no program to run: argv is empty");
 	if (o->cwd && o->cwd[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->cwd);
 	if (o->params_size && !o->params) return cb_err_set(err, CB_INVALID, "the argument 'params' is NULL, and has a size");
 	CB_TRY(args_duration("timeout_ns", o->timeout_ns, err));

@@ -127,7 +127,9 @@ static cb_code check_options(const cb_sandbox_options *o, cb_error *err)
 	CB_TRY(args_member("tier", (int)o->tier, CB_TIER_AUTO, CB_TIER_WEAK, err));
 	CB_TRY(args_member("net", (int)o->net, CB_NET_NONE, CB_NET_HOST, err));
 	if (o->path && o->path[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->path);
-	if (o->bind_count > 0 && !o->binds) return cb_err_set(err, CB_INVALID, "binds are missing");
+	CB_TRY(args_array("binds", o->binds, o->bind_count, sizeof(*o->binds), err));
+	for (size_t i = 0; i < o->bind_count; i++)
+		if (!o->binds[i].host_path) return cb_err_set(err, CB_INVALID, "the argument 'binds[%zu].host_path' is NULL", i);
 	return CB_OK;
 }
 

@@ -1,6 +1,8 @@
 /* scope.c: globs that choose, and what a search reads. */
 #include "search/scope.h"
 
+#include "base/args.h"
+
 /* ---- globs ---- */
 
 static cb_code glob_init(scope_glob *g, const char *pattern, cb_error *err)
@@ -18,10 +20,12 @@ static cb_code glob_init(scope_glob *g, const char *pattern, cb_error *err)
 	return glob_compile(body, &g->g, err);
 }
 
-static cb_code globs_init(const char *const *patterns, size_t count, scope_glob **out, size_t *out_count, cb_error *err)
+static cb_code globs_init(const char *name, const char *const *patterns, size_t count, scope_glob **out, size_t *out_count,
+                          cb_error *err)
 {
 	if (count == 0) return CB_OK;
 	if (count > LIMIT_GREP_GLOBS) return cb_err_set(err, CB_LIMIT, "%zu globs: at most %d", count, LIMIT_GREP_GLOBS);
+	CB_TRY(args_strings(name, patterns, count, err));
 	*out = mem_alloc(count * sizeof(**out));
 	if (!*out) return cb_err_nomem(err);
 	for (size_t i = 0; i < count; i++) {
@@ -35,8 +39,9 @@ static cb_code globs_init(const char *const *patterns, size_t count, scope_glob 
 cb_code scope_init(scope *s, const cb_grep_options *options, cb_error *err)
 {
 	*s = (scope){0};
-	cb_code code = globs_init(options->include, options->include_count, &s->include, &s->include_count, err);
-	if (code == CB_OK) code = globs_init(options->exclude, options->exclude_count, &s->exclude, &s->exclude_count, err);
+	cb_code code = globs_init("include", options->include, options->include_count, &s->include, &s->include_count, err);
+	if (code == CB_OK)
+		code = globs_init("exclude", options->exclude, options->exclude_count, &s->exclude, &s->exclude_count, err);
 	if (code != CB_OK) scope_done(s);
 	return code;
 }

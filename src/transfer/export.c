@@ -404,6 +404,7 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 	cb_export_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_export_options, watch, &o, options, err));
+	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE char *clean = path_clean(path);

@@ -578,6 +578,7 @@ cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options 
 	cb_transfer_watch watch;
 	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(SIZED_TAKE(cb_tar_options, watch, &o, options, err));
+	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	CB_TRY(cb_box_info_get(b, &info, err));

@@ -583,6 +583,64 @@ static void refuse_all(void)
 	ROW(cb_txn_drop, txn, cb_txn_drop(NULL, e))
 }
 
+/* ---- arrays of option structs: NULL with a count, and an element that is NULL ---- */
+
+static void must_name_array(const char *where, const char *array, cb_code code, const char *message)
+{
+	CHECK_MSG(code == CB_INVALID, "%s.%s: %s", where, array, cb_code_name(code));
+	CHECK_MSG(strncmp(err.message, message, strlen(message)) == 0, "%s.%s: '%s', not '%s...'", where, array, err.message,
+	          message);
+	err = (cb_error){0};
+	CHECK_OK(buf_printf(&seen, &err, " %s.%s ", where, array));
+}
+
+#define ARRAY(where, array, count, element, holey, call)                                                                  \
+	do {                                                                                                              \
+		where o = CB_WITH(where, SAID.count = 2);                                                                 \
+		must_name_array(#where, #array, (call), "the argument '" #array "' is NULL, and 2 are said to be there"); \
+		o.array = holey;                                                                                          \
+		must_name_array(#where, #array, (call), "the argument '" #array "[1]" element "' is NULL");               \
+	} while (0);
+
+static const char *const holey[] = {"x", NULL};
+static const cb_bind holey_binds[] = {{"/", NULL, false}, {NULL, "/x", false}};
+static const cb_resolution holey_resolutions[] = {{"/work/a", CB_PREFER_BOX}, {NULL, CB_PREFER_BOX}};
+
+/* clang-format off: a row a line */
+static void refuse_arrays(void)
+{
+	const char *folder = test_tmpdir();
+#define SAID .pattern = "x",
+	ARRAY(cb_grep_options, include, include_count, "", holey, cb_grep(b, "/", &o, see_cb_grep_visit, NULL, NULL, &err))
+	ARRAY(cb_grep_options, exclude, exclude_count, "", holey, cb_grep_open(b, "/", &o, &cursor_out, &err))
+#undef SAID
+#define SAID
+	ARRAY(cb_import_options, exclude, exclude_count, "", holey, cb_import(b, folder, &o, NULL, &err))
+	ARRAY(cb_export_options, exclude, exclude_count, "", holey,
+	      cb_export(b, "/work", text_of("%s/out", folder), &o, NULL, &err))
+	ARRAY(cb_tar_options, exclude, exclude_count, "", holey, cb_tar_import(b, -1, &o, NULL, &err))
+	ARRAY(cb_tar_options, exclude, exclude_count, "", holey, cb_tar_export(b, "/work", -1, &o, NULL, &err))
+	ARRAY(cb_apply_options, paths, path_count, "", holey, cb_apply(b, &o, NULL, NULL, NULL, &err))
+	ARRAY(cb_apply_options, allow, allow_count, "", holey, cb_apply(b, &o, NULL, NULL, NULL, &err))
+	ARRAY(cb_sandbox_options, binds, bind_count, ".host_path", holey_binds, cb_sandbox_open(b, &o, &sandbox_out, &err))
+	ARRAY(cb_sandbox_options, binds, bind_count, ".host_path", holey_binds, cb_sandbox_plan(b, &o, false, &text, &err))
+	ARRAY(cb_commit_options, resolutions, resolution_count, ".path", holey_resolutions, cb_txn_commit(t, &o, NULL, &err))
+#undef SAID
+}
+/* clang-format on */
+
+/* Those that need a sandbox. */
+static void refuse_program_arrays(void)
+{
+#define SAID
+	ARRAY(cb_exec_options, argv, argc, "", holey, cb_exec_start(sandbox, &o, &exec_out, &err))
+#undef SAID
+#define SAID .argv = argv, .argc = 3,
+	ARRAY(cb_exec_options, env, env_count, "", holey, cb_exec_start(sandbox, &o, &exec_out, &err))
+#undef SAID
+}
+
+/* clang-format off: a row a line */
 /* Those that need a program that runs. */
 #define PROGRAMS(X)                                                           \
 	X(cb_exec_start, options, cb_exec_start(sandbox, NULL, &exec_out, e)) \
@@ -629,6 +687,63 @@ TEST(null_is_invalid_everywhere)
 	finish();
 }
 
+TEST(null_in_arrays_is_invalid)
+{
+	begin();
+	refuse_arrays();
+	finish();
+}
+
+/* "size_t include_count;" after "const char *const *include;". Results, which the library fills, are not asked about. */
+static void look_at_array(const char *where, const char *member, const char *before, int *count)
+{
+	size_t n = strlen(member);
+	bool counts = (n > 6 && strcmp(member + n - 6, "_count") == 0) || strcmp(member, "argc") == 0;
+	if (!counts || strcmp(where, "cb_grep_line") == 0) return;
+	++*count;
+	const char *row = text_of(" %s.%s ", where, before);
+	CHECK_MSG(strstr((const char *)seen.bytes, row) != NULL, "%s: its array '%s' is not tested here", where, before);
+}
+
+static const char *last_word(const char *line, size_t length)
+{
+	size_t from = length;
+	while (from && (isalnum((unsigned char)line[from - 1]) || line[from - 1] == '_')) from--;
+	return text_of("%.*s", (int)(length - from), line + from);
+}
+
+static void look_at_struct(const char *at, int *count)
+{
+	const char *name = at + strlen("\ntypedef struct "), *before = "";
+	size_t n = strcspn(name, " ;");
+	if (name[n] == ';') return;
+	for (const char *line = strchr(name, '\n'); line && line[1] != '}'; line = strchr(line + 1, '\n')) {
+		size_t length = strcspn(line + 1, ";\n");
+		if (line[1 + length] != ';') continue;
+		const char *member = last_word(line + 1, length);
+		look_at_array(text_of("%.*s", (int)n, name), member, before, count);
+		before = member;
+	}
+}
+
+TEST(every_array_of_the_headers_is_tested)
+{
+	begin();
+	refuse_arrays();
+	CHECK_OK(
+		buf_printf(&seen, &err, " cb_exec_options.argv  cb_exec_options.env ")); /* the test below runs them where it can */
+	CHECK_OK(buf_append_byte(&seen, 0, &err));
+	char *umbrella = must_text("include/cowbox/cowbox.h");
+	int count = 0;
+	for (char *line = umbrella; (line = strstr(line, "\n#include <cowbox/")); line++) {
+		const char *header = text_of("include/%.*s", (int)strcspn(line + 11, ">"), line + 11);
+		for (const char *at = must_text(header); (at = strstr(at, "\ntypedef struct cb_")); at++)
+			look_at_struct(at, &count);
+	}
+	CHECK_MSG(count >= 11, "%d arrays", count);
+	finish();
+}
+
 TEST(null_is_invalid_for_programs)
 {
 	begin();
@@ -638,6 +753,7 @@ TEST(null_is_invalid_for_programs)
 	CHECK_MSG(code == CB_OK, "%s", err.message);
 	err = (cb_error){0};
 	refuse_programs();
+	refuse_program_arrays();
 	cb_exec_close(exec);
 	cb_sandbox_close(sandbox);
 	finish();
