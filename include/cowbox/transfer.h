@@ -141,7 +141,12 @@ typedef struct cb_apply_result {
 CB_API cb_code cb_apply(cb_box *box, const cb_apply_options *options, cb_apply_visit visit, void *context, cb_apply_result *out,
                         cb_error *err);
 
-/* ---- streams ---- */
+/*
+ * ---- streams ----
+ *
+ * To and from a descriptor of the caller's, also a non-blocking one: then the call waits for it. A reader that went away is CB_IO with EPIPE
+ * in os_error, and no signal.
+ */
 
 /* How a stream is read or written. */
 typedef struct cb_tar_options {

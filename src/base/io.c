@@ -1,12 +1,18 @@
-/* io.c: whole reads and writes, mkdir -p, and flushing names. */
+/* io.c: whole reads and writes, descriptors of the caller's, mkdir -p, and flushing names. */
 #include "base/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/cancel.h"
 
 /* One call moves at most what Linux moves (2 GiB less a page), so that a count always fits ssize_t. */
 static size_t chunk(size_t size)
@@ -63,6 +69,67 @@ cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err)
 		if (n == 0) errno = EIO;
 		if (n <= 0) return cb_err_errno(err, errno, "write %zu bytes", size);
 		done += (size_t)n;
+	}
+	return CB_OK;
+}
+
+/* The signal's disposition is the caller's business: it is held back in this thread, to which alone the kernel sends it, and taken away if
+ * it is ours. One that was pending before is the caller's. */
+ssize_t io_write_quietly(int fd, const void *bytes, size_t size)
+{
+	sigset_t pipe_only, pending, before;
+	(void)sigemptyset(&pipe_only);
+	(void)sigaddset(&pipe_only, SIGPIPE);
+	(void)sigpending(&pending);
+	bool was_pending = sigismember(&pending, SIGPIPE) == 1;
+	if (!was_pending) (void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+	ssize_t n = write(fd, bytes, size);
+	int error = errno;
+	if (was_pending) return n;
+	struct timespec now = {0};
+	if (n < 0 && error == EPIPE)
+		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) continue;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = error;
+	return n;
+}
+
+/* After a call that failed: CB_OK when it is to be made again. */
+static cb_code foreign_wait(int fd, short events, const char *what, cb_error *err)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	if (errno == EINTR) return CB_INTERRUPTED;
+	if (errno != EAGAIN && errno != EWOULDBLOCK)
+		return cb_err_errno(err, errno, events == POLLIN ? "reading the descriptor" : "writing to the descriptor");
+	if (poll(&p, 1, cancel_wait_ms(-1)) >= 0) return CB_OK;
+	return errno == EINTR ? CB_INTERRUPTED : cb_err_errno(err, errno, "waiting %s", what);
+}
+
+cb_code io_foreign_read(int fd, void *to, size_t size, const char *what, size_t *out_size, cb_error *err)
+{
+	for (;;) {
+		CB_TRY(cancel_poll(fd, POLLIN, what, err));
+		ssize_t n = read(fd, to, chunk(size));
+		if (n >= 0) {
+			*out_size = (size_t)n;
+			return CB_OK;
+		}
+		CB_TRY(foreign_wait(fd, POLLIN, what, err));
+	}
+}
+
+cb_code io_foreign_write(int fd, const void *bytes, size_t size, const char *what, size_t *out_size, cb_error *err)
+{
+	*out_size = 0;
+	while (size) {
+		CB_TRY(cancel_poll(fd, POLLOUT, what, err));
+		ssize_t n = io_write_quietly(fd, bytes, chunk(cancel_piece(fd, size)));
+		if (n == 0) errno = EIO;
+		if (n > 0) {
+			*out_size = (size_t)n;
+			return CB_OK;
+		}
+		CB_TRY(foreign_wait(fd, POLLOUT, what, err));
 	}
 	return CB_OK;
 }

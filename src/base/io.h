@@ -1,4 +1,4 @@
-/* io.h: whole reads and writes on file descriptors. Signals and short counts are dealt with here and nowhere else. */
+/* io.h: reads and writes on file descriptors. Signals, short counts and descriptors that would block are dealt with here and nowhere else. */
 #ifndef BASE_IO_H
 #define BASE_IO_H
 
@@ -14,6 +14,19 @@ cb_code io_pread_all(int fd, void *bytes, size_t size, uint64_t offset, size_t *
 /* All or an error; after an error any part may have been written. */
 cb_code io_pwrite_all(int fd, const void *bytes, size_t size, uint64_t offset, cb_error *err);
 cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err);
+/*
+ * Descriptors that somebody else holds the other end of, given by the caller: perhaps a pipe or a socket, perhaps non-blocking, perhaps
+ * nobody is there any more. One that is not ready is waited for, as long as the caller's limit lets it; `what` says for whom: "for whoever
+ * reads the pack". Nothing here raises a signal: a reader that is gone is CB_IO with EPIPE.
+ *
+ * *out_size tells how much was moved; of a read 0 is the end. CB_INTERRUPTED, without a message: a signal came; look whether to go on,
+ * and call again.
+ */
+cb_code io_foreign_read(int fd, void *to, size_t size, const char *what, size_t *out_size, cb_error *err);
+cb_code io_foreign_write(int fd, const void *bytes, size_t size, const char *what, size_t *out_size, cb_error *err);
+/* write(2), but where it would raise SIGPIPE in this thread it is EPIPE and no more. */
+ssize_t io_write_quietly(int fd, const void *bytes, size_t size);
+
 /* Makes the folder and those above it that are missing, as mkdir -p. Existing folders are left as they are. CB_NOTDIR when something
  * else is in the way. */
 cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err);

@@ -15,35 +15,15 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/io.h"
 
 enum {
 	TURN_PIECES = 16,         /* read of one stream before others get their turn */
 	DRAIN_PIECES = 64,        /* after the end: four times what the largest pipe holds */
 	END_OF_TYPING = 'D' & 31, /* what a terminal takes as the end of input */
 };
-
-/* write(2) to a pipe nobody reads raises SIGPIPE in this thread, whose disposition is the caller's business: it is held back, and
- * taken away if it is ours. */
-static ssize_t write_quietly(int fd, const void *bytes, size_t size)
-{
-	sigset_t pipe_only, pending, before;
-	(void)sigemptyset(&pipe_only);
-	(void)sigaddset(&pipe_only, SIGPIPE);
-	(void)sigpending(&pending);
-	bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-	if (!was_pending) (void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-	ssize_t n = write(fd, bytes, size);
-	int error = errno;
-	if (was_pending) return n;
-	struct timespec now = {0};
-	if (n < 0 && error == EPIPE)
-		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) continue;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	errno = error;
-	return n;
-}
 
 /* Closing it does not take it out of the epoll set while a child of fork() has a copy: its hang-up would be reported for ever. In such a
  * child the set is the parent's. */
@@ -203,7 +183,7 @@ static void input_flush(cb_exec *e)
 {
 	exec_input *in = &e->input;
 	while (in->size > 0 && in->to >= 0) {
-		ssize_t n = write_quietly(in->to, in->bytes + in->at, in->size);
+		ssize_t n = io_write_quietly(in->to, in->bytes + in->at, in->size);
 		if (n < 0 && errno == EINTR) continue;
 		if (n < 0 && errno == EAGAIN) return;
 		if (n < 0) { /* nobody reads: the rest is not wanted */
@@ -278,7 +258,7 @@ cb_code streams_input(cb_exec *e, const void *bytes, size_t size, size_t *out_ta
 		*out_taken = 0;
 		return input_watch(e, err);
 	}
-	ssize_t n = write_quietly(in->to, bytes, size);
+	ssize_t n = io_write_quietly(in->to, bytes, size);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		close_fd(e, &in->to);
 		return cb_err_set(err, CB_IO, "the program does not read its input any more");

@@ -7,14 +7,12 @@
  */
 #include "transfer/pack.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include "base/bytes.h"
 #include "base/cancel.h"
 #include "base/hash.h"
+#include "base/io.h"
 #include "base/limits.h"
 
 /* What a block may be packed into; the rest is for the header of the stream and the end of a flush. */
@@ -22,15 +20,9 @@
 
 static const uint8_t magic[8] = {'C', 'O', 'W', 'B', 'P', 'A', 'C', 'K'};
 
-/* ---- whole reads and writes; a descriptor that would block is waited for ---- */
+/* ---- whole reads and writes ---- */
 
-static cb_code wait_for(int fd, short events, cb_error *err)
-{
-	struct pollfd p = {.fd = fd, .events = events};
-	if (poll(&p, 1, cancel_wait_ms(-1)) >= 0 || errno == EINTR) return CB_OK;
-	return cb_err_errno(err, errno, "wait for the pack's descriptor");
-}
-
+/* CB_INTERRUPTED from a descriptor is a signal: the caller says whether that ends it. */
 static cb_code go_on(const pack_pause *p, cb_error *err)
 {
 	if (!p->watch || !p->watch->progress || p->watch->progress(p->watch->context, p->progress)) return CB_OK;
@@ -39,21 +31,13 @@ static cb_code go_on(const pack_pause *p, cb_error *err)
 
 static cb_code write_all(const pack_writer *w, span bytes, cb_error *err)
 {
-	int fd = w->fd;
 	while (bytes.size) {
-		CB_TRY(cancel_poll(fd, POLLOUT, "for whoever reads the pack", err));
-		ssize_t n = write(fd, bytes.bytes, cancel_piece(fd, bytes.size));
-		if (n < 0 && errno == EINTR) {
-			CB_TRY(go_on(&w->pause, err));
-			continue;
-		}
-		if (n < 0 && errno == EAGAIN) {
-			CB_TRY(wait_for(fd, POLLOUT, err));
-			continue;
-		}
-		if (n == 0) errno = EIO;
-		if (n <= 0) return cb_err_errno(err, errno, "write the pack");
-		bytes = span_make(bytes.bytes + n, bytes.size - (size_t)n);
+		size_t n = 0;
+		cb_code code = io_foreign_write(w->fd, bytes.bytes, bytes.size, "for whoever reads the pack", &n, err);
+		if (code == CB_INTERRUPTED) code = go_on(&w->pause, err);
+		else if (code != CB_OK) code = cb_err_wrap(err, code, "write the pack");
+		if (code != CB_OK) return code;
+		bytes = span_make(bytes.bytes + n, bytes.size - n);
 	}
 	return CB_OK;
 }
@@ -61,23 +45,19 @@ static cb_code write_all(const pack_writer *w, span bytes, cb_error *err)
 static cb_code read_all(pack_reader *r, uint8_t *to, size_t size, cb_error *err)
 {
 	while (size) {
-		CB_TRY(cancel_poll(r->fd, POLLIN, "for more of the pack", err));
-		ssize_t n = read(r->fd, to, size);
-		if (n < 0 && errno == EINTR) {
+		size_t n = 0;
+		cb_code code = io_foreign_read(r->fd, to, size, "for more of the pack", &n, err);
+		if (code == CB_INTERRUPTED) {
 			CB_TRY(go_on(&r->pause, err));
 			continue;
 		}
-		if (n < 0 && errno == EAGAIN) {
-			CB_TRY(wait_for(r->fd, POLLIN, err));
-			continue;
-		}
-		if (n < 0) return cb_err_errno(err, errno, "read the pack");
+		if (code != CB_OK) return cb_err_wrap(err, code, "read the pack");
 		if (n == 0)
 			return cb_err_set(err, CB_CORRUPT, "the pack ends early, after %llu bytes: make it anew",
 			                  (unsigned long long)r->bytes);
 		to += n;
-		size -= (size_t)n;
-		r->bytes += (uint64_t)n;
+		size -= n;
+		r->bytes += n;
 	}
 	return CB_OK;
 }

@@ -6,12 +6,9 @@
  */
 #include "transfer/tar.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <unistd.h>
 #include <zstd.h>
 
-#include "base/cancel.h"
+#include "base/io.h"
 
 enum { RAW_BYTES = 256 << 10 };
 
@@ -36,12 +33,12 @@ static const magic refused[] = {
 static cb_code fill(tar_stream *s, cb_error *err)
 {
 	if (s->raw_at == s->raw_size) s->raw_at = s->raw_size = 0;
-	ssize_t n;
-	CB_TRY(cancel_poll(s->fd, POLLIN, "for more of the tar stream", err));
-	do n = read(s->fd, s->raw + s->raw_size, RAW_BYTES - s->raw_size);
-	while (n < 0 && errno == EINTR);
-	if (n < 0) return cb_err_errno(err, errno, "reading the tar stream");
-	s->raw_size += (size_t)n;
+	size_t n = 0;
+	cb_code code = CB_INTERRUPTED;
+	while (code == CB_INTERRUPTED)
+		code = io_foreign_read(s->fd, s->raw + s->raw_size, RAW_BYTES - s->raw_size, "for more of the tar stream", &n, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "reading the tar stream");
+	s->raw_size += n;
 	s->ended = n == 0;
 	return CB_OK;
 }

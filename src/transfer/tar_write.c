@@ -6,7 +6,6 @@
  */
 #include <cowbox/cowbox.h>
 
-#include <poll.h>
 #include <stdio.h>
 
 #include "base/args.h"
@@ -70,13 +69,14 @@ static cb_code progress(exporting *e, const char *path, cb_error *err)
 
 /* ---- bytes ---- */
 
-/* Under a limit a pipe is never written to so that it could block. */
 static cb_code write_out(const exporting *e, const uint8_t *bytes, size_t size, cb_error *err)
 {
-	for (size_t at = 0, n; at < size; at += n) {
-		CB_TRY(cancel_poll(e->fd, POLLOUT, "for whoever reads the tar stream", err));
-		n = cancel_piece(e->fd, size - at);
-		CB_TRY(io_write_all(e->fd, bytes + at, n, err));
+	for (size_t at = 0; at < size;) {
+		size_t n = 0;
+		cb_code code = io_foreign_write(e->fd, bytes + at, size - at, "for whoever reads the tar stream", &n, err);
+		/* A signal is for the caller's handler: the next look at its `progress` tells what came of it. */
+		if (code != CB_OK && code != CB_INTERRUPTED) return cb_err_wrap(err, code, "writing the tar stream");
+		at += n;
 	}
 	return CB_OK;
 }
