@@ -133,6 +133,16 @@ cb_code cb_err_pass(cb_error *err, cb_code code, const cb_error *why)
 	return code;
 }
 
+cb_code cb_err_visited(cb_code code, const cb_error *told, cb_error *err)
+{
+	if (code == CB_OK || code == CB_INTERRUPTED) return code;
+	if (!row_find(code))
+		return cb_err_set(err, CB_INVALID, "the caller's visitor returned %d: there is no such code", (int)code);
+	if (told->code != code || !told->message[0])
+		return cb_err_set(err, code, "the caller's visitor returned %s", cb_code_name(code));
+	return cb_err_pass(err, code, told);
+}
+
 static cb_code code_from_errno(int error_number)
 {
 	switch (error_number) {

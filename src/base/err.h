@@ -34,6 +34,15 @@ static inline cb_error *cb_err_aside(cb_error *why)
 /* Returns code; CB_OK leaves *err alone. */
 cb_code cb_err_pass(cb_error *err, cb_code code, const cb_error *why);
 
+/* How a visitor of the caller's ended, which was given `told` (cb_err_aside) to fill:
+ *
+ *   cb_error told;
+ *   cb_code code = cb_err_visited(visit(context, item, cb_err_aside(&told)), &told, err);
+ *
+ * CB_OK and CB_INTERRUPTED, by which it says that it has seen enough, are returned and leave *err alone. Any other code is the call's own:
+ * with what the visitor said, or else with who said it. CB_INVALID: it is no code. */
+cb_code cb_err_visited(cb_code code, const cb_error *told, cb_error *err);
+
 static inline cb_code cb_err_nomem(cb_error *err)
 {
 	return cb_err_set(err, CB_NOMEM, NULL);

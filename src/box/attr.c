@@ -183,12 +183,14 @@ static cb_code attr_open(cb_box *b, const char *path, attr_key kind, unsigned fl
 static cb_code names_visit(cb_cursor *c, cb_name_visit visit, void *context, cb_error *err)
 {
 	cb_code code;
+	cb_error told;
 	for (;;) {
 		const void *item = NULL;
 		code = cursor_next(c, &item, err);
 		const cb_name *n = item;
 		if (code != CB_OK || !n) break;
-		code = visit(context, n->name, n->value, n->value_size, err);
+		code = visit(context, n->name, n->value, n->value_size, cb_err_aside(&told));
+		code = cb_err_visited(code, &told, err);
 		if (code == CB_OK) continue;
 		if (code == CB_INTERRUPTED) code = CB_OK;
 		break;

@@ -407,7 +407,9 @@ cb_code cb_audit_list(cb_store *cs, const cb_audit_options *options, cb_audit_vi
 	for (;;) {
 		const void *one = NULL;
 		CB_TRY(cursor_next(c, &one, err));
-		cb_code code = one ? visit(context, one, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (one) code = cb_err_visited(visit(context, one, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

@@ -325,7 +325,9 @@ cb_code cb_blame(cb_box *b, const char *path, cb_blame_visit visit, void *contex
 	for (;;) {
 		const void *line = NULL;
 		CB_TRY(cursor_next(c, &line, err));
-		cb_code code = line ? visit(context, line, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (line) code = cb_err_visited(visit(context, line, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

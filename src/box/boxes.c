@@ -473,7 +473,9 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 	for (;;) {
 		const void *info = NULL;
 		CB_TRY(cursor_next(c, &info, err));
-		cb_code code = info ? visit(context, info, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (info) code = cb_err_visited(visit(context, info, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

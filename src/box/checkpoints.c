@@ -152,7 +152,9 @@ cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, 
 	for (;;) {
 		const void *checkpoint = NULL;
 		CB_TRY(cursor_next(c, &checkpoint, err));
-		cb_code code = checkpoint ? visit(context, checkpoint, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (checkpoint) code = cb_err_visited(visit(context, checkpoint, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

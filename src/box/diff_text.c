@@ -226,7 +226,9 @@ cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_
 	for (;;) {
 		const void *stat = NULL;
 		CB_TRY(cursor_next(c, &stat, err));
-		cb_code code = stat ? visit(context, stat, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (stat) code = cb_err_visited(visit(context, stat, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

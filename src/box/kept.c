@@ -363,7 +363,9 @@ cb_code cb_store_uses(cb_store *cs, cb_use_visit visit, void *context, cb_error 
 	for (;;) {
 		const void *use = NULL;
 		CB_TRY(cursor_next(c, &use, err));
-		cb_code code = use ? visit(context, use, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (use) code = cb_err_visited(visit(context, use, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

@@ -56,7 +56,8 @@ static cb_code visit_seq(const cb_box *b, uint64_t seq, cb_step_visit visit, voi
 	CB_TRY(step_row_load(b->cs, b->row.id, seq, false, &r, err));
 	cb_step step;
 	CB_TRY(step_public(b, &r, &step, err));
-	return visit(context, &step, err);
+	cb_error told;
+	return cb_err_visited(visit(context, &step, cb_err_aside(&told)), &told, err);
 }
 
 cb_code cb_step_get(cb_box *b, uint64_t seq, cb_step_visit visit, void *context, cb_error *err)
@@ -633,7 +634,9 @@ cb_code cb_log(cb_box *b, const cb_log_options *options, cb_step_visit visit, vo
 	for (;;) {
 		const void *step = NULL;
 		CB_TRY(cursor_next(c, &step, err));
-		cb_code code = step ? visit(context, step, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (step) code = cb_err_visited(visit(context, step, cb_err_aside(&told)), &told, err);
 		if (code == CB_OK) continue;
 		if (code == CB_INTERRUPTED && out_pruned) *out_pruned = ((log_cursor *)c)->pruned;
 		return code == CB_INTERRUPTED ? CB_OK : code;

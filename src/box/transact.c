@@ -239,7 +239,9 @@ cb_code cb_txn_conflicts(cb_box *b, cb_conflict_visit visit, void *context, cb_e
 	for (;;) {
 		const void *conflict = NULL;
 		CB_TRY(cursor_next(c, &conflict, err));
-		cb_code code = conflict ? visit(context, conflict, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (conflict) code = cb_err_visited(visit(context, conflict, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

@@ -259,7 +259,8 @@ cb_code entries_visit(cb_cursor *c, cb_walk_visit visit, void *context, cb_error
 		CB_TRY(cursor_next(c, &item, err));
 		const cb_entry *e = item;
 		if (!e) return CB_OK;
-		cb_code code = visit(context, e->path, e->info, err);
+		cb_error told;
+		cb_code code = cb_err_visited(visit(context, e->path, e->info, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

@@ -487,7 +487,9 @@ cb_code cb_exec_changes(cb_exec *e, cb_change_visit visit, void *context, cb_err
 	for (;;) {
 		const void *change = NULL;
 		CB_TRY(cursor_next(c, &change, err));
-		cb_code code = change ? visit(context, change, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (change) code = cb_err_visited(visit(context, change, cb_err_aside(&told)), &told, err);
 		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
 	}
 }

@@ -487,7 +487,9 @@ cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, c
 	for (;;) {
 		const void *line = NULL;
 		CB_TRY(cursor_next(c, &line, err));
-		cb_code code = line ? visit(context, line, err) : CB_INTERRUPTED;
+		cb_error told;
+		cb_code code = CB_INTERRUPTED;
+		if (line) code = cb_err_visited(visit(context, line, cb_err_aside(&told)), &told, err);
 		if (code == CB_OK) continue;
 		if (code == CB_INTERRUPTED) SIZED_GIVE(out, &((grep *)c)->count);
 		return code == CB_INTERRUPTED ? CB_OK : code;

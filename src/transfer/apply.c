@@ -174,7 +174,8 @@ static cb_code tell(const applying *a, const apply_row *row, cb_apply_visit visi
 	item.new_symlink = row->target && !(row->base.there && row->base.type == CB_SYMLINK && row->kind == CB_ATTRS);
 	item.target = row->target;
 	item.leaves = row->target && leaves(row->path, row->target);
-	return visit(context, &item, err);
+	cb_error told;
+	return cb_err_visited(visit(context, &item, cb_err_aside(&told)), &told, err);
 }
 
 static cb_code tell_all(applying *a, cb_apply_visit visit, void *context, cb_error *err)
