@@ -21,8 +21,19 @@
  *
  * Structs begin with struct_size: make them with CB_INIT or CB_WITH (types.h says why and how).
  *
- * Threads. A store and its boxes may be used from any thread. Calls on one cb_box handle are serialised; open one handle per thread
- * to work in parallel. After fork() the child may go on using disk stores; open transactions and memory stores stay the parent's.
+ * Values. What a call does not know decides nothing: a value that is no member of its enum, a bit of `flags` that is not the call's, a
+ * mode above 07777, a duration or an age below zero are CB_INVALID, and the message names the argument and the value.
+ *
+ * Visitors. A visitor returns CB_OK to go on, CB_INTERRUPTED to end the walk with CB_OK, another code to end it with that code. Then it
+ * may fill the *err that it is given; when it does not, the call says that the visitor returned it. What is no cb_code is CB_INVALID. It,
+ * and every other function that is called back, may close whatever it likes, the box and the store that it is called for included: the
+ * call goes on with what it holds, or ends with CB_BADHANDLE.
+ *
+ * Threads. A store and its boxes may be used from any thread. Calls on one cb_box handle, and on the files opened through it, take turns;
+ * open one handle per thread to work in parallel. After fork() the child may go on using disk stores; open transactions and memory
+ * stores stay the parent's: what would add to them is CB_FORKED.
+ *
+ * Signals. No call raises one in its caller: a descriptor that nobody reads any more is CB_IO, with EPIPE in os_error.
  *
  * Mode bits are stored and given back; this API does not enforce them (the caller owns the box). Surfaces for agents do.
  */

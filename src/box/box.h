@@ -41,6 +41,22 @@ typedef struct box_node {
 } box_node;
 cb_stat_info node_stat(const box_node *n);
 
+/* ---- calls that call back ---- */
+
+/* A function of the caller's may close the box and the store that it is called for. A call that uses its handles afterwards begins with
+ *
+ *   BOX_STAYS(b);
+ *
+ * To the end of the scope the handle, and the store with it, is closed only as far as the caller can see: what enters it is CB_BADHANDLE,
+ * and what it holds goes when the scope ends. Inside box_enter and box_leave this is so without it. */
+cb_box *box_stay(cb_box *b);
+void box_stay_end(cb_box *const *b);
+#define BOX_STAYS(b) ATTR_CLEANUP(box_stay_end) ATTR_UNUSED cb_box *const stays_##b = box_stay(b)
+/* The same for a store. */
+cb_store *box_store_stay(cb_store *cs);
+void box_store_stay_end(cb_store *const *cs);
+#define STORE_STAYS(cs) ATTR_CLEANUP(box_store_stay_end) ATTR_UNUSED cb_store *const stays_##cs = box_store_stay(cs)
+
 /* ---- looking ---- */
 
 typedef struct look look;

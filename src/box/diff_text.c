@@ -250,6 +250,8 @@ static cb_code print_chosen(void *context, const cb_change *c, cb_error *err)
 cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *options, char **out, size_t *out_size, cb_error *err)
 {
 	NEED(err, "from to out", from, to, out);
+	BOX_STAYS(from);
+	BOX_STAYS(to);
 	cb_diff_text_options o;
 	CB_TRY(SIZED_TAKE(cb_diff_text_options, context, &o, options, err));
 	AUTO_SNAPSHOT snapshot a = {0};

@@ -109,6 +109,7 @@ void box_draft_drop(cb_box *b)
 		(void)end_write(b->cs, code, NULL);
 	}
 	store_owner_end(s, b->draft_owner);
+	b->draft_owner = 0;
 }
 
 static bool is_draft(const store_box *row, uint64_t *out_owner)

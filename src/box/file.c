@@ -263,10 +263,7 @@ cb_code cb_close(cb_file *f, cb_error *err)
 	*at = f->next;
 	cb_code flushed = f->flags & CB_WRITE && !b->closed ? box_flush(b, false, code == CB_OK ? err : NULL) : CB_OK;
 	file_destroy(f);
-	bool last = b->closed && !b->open_files;
-	if (last) txn_destroy(TAKE_PTR(b->txn));
 	(void)box_leave(b, code);
-	if (last) box_destroy(b);
 	return code == CB_OK ? flushed : code;
 }
 

@@ -473,6 +473,7 @@ static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)
 {
 	NEED(err, "store", cs);
+	STORE_STAYS(cs);
 	CB_TRY(gate_whole(cs, NULL, "a check", err)); /* complaints name paths */
 	checking c = {.cs = cs, .complain = complain, .context = context, .lines = BUF_INIT(16 << 20)};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);

@@ -73,12 +73,24 @@ void cb_box_close(cb_box *b)
 	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
 	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_fork(b, b->txn, NULL, NULL, NULL);
 	b->closed = true;
-	bool last = !b->open_files;
-	/* Files that are still open may stand on the transaction's contents. */
-	if (last) txn_destroy(TAKE_PTR(b->txn));
-	box_draft_drop(b);
+	/* Called back by a call on this very handle, which goes on with it: box_leave ends it when that is over. */
+	if (b->depth == 1 && !b->stays) box_draft_drop(b);
 	(void)box_leave(b, CB_OK);
-	if (last) box_destroy(b);
+}
+
+cb_box *box_stay(cb_box *b)
+{
+	(void)atomic_fetch_add(&b->stays, 1);
+	return b;
+}
+
+void box_stay_end(cb_box *const *at)
+{
+	cb_box *b = *at;
+	if (atomic_fetch_sub(&b->stays, 1) != 1 || !b->closed) return;
+	CANCEL_SHIELD;
+	(void)box_lock(b, NULL);
+	(void)box_leave(b, CB_OK);
 }
 
 /* Some handles are open but of no use. */
@@ -304,10 +316,23 @@ cb_code box_enter(cb_box *b, cb_error *err)
 	return code == CB_OK ? CB_OK : box_leave(b, code);
 }
 
+/* Nobody uses it any more. Files that were open longer than it may have stood on the transaction's contents. */
+static void handle_end(cb_box *b)
+{
+	CANCEL_SHIELD;
+	b->is_over = true;
+	txn_destroy(TAKE_PTR(b->txn));
+	box_draft_drop(b);
+}
+
 cb_code box_leave(cb_box *b, cb_code code)
 {
-	if (b->depth && --b->depth == 0) kept_call_end(b);
+	bool outermost = b->depth && --b->depth == 0;
+	if (outermost) kept_call_end(b);
+	bool last = outermost && b->closed && !b->is_over && !b->open_files && !b->stays;
+	if (last) handle_end(b);
 	(void)pthread_mutex_unlock(&b->lock);
+	if (last) box_destroy(b);
 	return code;
 }
 

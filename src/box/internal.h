@@ -281,7 +281,8 @@ struct cb_box {
 	uint64_t stamp;  /* of head, for store_fresh */
 	txn *txn;        /* a transaction's own, or the running step of open files; NULL: none */
 	bool is_txn;     /* cb_txn_begin's: without a txn it is over */
-	bool closed;     /* by the caller; what is left waits for its open files to be closed */
+	bool closed;     /* by the caller; what is left waits for its open files and for calls that closed it from inside */
+	bool is_over;    /* nothing is left but what cursors count */
 	char *who;
 	char *recorded_for; /* who its steps are said to be of, other than who asks; NULL: the same */
 	/* Does a rule lie in the box, for `who`? As of that version of the rules (gate_version); without one views have no veil. */
@@ -302,9 +303,11 @@ struct cb_box {
 	uint64_t draft_owner;
 	pid_t draft_pid;
 	char draft_name[CB_NAME_MAX + 1];
+	/* Calls that use it still, whoever closed it (BOX_STAYS). */
+	_Atomic unsigned stays;
 };
 
-/* Locks, and no more; box_leave() it. Only the caller's limit makes it fail. */
+/* Locks, and no more; box_leave() it, which also ends a handle that was closed meanwhile. Only the caller's limit makes it fail. */
 cb_code box_lock(cb_box *b, cb_error *err);
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);

@@ -181,6 +181,8 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
                  cb_error *err)
 {
 	NEED(err, "into from", into, from);
+	BOX_STAYS(into);
+	BOX_STAYS(from);
 	cb_merge_options o;
 	CB_TRY(SIZED_TAKE(cb_merge_options, dry_run, &o, options, err));
 	CB_TRY(args_member("prefer", (int)o.prefer, CB_PREFER_NONE, CB_PREFER_THEIRS, err));

@@ -93,6 +93,17 @@ void cb_store_close(cb_store *cs)
 	box_store_unref(cs);
 }
 
+cb_store *box_store_stay(cb_store *cs)
+{
+	(void)atomic_fetch_add(&cs->refs, 1);
+	return cs;
+}
+
+void box_store_stay_end(cb_store *const *cs)
+{
+	box_store_unref(*cs);
+}
+
 void box_store_unref(cb_store *cs)
 {
 	if (atomic_fetch_sub(&cs->refs, 1) != 1) return;

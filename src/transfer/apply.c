@@ -326,6 +326,7 @@ cb_code cb_apply(cb_box *b, const cb_apply_options *options, cb_apply_visit visi
                  cb_error *err)
 {
 	NEED(err, "box", b);
+	BOX_STAYS(b);
 	cb_apply_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_apply_options, watch, &o, options, err));

@@ -401,6 +401,7 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
                   cb_error *err)
 {
 	NEED(err, "box path host_path", b, path, host_path);
+	BOX_STAYS(b);
 	cb_export_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_export_options, watch, &o, options, err));

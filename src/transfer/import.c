@@ -236,6 +236,7 @@ static cb_code default_target(const char *host_path, char **out, cb_error *err)
 cb_code cb_import(cb_box *b, const char *host_path, const cb_import_options *options, cb_transfer_count *out, cb_error *err)
 {
 	NEED(err, "box host_path", b, host_path);
+	BOX_STAYS(b);
 	cb_import_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_import_options, watch, &o, options, err));

@@ -5,6 +5,7 @@
 #include "transfer/pack.h"
 #include "base/args.h"
 #include "base/sized.h"
+#include "box/box.h"
 #include "transfer/watch.h"
 
 #include "base/cancel.h"
@@ -46,6 +47,7 @@ static cb_code out_tell(void *context, cb_error *err)
 cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err)
 {
 	NEED(err, "box", b);
+	BOX_STAYS(b);
 	cb_pack_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_pack_options, watch, &o, options, err));
@@ -94,6 +96,7 @@ static cb_code in_tell(void *context, cb_error *err)
 cb_code cb_unpack(cb_store *cs, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out, cb_error *err)
 {
 	NEED(err, "store", cs);
+	STORE_STAYS(cs);
 	cb_transfer_watch ours;
 	CB_TRY(watch_take(&watch, &ours, err));
 	CB_TRY(SIZED_CHECK(cb_pack_info, history, out, err));

@@ -427,6 +427,7 @@ static cb_code import_stream(importing *i, int fd, cb_error *err)
 cb_code cb_tar_import(cb_box *b, int fd, const cb_tar_options *options, cb_transfer_count *out, cb_error *err)
 {
 	NEED(err, "box", b);
+	BOX_STAYS(b);
 	cb_tar_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_tar_options, watch, &o, options, err));

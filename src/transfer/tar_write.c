@@ -574,6 +574,7 @@ static cb_code export_from(cb_box *b, const char *path, int fd, const cb_tar_opt
 cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options *options, cb_transfer_count *out, cb_error *err)
 {
 	NEED(err, "box path", b, path);
+	BOX_STAYS(b);
 	cb_tar_options o;
 	cb_transfer_watch watch;
 	cb_box_info info = CB_INIT(cb_box_info);
