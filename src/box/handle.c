@@ -406,6 +406,15 @@ static void op_join(op *o, store_need need)
 	o->saved_now = o->t->now;
 }
 
+/* In a child of fork() a transaction is a copy of the parent's: what is added here could never be committed. The running step of open
+ * files is given up with it, so that the next write begins one of this process. */
+static cb_code refuse_inherited(cb_box *b, cb_error *err)
+{
+	if (b->txn->pid == getpid()) return CB_OK;
+	if (!b->txn->explicit_) txn_destroy(TAKE_PTR(b->txn));
+	return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process: begin another in this one");
+}
+
 static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind, const char *params, bool ahead, cb_error *err)
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};
@@ -416,6 +425,7 @@ static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind,
 	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && b->txn && b->txn->in_write)
 		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
+	if (code == CB_OK && b->txn && b->txn->explicit_) code = refuse_inherited(b, err);
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o, need);
 	else if (code == CB_OK)
 		code = ahead ? op_begin_ahead(o, need, kind, params, err) : op_begin_own(o, need, kind, params, err);
@@ -439,6 +449,7 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 	*o = (op){.b = b, .kind = kind, .subject = params};
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_pinned(b, kind, params, err);
+	if (code == CB_OK && b->txn) code = refuse_inherited(b, err);
 	if (code == CB_OK && !b->txn) code = txn_create_unlocked(b, kind, params, &b->txn, err);
 	if (code != CB_OK) return box_leave(b, code);
 	op_join(o, STORE_GROWS);
