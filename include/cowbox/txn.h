@@ -46,7 +46,7 @@ typedef cb_code (*cb_conflict_visit)(void *context, const cb_conflict *conflict,
 /* An element of an array: as it is for good. */
 typedef struct cb_resolution {
 	const char *path; /* as cb_conflict gave it */
-	cb_prefer prefer;
+	cb_prefer prefer; /* CB_PREFER_NONE: undecided here, as if it were not listed */
 } cb_resolution;
 
 /* What becomes of a transaction that lost against what others committed. */

@@ -40,8 +40,10 @@ static cb_prefer answer(void *context, const cb_conflict *conflict)
 {
 	answering *a = context;
 	const cb_commit_options *how = a->how;
-	for (size_t i = 0; i < how->resolution_count; i++)
-		if (strcmp(how->resolutions[i].path, conflict->path) == 0) return how->resolutions[i].prefer;
+	for (size_t i = 0; i < how->resolution_count; i++) {
+		const cb_resolution *r = &how->resolutions[i];
+		if (r->prefer != CB_PREFER_NONE && strcmp(r->path, conflict->path) == 0) return r->prefer;
+	}
 	if (how->prefer != CB_PREFER_NONE || is_listed(a->t, conflict->path)) return how->prefer;
 	lost_path lost = {mem_strdup(conflict->path), conflict->reason};
 	if (lost.path && buf_append(&a->t->lost, &lost, sizeof(lost), NULL) == CB_OK) return CB_PREFER_NONE;
