@@ -1,6 +1,8 @@
 /* err.c: the error table's look-ups, and messages that always fit, always end and always stay on one line. */
 #include "base/err.h"
 
+#include "base/utf8.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -64,11 +66,32 @@ static void message_cut(char message[CB_ERROR_MESSAGE_MAX])
 	memcpy(message + end, ellipsis, sizeof(ellipsis));
 }
 
-/* File names are arbitrary bytes: a newline or an escape sequence in one must not reach a log or a terminal through a message. */
-static void message_make_one_line(char *message)
+/* File names are arbitrary bytes: a newline, an escape sequence or what is not UTF-8 must not reach a log, a terminal or a parser through a
+ * message. It is written as \xHH. What does not fit ends with "…". */
+static void message_put(char out[CB_ERROR_MESSAGE_MAX], const char *message)
 {
-	for (char *p = message; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+	static const char ellipsis[] = "\xe2\x80\xa6", hex[] = "0123456789abcdef";
+	span left = span_str(message);
+	size_t at = 0, whole = 0; /* whole: the longest start that leaves room for the ellipsis */
+	while (left.size) {
+		uint32_t c;
+		size_t n = utf8_take(left, &c);
+		bool plain = c != UTF8_BAD && !utf8_is_control(c);
+		size_t need = plain ? n : 4 * n;
+		if (at + need >= CB_ERROR_MESSAGE_MAX) {
+			memcpy(out + whole, ellipsis, sizeof(ellipsis));
+			return;
+		}
+		if (plain) memcpy(out + at, left.bytes, n);
+		for (size_t i = 0; !plain && i < n; i++) {
+			const char escaped[4] = {'\\', 'x', hex[left.bytes[i] >> 4], hex[left.bytes[i] & 15]};
+			memcpy(out + at + 4 * i, escaped, sizeof(escaped));
+		}
+		at += need;
+		if (at + sizeof(ellipsis) <= CB_ERROR_MESSAGE_MAX) whole = at;
+		left = span_make(left.bytes + n, left.size - n);
+	}
+	out[at] = 0;
 }
 
 ATTR_PRINTF(2, 0) static void message_format(char message[CB_ERROR_MESSAGE_MAX], const char *format, va_list args)
@@ -91,8 +114,7 @@ static void error_store(cb_error *err, cb_code code, int os_error, const char *m
 	err->code = code;
 	err->os_error = os_error;
 	memset(err->reserved, 0, sizeof(err->reserved));
-	(void)snprintf(err->message, sizeof(err->message), "%s", message);
-	message_make_one_line(err->message);
+	message_put(err->message, message);
 }
 
 cb_code cb_err_set(cb_error *err, cb_code code, const char *format, ...)

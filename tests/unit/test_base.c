@@ -138,7 +138,27 @@ TEST(err_messages_stay_on_one_line)
 {
 	cb_error err = {0};
 	cb_err_set(&err, CB_NOTFOUND, "no entry '%s'", "a\nb\x1b[2J\x7f.");
-	CHECK_STR(err.message, "no entry 'a?b?[2J?.'");
+	CHECK_STR(err.message, "no entry 'a\\x0ab\\x1b[2J\\x7f.'");
+	/* Said again by whoever passes it on. */
+	cb_err_wrap(&err, CB_NOTFOUND, "reading '%s'", "c\rd");
+	CHECK_STR(err.message, "reading 'c\\x0dd': no entry 'a\\x0ab\\x1b[2J\\x7f.'");
+}
+
+TEST(err_messages_are_utf8)
+{
+	cb_error err = {0};
+	cb_err_set(&err, CB_NOTFOUND, "'%s'", "g\xff\xfeh \xc3\xa9 \xe2\x80\xae \xc2\x85");
+	CHECK_STR(err.message, "'g\\xff\\xfeh \xc3\xa9 \\xe2\\x80\\xae \\xc2\\x85'");
+	char bad[CB_ERROR_MESSAGE_MAX];
+	for (size_t size = 100; size < sizeof(bad); size++) { /* cut where no escape is cut */
+		memset(bad, 0xff, size);
+		bad[size] = 0;
+		cb_err_set(&err, CB_NOTFOUND, "%s", bad);
+		size_t n = strlen(err.message);
+		CHECK(n < CB_ERROR_MESSAGE_MAX);
+		CHECK(4 * size < CB_ERROR_MESSAGE_MAX ? n == 4 * size
+		                                      : n % 4 == 3 && strcmp(err.message + n - 3, "\xe2\x80\xa6") == 0);
+	}
 }
 
 TEST(err_errno_maps)
