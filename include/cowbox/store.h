@@ -19,7 +19,7 @@ typedef struct cb_store_options {
 	size_t cache_bytes; /* 0: 64 MiB */
 } cb_store_options;
 
-/* path: a folder (its parent must exist), ":memory:", or NULL for the default: $COWBOX_STORE, else $XDG_DATA_HOME/cowbox, else
+/* path: a folder (its parent must exist, else CB_NOTFOUND), ":memory:", or NULL for the default: $COWBOX_STORE, else $XDG_DATA_HOME/cowbox, else
  * ~/.local/share/cowbox, whose parents are made. options may be NULL. */
 CB_API cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err);
 /* Flushes and closes. Boxes that are still open go on working; the store's files are closed with the last of them. Accepts NULL. */
@@ -76,7 +76,7 @@ typedef struct cb_gc_result {
 CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
 /* Gives freed space back to the filesystem. CB_NOSPACE: it needs room for a copy while it runs, and says how much. */
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
-/* A consistent copy of a live store in a new folder. (Copying a live store with cp is not safe.) */
+/* A consistent copy of a live store in a new folder, whose parent must exist (CB_NOTFOUND). (Copying a live store with cp is not safe.) */
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
 /* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be
  * NULL. */

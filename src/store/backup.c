@@ -102,6 +102,8 @@ static cb_code backup_locked(store *s, const char *to, cb_error *err)
 	while (size > 1 && to[size - 1] == '/') size--;
 	while (size > 0 && to[size - 1] != '/') size--;
 	(void)snprintf(above, sizeof above, "%.*s%s", (int)size, to, size ? "" : ".");
+	if (stat(above, &st) != 0 && errno == ENOENT)
+		return cb_err_set(err, CB_NOTFOUND, "making '%s': the folder above it is not there: make that first", to);
 	ATTR_CLEANUP(temporary_place_remove) temporary_place part = TEMPORARY_PLACE_NONE;
 	cb_code code = temporary_place_make(above, &part, err);
 	if (code != CB_OK) return cb_err_wrap(err, code, "making '%s'", to);

@@ -53,12 +53,35 @@ static bool has_strangers(const char *path)
 	return found;
 }
 
+static bool has_segments(const char *path)
+{
+	char folder[LIMIT_PATH_BYTES + 8];
+	(void)snprintf(folder, sizeof folder, "%s/seg", path);
+	DIR *d = opendir(folder);
+	if (!d) return false;
+	bool found = false;
+	for (const struct dirent *e; !found && (e = readdir(d));) found = strstr(e->d_name, ".seg") != NULL;
+	(void)closedir(d);
+	return found;
+}
+
+/* Said before anything is asked of the folder or made in it: advice about it is for whose it is. */
+static cb_code refuse_foreign(const char *path, cb_error *err)
+{
+	char file[LIMIT_PATH_BYTES + 16];
+	struct stat st;
+	(void)snprintf(file, sizeof file, "%s/%s", path, database_name);
+	if (lstat(file, &st) == 0 || has_segments(path) || !has_strangers(path)) return CB_OK;
+	return cb_err_set(err, CB_FOREIGN, "'%s' holds something else and is no cowbox store: choose another folder", path);
+}
+
 /* Whoever can write the folder can replace the store; whoever can read it reads every box. */
 static cb_code check_folder(const char *path, cb_error *err)
 {
 	struct stat st;
 	if (stat(path, &st) != 0) return cb_err_errno(err, errno, "store '%s'", path);
 	if (!S_ISDIR(st.st_mode)) return cb_err_set(err, CB_FOREIGN, "'%s' is not a folder, so not a cowbox store", path);
+	CB_TRY(refuse_foreign(path, err));
 	if (st.st_uid != geteuid())
 		return cb_err_set(err, CB_DENIED, "store '%s' belongs to user %u, you are %u: open it as its owner", path,
 		                  (unsigned)st.st_uid, (unsigned)geteuid());
@@ -74,21 +97,12 @@ static cb_code make_folder(const char *path, bool create, cb_error *err)
 	if (stat(path, &st) == 0) return CB_OK;
 	if (errno != ENOENT) return cb_err_errno(err, errno, "store '%s'", path);
 	if (!create) return cb_err_set(err, CB_NOTFOUND, "no store at '%s'", path);
-	if (mkdir(path, 0700) != 0 && errno != EEXIST) return cb_err_errno(err, errno, "making store '%s'", path);
+	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+		if (errno != ENOENT) return cb_err_errno(err, errno, "making store '%s'", path);
+		return cb_err_set(err, CB_NOTFOUND, "making store '%s': the folder above it is not there: make that first", path);
+	}
 	if (chmod(path, 0700) != 0) return cb_err_errno(err, errno, "making store '%s'", path);
 	return CB_OK;
-}
-
-static bool has_segments(const char *path)
-{
-	char folder[LIMIT_PATH_BYTES + 8];
-	(void)snprintf(folder, sizeof folder, "%s/seg", path);
-	DIR *d = opendir(folder);
-	if (!d) return false;
-	bool found = false;
-	for (const struct dirent *e; !found && (e = readdir(d));) found = strstr(e->d_name, ".seg") != NULL;
-	(void)closedir(d);
-	return found;
 }
 
 static cb_code check_database(const store *s, bool create, cb_error *err)
@@ -105,9 +119,7 @@ static cb_code check_database(const store *s, bool create, cb_error *err)
 	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s'", file);
 	if (has_segments(s->path))
 		return cb_err_set(err, CB_CORRUPT, "'%s' is missing but there are segments: restore a backup", file);
-	if (has_strangers(s->path))
-		return cb_err_set(err, CB_FOREIGN, "'%s' is a folder of something else, not a cowbox store: choose another",
-		                  s->path);
+	CB_TRY(refuse_foreign(s->path, err));
 	if (!create) return cb_err_set(err, CB_NOTFOUND, "no store at '%s'", s->path);
 	return CB_OK;
 }
