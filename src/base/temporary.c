@@ -66,9 +66,11 @@ static int make(int dir, const char *name, bool folder)
 
 static cb_code make_locked(int dir, bool folder, char out_name[TEMPORARY_BYTES], int *out_fd, cb_error *err)
 {
+	int last = 0;
 	for (int i = 0; i < NAME_TRIES; i++) {
 		temporary_name(out_name);
 		AUTO_FD int fd = make(dir, out_name, folder);
+		last = fd < 0 ? errno : EEXIST;
 		/* ENOENT: a folder that was swept before it was opened. */
 		if (fd < 0 && errno != EEXIST && !(folder && errno == ENOENT && is_there(dir, ".")))
 			return cb_err_errno(err, errno, "cannot make a %s", folder ? "folder" : "file");
@@ -77,6 +79,8 @@ static cb_code make_locked(int dir, bool folder, char out_name[TEMPORARY_BYTES],
 			return CB_OK;
 		}
 	}
+	/* A filesystem that takes no folders (/proc) says each time that there is none. */
+	if (last != EEXIST) return cb_err_errno(err, last, "cannot make a %s", folder ? "folder" : "file");
 	return cb_err_set(err, CB_EXISTS, "every temporary name is taken");
 }
 

@@ -206,6 +206,9 @@ static cb_code replace_check(const edit *e, span text, uint64_t *out_found, cb_e
 
 static cb_code replace_one(const edit *e, span text, buf *out, uint64_t *out_found, cb_error *err)
 {
+	if (e->old_text.size > LIMIT_EDIT_BYTES) /* nor is anything looked for that is nearly it */
+		return cb_err_set(err, CB_NOTFOUND, "'%s': the old text has %zu bytes, and files up to %d are edited", e->path,
+		                  e->old_text.size, LIMIT_EDIT_BYTES);
 	CB_TRY(replace_check(e, text, out_found, err));
 	size_t from = 0;
 	cb_code code = buf_reserve(out, text.size, err);

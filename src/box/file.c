@@ -276,7 +276,7 @@ static cb_code read_at(cb_file *f, void *to, size_t size, uint64_t offset, size_
 	CB_TRY(file_locate(f, &v, &node, err));
 	uint64_t left = offset < node.rec.size ? node.rec.size - offset : 0;
 	size_t n = left < size ? (size_t)left : size;
-	if (n) CB_TRY(data_read(f->b->cs, file_contents(f), &v, &node.rec, offset, to, n, err));
+	if (n) CB_TRY(path_damaged(data_read(f->b->cs, file_contents(f), &v, &node.rec, offset, to, n, err), f->path, err));
 	*out_size = n;
 	return CB_OK;
 }

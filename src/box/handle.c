@@ -279,7 +279,11 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 	if (code == CB_OK || code == CB_FORKED) txn_destroy(TAKE_PTR(b->txn));
 	if (code == CB_OK) box_committed(b);
 	if (code == CB_CONFLICT)
-		return cb_err_set(err, CB_CONFLICT, "what was written through open files of this handle: %s", why.message);
+		return cb_err_set(
+			err, CB_CONFLICT,
+			"what was written through open files of this handle waits to be committed with resolutions, kept or "
+			"dropped: %s",
+			why.message);
 	if (code != CB_OK && err) *err = why;
 	return code;
 }

@@ -546,6 +546,8 @@ cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned h
 cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out, cb_error *err);
 /* CB_VERSION when what was found is not of that version, as cb_write_options says. */
 cb_code resolved_expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err);
+/* After a read: damage is told with the path, and with what to do. Returns code. */
+cb_code path_damaged(cb_code code, const char *path, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
 /* Those that are made are as in another state (which may be another box's). */

@@ -31,6 +31,15 @@ static cb_code find_file(cb_box *b, const tree_view *v, const char *path, gate_a
 	return CB_OK;
 }
 
+cb_code path_damaged(cb_code code, const char *path, cb_error *err)
+{
+	cb_error why = {0};
+	if (code != CB_CORRUPT || !err) return code;
+	why = *err;
+	return cb_err_set(err, code, "'%s': %s: check the store (fsck), and take the file from another state or a backup", path,
+	                  why.message);
+}
+
 cb_code cb_read_file(cb_box *b, const char *path, char **out, size_t *out_size, cb_error *err)
 {
 	NEED(err, "box path out", b, path, out);
@@ -38,7 +47,8 @@ cb_code cb_read_file(cb_box *b, const char *path, char **out, size_t *out_size, 
 	tree_view v = box_view(b);
 	resolved r;
 	cb_code code = find_file(b, &v, path, GATE_READ, &r, err);
-	if (code == CB_OK) code = data_load(b->cs, b->txn, &v, &r.node.rec, SIZE_MAX / 2, out, out_size, err);
+	if (code == CB_OK)
+		code = path_damaged(data_load(b->cs, b->txn, &v, &r.node.rec, SIZE_MAX / 2, out, out_size, err), path, err);
 	return box_leave(b, code);
 }
 
@@ -52,7 +62,7 @@ cb_code cb_read_at(cb_box *b, const char *path, uint64_t offset, void *to, size_
 	if (code == CB_OK) {
 		uint64_t left = offset < r.node.rec.size ? r.node.rec.size - offset : 0;
 		size_t n = left < size ? (size_t)left : size;
-		if (n) code = data_read(b->cs, b->txn, &v, &r.node.rec, offset, to, n, err);
+		if (n) code = path_damaged(data_read(b->cs, b->txn, &v, &r.node.rec, offset, to, n, err), path, err);
 		if (code == CB_OK) *out_size = n;
 	}
 	return box_leave(b, code);

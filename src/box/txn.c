@@ -57,11 +57,18 @@ cb_code step_info_take(cb_step_info *to, const cb_step_info *from, cb_error *err
 	return SIZED_TAKE(cb_step_info, record, to, from, err);
 }
 
+static cb_code kind_check(const char *kind, cb_error *err)
+{
+	if (strlen(kind) <= LIMIT_STEP_FIELD_BYTES) return CB_OK;
+	return cb_err_set(err, CB_LIMIT, "the kind of a step has at most %d bytes", LIMIT_STEP_FIELD_BYTES);
+}
+
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)
 {
 	if (!info) return CB_OK;
-	if ((!info->params && info->params_size) || (!info->result && info->result_size))
-		return cb_err_set(err, CB_INVALID, "a step's %s have a size, but are NULL", info->params ? "result" : "params");
+	if (info->kind) CB_TRY(kind_check(info->kind, err));
+	if (!info->params && info->params_size) return cb_err_set(err, CB_INVALID, "the argument 'params' is NULL, and has a size");
+	if (!info->result && info->result_size) return cb_err_set(err, CB_INVALID, "the argument 'result' is NULL, and has a size");
 	if (info->kind) CB_TRY(txn_field_set(&t->kind, NULL, span_str(info->kind), err));
 	if (info->params) CB_TRY(txn_field_set(&t->params, &t->params_size, sized_bytes(info->params, info->params_size), err));
 	if (info->result) CB_TRY(txn_field_set(&t->result, &t->result_size, sized_bytes(info->result, info->result_size), err));

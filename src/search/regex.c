@@ -59,7 +59,9 @@ static cb_code bad_pattern(int number, size_t offset, cb_error *err)
 {
 	PCRE2_UCHAR text[160] = "";
 	(void)pcre2_get_error_message(number, text, sizeof(text));
-	return cb_err_set(err, CB_INVALID, "pattern, character %zu: %s", offset + 1, (const char *)text);
+	/* It is sound, but more than can be compiled. */
+	bool too_large = number == PCRE2_ERROR_PATTERN_TOO_LARGE || number == PCRE2_ERROR_PATTERN_TOO_COMPLICATED;
+	return cb_err_set(err, too_large ? CB_LIMIT : CB_INVALID, "pattern, character %zu: %s", offset + 1, (const char *)text);
 }
 
 static uint32_t unicode_flags(const regex *re)

@@ -322,12 +322,22 @@ static cb_code target_name(const exporting *x, cb_error *err)
 	return code;
 }
 
+/* It is no folder, or something above it is none. */
+static cb_code refuse_file(const char *host_path, cb_error *err)
+{
+	AUTO_FREE char *name = NULL;
+	host_root parent = {.fd = -1};
+	CB_TRY(host_path_parent(host_path, &parent, &name, err));
+	host_root_done(&parent);
+	return cb_err_set(err, CB_EXISTS, "'%s' exists and is no folder: name another", host_path);
+}
+
 static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
 {
 	cb_error why;
 	cb_code code = host_root_open(host_path, &x->root, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return target_make(x, host_path, err);
-	if (code == CB_NOTDIR) return cb_err_set(err, CB_EXISTS, "'%s' exists and is no folder: name another", host_path);
+	if (code == CB_NOTDIR) return refuse_file(host_path, err);
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	bool empty = false;
 	temporary_sweep(x->root.fd);
