@@ -16,6 +16,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 BINDIR ?= $(PREFIX)/bin
 LIBEXECDIR ?= $(PREFIX)/libexec/cowbox
 DATADIR ?= $(PREFIX)/share
+OBJCOPY ?= objcopy
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
 SEEDS ?= 500
@@ -93,6 +94,7 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
 programs = $(patsubst %.c,$(BUILD)/%,$1)
 
 LIB_A := $(BUILD)/libcowbox.a
+INSTALL_A := $(BUILD)/install/libcowbox.a
 LIB_SO := $(BUILD)/libcowbox.so.$(VERSION)
 HELPERS_A := $(BUILD)/libhelpers.a
 CLI := $(if $(CLI_C),$(BUILD)/cowbox)
@@ -147,6 +149,16 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 $(LIB_A): $(call objects,$(LIB_C)) $(BUILD)/sources
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+# What is installed: one object in which hidden symbols are local, so that json_parse or buf_append of a program that links it are its own. The tests
+# link the archive above, in which they see everything.
+$(INSTALL_A): $(call objects,$(LIB_C)) $(BUILD)/sources
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)$(LD) -r -o $(@D)/cowbox.o $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --localize-hidden $(@D)/cowbox.o
+	$(Q)ar rcs $@ $(@D)/cowbox.o
 
 $(HELPERS_A): $(call objects,$(HELPER_C)) $(BUILD)/sources
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
@@ -319,12 +331,12 @@ man: $(CLI) ## build/man/cowbox.1 and a page per command
 
 # ---- installing ----
 
-install: lib $(CLI) $(BOX) man ## PREFIX, LIBDIR, LIBEXECDIR, INCLUDEDIR, BINDIR, DATADIR, DESTDIR
+install: lib $(INSTALL_A) $(CLI) $(BOX) man ## PREFIX, LIBDIR, LIBEXECDIR, INCLUDEDIR, BINDIR, DATADIR, DESTDIR
 	install -d $(DESTDIR)$(INCLUDEDIR)/cowbox $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR)/man/man1
 	install -d $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d
 	install -m 644 include/cowbox/*.h $(DESTDIR)$(INCLUDEDIR)/cowbox/
-	install -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(INSTALL_A) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libcowbox.so

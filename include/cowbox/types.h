@@ -21,11 +21,13 @@
  * to fill whatever the caller did, and the elements of arrays: cb_replacement, cb_resolution, cb_bind, cb_grep_match.
  */
 #ifdef __cplusplus
+extern "C++" { /* also where the header is included in an extern "C" */
 template <class T> static inline T cb_init_()
 {
 	T made = T();
 	made.struct_size = sizeof(T);
 	return made;
+}
 }
 #define CB_INIT(T) (cb_init_<T>())
 #else

@@ -54,4 +54,36 @@ for my $kind ('', '--static') {
 	is($r->{status}, 0, "a program is built $kind") or diag($r->{err});
 	is(shell("LD_LIBRARY_PATH='$at/lib' '$world/use'")->{status}, 0, 'and runs');
 }
+# Its own names may be any that the library has inside.
+my @names = sort map { (split)[2] // () } grep { / [TDBRVW] / } split /\n/, `nm -g --defined-only '$at/lib/libcowbox.a' 2>/dev/null`;
+cmp_ok(scalar @names, '>', 100, 'the archive has the calls');
+is("@{[grep { !/\Acb_/ } @names]}", '', 'and no other name');
+spill("$world/clash.c", <<'END');
+#include <cowbox/cowbox.h>
+int json_parse(void);
+int buf_append(void);
+int json_parse(void)
+{
+	return 1;
+}
+int buf_append(void)
+{
+	return 2;
+}
+int main(void)
+{
+	cb_store *s = 0;
+	cb_error err;
+	if (cb_store_open(":memory:", 0, &s, &err) || cb_box_create(s, "demo", 0, &err)) return 1;
+	cb_store_close(s);
+	return json_parse() + buf_append() == 3 ? 0 : 2;
+}
+END
+$r = shell("cc -o '$world/clash' '$world/clash.c' '$at/lib/libcowbox.a' \$($pc --cflags cowbox) \$($pc --libs --static cowbox) -lm -lpthread");
+is($r->{status}, 0, 'a program with such names is linked') or diag($r->{err});
+is(shell("'$world/clash'")->{status}, 0, 'and runs');
+
+spill("$world/use.cc", qq(extern "C" {\n#include <cowbox/cowbox.h>\n}\nint main() { cb_box_info i = CB_INIT(cb_box_info); return i.struct_size ? 0 : 1; }\n));
+$r = shell("c++ -o '$world/usecc' '$world/use.cc' \$($pc --cflags --libs cowbox)");
+is($r->{status}, 0, 'C++ may include it as C') or diag($r->{err});
 done_testing();
