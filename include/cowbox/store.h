@@ -19,8 +19,8 @@ typedef struct cb_store_options {
 	size_t cache_bytes; /* 0: 64 MiB */
 } cb_store_options;
 
-/* path: a folder (its parent must exist, else CB_NOTFOUND), ":memory:", or NULL for the default: $COWBOX_STORE, else $XDG_DATA_HOME/cowbox, else
- * ~/.local/share/cowbox, whose parents are made. options may be NULL. */
+/* path: a folder (its parent must exist, else CB_NOTFOUND), ":memory:", or NULL for the default: $COWBOX_STORE, else
+ * $XDG_DATA_HOME/cowbox, else ~/.local/share/cowbox, whose parents are made. options may be NULL. */
 CB_API cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err);
 /* Flushes and closes. Boxes that are still open go on working; the store's files are closed with the last of them. Accepts NULL. */
 CB_API void cb_store_close(cb_store *store);
