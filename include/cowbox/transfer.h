@@ -144,8 +144,8 @@ CB_API cb_code cb_apply(cb_box *box, const cb_apply_options *options, cb_apply_v
 /*
  * ---- streams ----
  *
- * To and from a descriptor of the caller's, also a non-blocking one: then the call waits for it. A reader that went away is CB_IO with EPIPE
- * in os_error, and no signal.
+ * To and from a descriptor of the caller's, also a non-blocking one: then the call waits for it. A reader that went away is CB_IO with
+ * EPIPE in os_error, and no signal.
  */
 
 /* How a stream is read or written. */

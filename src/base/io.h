@@ -1,4 +1,4 @@
-/* io.h: reads and writes on file descriptors. Signals, short counts and descriptors that would block are dealt with here and nowhere else. */
+/* io.h: reads and writes on file descriptors. Signals, short counts and descriptors that would block are dealt with here. */
 #ifndef BASE_IO_H
 #define BASE_IO_H
 

@@ -1,6 +1,6 @@
 /*
- * Streams to and from descriptors of the caller's. A reader that had gone killed the caller by SIGPIPE in cb_pack and cb_tar_export, and the
- * tar calls failed on non-blocking pipes, which packs waited for.
+ * Streams to and from descriptors of the caller's. A reader that had gone killed the caller by SIGPIPE in cb_pack and cb_tar_export, and
+ * the tar calls failed on non-blocking pipes, which packs waited for.
  */
 #include <errno.h>
 #include <fcntl.h>
