@@ -171,16 +171,16 @@ cb_code help_exit_codes(cli *c, bool markdown, cb_error *err)
 		return CB_OK;
 	}
 	if (markdown)
-		cli_print(
-			c,
-			"# Exit statuses\n\n<!-- Printed by `cowbox help --markdown exit-codes`; a test compares. -->\n\n"
-			"0 is success. `grep` without a match, `diff --exit-code` with a difference, `fsck` with a complaint, and "
-			"`undo` or\n"
-			"`redo` with nothing to do end with 1. Anything else names the error below; with `--json` its code is in\n"
-			"`error.code` on standard error. A command ended by Ctrl-C exits with 130.\n\n"
-			"`exec` ends with the status of its program, 128 and the number of the signal that ended it, or one of "
-			"the rows marked so.\n\n"
-			"| status | code | meaning |\n|---|---|---|\n");
+		cli_print(c,
+		          "# Exit statuses\n\n<!-- Printed by `cowbox help --markdown exit-codes`; a test compares. -->\n\n"
+		          "0 is success. `grep` without a match, `diff --exit-code` with a difference, and `undo` or `redo` with "
+		          "nothing\n"
+		          "to do end with 1; `fsck` with a complaint ends with 65. "
+		          "Anything else names the error below; with `--json` its code is in\n"
+		          "`error.code` on standard error. A command ended by Ctrl-C exits with 130.\n\n"
+		          "`exec` ends with the status of its program, 128 and the number of the signal that ended it, or one of "
+		          "the rows marked so.\n\n"
+		          "| status | code | meaning |\n|---|---|---|\n");
 	rows_print(c, markdown ? row_markdown : row_plain);
 	return CB_OK;
 }
