@@ -32,7 +32,8 @@ CB_API cb_code cb_box_create(cb_store *store, const char *name, cb_box **out, cb
  * whole. Closed unpublished, or left by a process that died, it is gone. CB_EXISTS when the name is taken now. */
 CB_API cb_code cb_box_draft(cb_store *store, const char *name, cb_box **out, cb_error *err);
 /* Gives a draft (cb_box_draft) its name, and the folder it was linked to its box, at one stroke. The handle goes on as one of any box.
- * CB_EXISTS when the name was taken meanwhile; the draft is still there then. CB_INVALID: no draft. */
+ * CB_EXISTS when the name was taken meanwhile; the draft is still there then. CB_INVALID: no draft. A transaction that is open over it
+ * is not in the way: it is committed to the box as ever. */
 CB_API cb_code cb_box_publish(cb_box *box, cb_error *err);
 /* address: "demo", or a state ("demo@7", "demo@-1", "demo@name"), which is read-only. CB_NOTFOUND, CB_STALE (pruned). */
 CB_API cb_code cb_box_open(cb_store *store, const char *address, cb_box **out, cb_error *err);

@@ -7,7 +7,8 @@
  *   while (code == CB_OK && (code = cb_entry_next(cursor, &entry, err)) == CB_OK && entry) puts(entry->path);
  *   cb_cursor_close(cursor);
  *
- * Each call with a visitor has a ..._open beside it; what it gives, and in which order, is the same. There is one ..._next for each kind of
+ * Each call that lists something to a visitor has a ..._open beside it; what it gives, and in which order, is the same (cb_step_get gives
+ * one step and cb_apply does what it visits: they have none). There is one ..._next for each kind of
  * entry, whatever opened the cursor; another one is CB_INVALID. At the end it gives CB_OK and NULL, as often as it is called. After a
  * failure it gives the same failure again: a list never looks complete when it is not.
  *
