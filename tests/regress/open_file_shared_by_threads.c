@@ -15,7 +15,7 @@ static cb_file *f;
 static void *write_records(void *context)
 {
 	cb_error err = {0};
-	char record[RECORD + 1];
+	char record[32];
 	for (int i = 0; i < RECORDS; i++) {
 		(void)snprintf(record, sizeof(record), "%d-%05d\n", *(const int *)context, i);
 		CHECK_OK(cb_write(f, record, RECORD, &err));
