@@ -94,7 +94,7 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
 programs = $(patsubst %.c,$(BUILD)/%,$1)
 
 LIB_A := $(BUILD)/libcowbox.a
-INSTALL_A := $(BUILD)/install/libcowbox.a
+INSTALL_A := $(BUILD)/installed/libcowbox.a
 LIB_SO := $(BUILD)/libcowbox.so.$(VERSION)
 HELPERS_A := $(BUILD)/libhelpers.a
 CLI := $(if $(CLI_C),$(BUILD)/cowbox)
