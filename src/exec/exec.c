@@ -233,6 +233,8 @@ static cb_code check_options(const cb_exec_options *o, cb_error *err)
 	if (o->argc == 0 || !o->argv[0][0]) return cb_err_set(err, CB_INVALID, "no program to run: argv is empty");
 	if (o->cwd && o->cwd[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->cwd);
 	if (o->params_size && !o->params) return cb_err_set(err, CB_INVALID, "the argument 'params' is NULL, and has a size");
+	if (sized_bytes(o->params, o->params_size).size > LIMIT_STEP_FIELD_BYTES)
+		return cb_err_set(err, CB_LIMIT, "a step keeps at most %d bytes of parameters", LIMIT_STEP_FIELD_BYTES);
 	CB_TRY(args_duration("timeout_ns", o->timeout_ns, err));
 	CB_TRY(args_duration("grace_ns", o->grace_ns, err));
 	if (o->stdin_fd < CB_STDIN_CALLER)

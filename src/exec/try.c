@@ -144,11 +144,11 @@ static cb_code run_in(const char *folder, cb_tier tier, cb_error *err)
 /* The folder, or the nearest above it that is there: the filesystem a store would be on. */
 static char *nearest_folder(const char *path)
 {
-	char *at = mem_strdup(path);
+	char *at = mem_strdup(*path ? path : "."); /* and room for that name in any other */
 	struct stat st;
 	while (at && (stat(at, &st) != 0 || !S_ISDIR(st.st_mode))) {
 		char *slash = strrchr(at, '/');
-		if (!slash) (void)strcpy(at, ".");
+		if (!slash) (void)memcpy(at, ".", 2);
 		else if (slash == at && at[1]) at[1] = 0;
 		else if (slash == at) break;
 		else *slash = 0;

@@ -58,6 +58,17 @@ TEST(an_edit_of_too_much)
 	finish();
 }
 
+TEST(a_trial_in_an_odd_folder)
+{
+	static const char *const folders[] = {"", ".", "x", "/nowhere/x", "/"};
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		cb_tier_report report = CB_INIT(cb_tier_report);
+		cb_code code = cb_sandbox_try(folders[i], CB_TIER_FOLDER, &report, &err);
+		CHECK_MSG(code == CB_OK || err.message[0], "'%s'", folders[i]); /* the sanitizer looks on */
+		err = (cb_error){0};
+	}
+}
+
 TEST(exports_to_where_nothing_can_be)
 {
 	begin(true);
