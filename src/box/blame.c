@@ -50,7 +50,8 @@ static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **
 	cb_code code = key_parse(key_span(entry_key), &parts, err);
 	if (code == CB_OK) code = inode_at(&v, parts.ino, parts.name, &node, NULL, err);
 	if (code == CB_OK && node.rec.type == CB_FILE && node.rec.size <= LIMIT_DIFF_TEXT_BYTES)
-		return data_load(g->cs, NULL, &v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err);
+		return inode_damaged(data_load(g->cs, NULL, &v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err), &v, node.rec.ino,
+		                     err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	*size = 0;
 	*out = mem_strdup("");
@@ -293,7 +294,7 @@ static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error 
 	CB_TRY(replay(&m->g, &m->l, err));
 	char *text = NULL;
 	size_t size = 0;
-	CB_TRY(data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &text, &size, err));
+	CB_TRY(path_damaged(data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &text, &size, err), path, err));
 	CB_TRY(lines_reach(&m->l, text, size, err));
 	buf_done(&m->g.known); /* other versions were for finding out */
 	buf_done(&m->g.origins);

@@ -85,7 +85,8 @@ static cb_code load_side(printing *p, const snapshot *s, bool there, uint64_t in
 		*binary = true;
 		return CB_OK;
 	}
-	CB_TRY(data_load(p->cs, s->t, &s->v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err));
+	cb_code code = data_load(p->cs, s->t, &s->v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err);
+	CB_TRY(inode_damaged(code, &s->v, ino, err));
 	*binary = *binary || text_is_binary(span_make(*out, *size));
 	return CB_OK;
 }

@@ -288,7 +288,7 @@ static cb_code edit_file(op *o, const char *path, const cb_replacement *replacem
 	AUTO_FREE char *bytes = NULL;
 	AUTO_BUF buf after = BUF_INIT(LIMIT_EDIT_BYTES);
 	size_t size = 0;
-	CB_TRY(data_load(o->t->cs, o->t, &v, &r.node.rec, LIMIT_EDIT_BYTES, &bytes, &size, err));
+	CB_TRY(path_damaged(data_load(o->t->cs, o->t, &v, &r.node.rec, LIMIT_EDIT_BYTES, &bytes, &size, err), path, err));
 	CB_TRY(edit_text(path, span_make(bytes, size), replacements, count, options, &after, out_replaced, err));
 	inode_changed(o->t, &r.node, true);
 	CB_TRY(put_back(o->t, &r.node, span_make(bytes, size), buf_span(&after), err));

@@ -548,6 +548,8 @@ cb_code path_find(cb_box *b, const tree_view *v, const char *path, unsigned how,
 cb_code resolved_expect_version(const resolved *r, uint64_t expected, const char *path, cb_error *err);
 /* After a read: damage is told with the path, and with what to do. Returns code. */
 cb_code path_damaged(cb_code code, const char *path, cb_error *err);
+/* The same where only the inode is known; v has it. */
+cb_code inode_damaged(cb_code code, const tree_view *v, uint64_t ino, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
 /* Those that are made are as in another state (which may be another box's). */

@@ -204,7 +204,8 @@ cb_code look_node(look *l, uint64_t ino, box_node *out, cb_error *err)
 cb_code look_read(look *l, const box_node *n, uint64_t offset, void *to, size_t size, cb_error *err)
 {
 	tree_view v = look_view(l);
-	return data_read(l->b->cs, look_txn(l), &v, node_record(n), offset, to, size, err);
+	cb_code code = data_read(l->b->cs, look_txn(l), &v, node_record(n), offset, to, size, err);
+	return inode_damaged(code, &v, n->ino, err);
 }
 
 cb_code look_seek(look *l, const box_node *n, uint64_t offset, bool hole, uint64_t *out, cb_error *err)
@@ -213,9 +214,8 @@ cb_code look_seek(look *l, const box_node *n, uint64_t offset, bool hole, uint64
 	return data_seek(&v, node_record(n), offset, hole, out, err);
 }
 
-cb_code look_lend(look *l, const box_node *n, span *out, blob **hold, cb_error *err)
+static cb_code lend(const look *l, const record *r, span *out, blob **hold, cb_error *err)
 {
-	const record *r = node_record(n);
 	*out = (span){0};
 	*hold = NULL;
 	if (r->form == DATA_INLINE) *out = span_make(r->bytes, (size_t)r->size);
@@ -224,17 +224,24 @@ cb_code look_lend(look *l, const box_node *n, span *out, blob **hold, cb_error *
 	CB_TRY(store_content_get(l->b->cs->s, r->content, &content, err));
 	if (r->start > content->size || r->size > content->size - r->start) {
 		blob_unref(content);
-		return cb_err_set(err, CB_CORRUPT, "its content is shorter than it: run fsck");
+		return cb_err_set(err, CB_CORRUPT, "its content is shorter than it");
 	}
 	*out = span_make(content->bytes + r->start, (size_t)r->size);
 	*hold = content;
 	return CB_OK;
 }
 
+cb_code look_lend(look *l, const box_node *n, span *out, blob **hold, cb_error *err)
+{
+	tree_view v = look_view(l);
+	return inode_damaged(lend(l, node_record(n), out, hold, err), &v, n->ino, err);
+}
+
 cb_code look_load(look *l, const box_node *n, uint64_t max, char **out, size_t *out_size, cb_error *err)
 {
 	tree_view v = look_view(l);
-	return data_load(l->b->cs, look_txn(l), &v, node_record(n), max, out, out_size, err);
+	cb_code code = data_load(l->b->cs, look_txn(l), &v, node_record(n), max, out, out_size, err);
+	return inode_damaged(code, &v, n->ino, err);
 }
 
 cb_code look_equal(look *a, const box_node *x, look *b, const box_node *y, bool *out, cb_error *err)

@@ -147,7 +147,7 @@ static cb_code load_text(merge *m, const tree_view *v, const record *r, char **o
 {
 	*is_text = false;
 	if (r->size > LIMIT_DIFF_TEXT_BYTES) return CB_OK;
-	CB_TRY(data_load(m->t->cs, m->t, v, r, LIMIT_DIFF_TEXT_BYTES, out, size, err));
+	CB_TRY(inode_damaged(data_load(m->t->cs, m->t, v, r, LIMIT_DIFF_TEXT_BYTES, out, size, err), v, r->ino, err));
 	*is_text = !text_is_binary(span_make(*out, *size));
 	return CB_OK;
 }

@@ -40,6 +40,13 @@ cb_code path_damaged(cb_code code, const char *path, cb_error *err)
 	                  why.message);
 }
 
+cb_code inode_damaged(cb_code code, const tree_view *v, uint64_t ino, cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	if (code != CB_CORRUPT || !err || inode_path(v, ino, &path, NULL) != CB_OK || !path.size) return code;
+	return path_damaged(code, (const char *)path.bytes, err);
+}
+
 cb_code cb_read_file(cb_box *b, const char *path, char **out, size_t *out_size, cb_error *err)
 {
 	NEED(err, "box path out", b, path, out);
@@ -77,7 +84,7 @@ cb_code cb_readlink(cb_box *b, const char *path, char **out, size_t *out_size, c
 	cb_code code = path_find(b, &v, path, 0, GATE_READ, &r, err);
 	if (code == CB_OK && r.node.rec.type != CB_SYMLINK) code = cb_err_set(err, CB_INVALID, "'%s' is not a symbolic link", path);
 	if (code == CB_OK) code = data_load(b->cs, b->txn, &v, &r.node.rec, LIMIT_SYMLINK_TARGET_BYTES, out, out_size, err);
-	return box_leave(b, code);
+	return box_leave(b, path_damaged(code, path, err));
 }
 
 /* ---- writing ---- */

@@ -123,6 +123,14 @@ TEST(open_files_that_conflict)
 	finish();
 }
 
+static cb_code see(void *context, const cb_grep_line *line, cb_error *e)
+{
+	(void)context;
+	(void)line;
+	(void)e;
+	return CB_OK;
+}
+
 TEST(damaged_files)
 {
 	char file[4300], byte;
@@ -148,15 +156,14 @@ TEST(damaged_files)
 	CHECK_OK(cb_open(b, "/work/a", CB_READ, 0, &f, &err));
 	must_say(cb_read(f, &byte, 1, &size, &err), CB_CORRUPT, "'/work/a': ");
 	CHECK_OK(cb_close(f, &err));
+	cb_replacement r = {"y", 1, "z", 1};
+	must_say(cb_edit(b, "/work/a", &r, 1, NULL, NULL, &err), CB_CORRUPT, "'/work/a': ");
+	must_say(cb_grep(b, "/", &CB_WITH(cb_grep_options, .pattern = "x"), see, NULL, NULL, &err), CB_CORRUPT, "'/work/a': ");
+	must_say(cb_export(b, "/work", text_of("%s/out", test_tmpdir()), NULL, NULL, &err), CB_CORRUPT, "'/work/a': ");
+	cb_box *old = must_open(s, "demo@0");
+	must_say(cb_diff_text(old, b, NULL, &text, &size, &err), CB_CORRUPT, "'/work/a': ");
+	cb_box_close(old);
 	finish();
-}
-
-static cb_code see(void *context, const cb_grep_line *line, cb_error *e)
-{
-	(void)context;
-	(void)line;
-	(void)e;
-	return CB_OK;
 }
 
 TEST(a_pattern_that_is_too_large)
