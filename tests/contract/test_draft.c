@@ -55,6 +55,27 @@ TEST_BOTH(draft_is_seen_once_it_is_published)
 	cb_store_close(s);
 }
 
+TEST_BOTH(draft_is_published_beside_an_open_transaction)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_draft(s, "demo", &b, &err));
+	must_write(b, "/work/a", "one");
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/b", "two");
+	CHECK_OK(cb_box_publish(b, &err));
+	must_write(b, "/work/c", "three");
+	(void)must_commit(t);
+	cb_box_close(b);
+	b = must_open(s, "demo");
+	CHECK_STR(must_read(b, "/work/b"), "two");
+	CHECK_STR(must_read(b, "/work/c"), "three");
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
 TEST_BOTH(draft_closed_is_gone)
 {
 	cb_error err = {0};
