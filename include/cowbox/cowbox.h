@@ -30,8 +30,14 @@
  * call goes on with what it holds, or ends with CB_BADHANDLE.
  *
  * Threads. A store and its boxes may be used from any thread. Calls on one cb_box handle, and on the files opened through it, take turns;
- * open one handle per thread to work in parallel. After fork() the child may go on using disk stores; open transactions and memory
- * stores stay the parent's: what would add to them is CB_FORKED.
+ * open one handle per thread to work in parallel.
+ *
+ * fork(). The child may go on with disk stores and their handles, whatever other threads of the parent were doing: a call in it may fail,
+ * but never hangs. fork() waits for calls of other threads, 0.4 seconds at most. Of a call that is longer the handle is CB_FORKED in the
+ * child; of one that has the store's writer lock, or is inside the database, all handles of that store are, and opening it; and if the
+ * database is not left for another 0.2 seconds (a long flush), all stores are, until the child calls exec. Always the parent's, and
+ * CB_FORKED: stores in memory, transactions, cursors, sandboxes and their programs. To close them does no harm. This is not for
+ * programs whose other threads use SQLite themselves, nor for fork() in a signal handler, _Fork() and clone().
  *
  * Signals. No call raises one in its caller: a descriptor that nobody reads any more is CB_IO, with EPIPE in os_error.
  *

@@ -85,9 +85,10 @@ cb_code audit_refused(cb_store *cs, const store_box *row, const audit_note *note
 cb_code box_refused(cb_box *b, const char *action, const char *subject, cb_code code, const cb_error *why)
 {
 	if (!is_refusal(code)) return code;
-	(void)pthread_mutex_lock(&b->lock);
+	CANCEL_SHIELD;
+	if (entry_lock_take(&b->lock, "", NULL) != CB_OK) return code;
 	audit_note note = {b->who, action, subject};
 	(void)audit_refused(b->cs, &b->row, &note, code, why);
-	(void)pthread_mutex_unlock(&b->lock);
+	entry_lock_give(&b->lock);
 	return code;
 }

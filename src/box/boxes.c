@@ -193,9 +193,12 @@ static cb_code open_row(cb_store *cs, const store_box *row, bool pinned, uint64_
 	cb_box *b = NULL;
 	CB_TRY(box_handle_create(cs, row, &b, err));
 	b->pinned = pinned;
-	(void)pthread_mutex_lock(&b->lock); /* nobody else knows it yet */
-	b->depth++;
-	cb_code code = pinned ? kept_load(&b->kept, cs, row->id, seq, KEPT_OPEN, err) : box_refresh(b, err);
+	cb_code code = box_lock(b, err);
+	if (code != CB_OK) {
+		box_destroy(b);
+		return code;
+	}
+	code = pinned ? kept_load(&b->kept, cs, row->id, seq, KEPT_OPEN, err) : box_refresh(b, err);
 	if (code == CB_OK && pinned) b->head = state_ref(b->kept.s);
 	if (box_leave(b, code) == CB_OK) *out = b;
 	else cb_box_close(b);

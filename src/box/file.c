@@ -256,7 +256,7 @@ cb_code cb_close(cb_file *f, cb_error *err)
 	if (!f) return CB_OK;
 	CANCEL_SHIELD;
 	cb_box *b = f->b;
-	(void)box_lock(b, NULL);
+	CB_TRY(box_lock(b, err)); /* the parent's, and half changed: it is not taken apart */
 	cb_code code = f->private_ || f->lost ? file_settle(f, true, err) : CB_OK;
 	cb_file **at = &b->open_files;
 	while (*at != f) at = &(*at)->next;

@@ -9,30 +9,18 @@
 
 enum { QUIET_NS = 1000000000 }; /* an open file's step ends after a second without writes */
 
-static cb_code handle_init_lock(cb_box *b, cb_error *err)
-{
-	pthread_mutexattr_t attr;
-	if (pthread_mutexattr_init(&attr) != 0) return cb_err_nomem(err);
-	/* Recursive: a visitor called from cb_readdir may read through the same handle. */
-	(void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	int failed = pthread_mutex_init(&b->lock, &attr);
-	(void)pthread_mutexattr_destroy(&attr);
-	return failed ? cb_err_nomem(err) : CB_OK;
-}
-
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err)
 {
 	cb_box *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
 	*b = (cb_box){.refs = 1, .cs = cs, .row = *row};
 	(void)atomic_fetch_add(&cs->refs, 1);
+	entry_lock_init(&b->lock);
 	b->who = mem_strdup(box_store_who(cs));
-	cb_code code = b->who ? handle_init_lock(b, err) : cb_err_nomem(err);
-	if (code != CB_OK) {
-		free(b->who);
+	if (!b->who) {
 		free(b);
 		box_store_unref(cs);
-		return code;
+		return cb_err_nomem(err);
 	}
 	*out = b;
 	return CB_OK;
@@ -60,7 +48,7 @@ void box_unref(cb_box *b)
 	free(b->who);
 	buf_done(&b->undo_cancelled);
 	free(b->recorded_for);
-	(void)pthread_mutex_destroy(&b->lock);
+	entry_lock_done(&b->lock);
 	free(b);
 	box_store_unref(cs);
 }
@@ -69,7 +57,7 @@ void cb_box_close(cb_box *b)
 {
 	if (!b) return;
 	CANCEL_SHIELD;
-	(void)box_lock(b, NULL);
+	if (box_lock(b, NULL) != CB_OK) return; /* the parent's, and half changed */
 	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
 	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_fork(b, b->txn, NULL, NULL, NULL);
 	b->closed = true;
@@ -110,9 +98,9 @@ cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err)
 uint64_t cb_box_step(cb_box *b)
 {
 	if (!b) return 0;
-	if (cancel_lock(&b->lock, "", NULL) != CB_OK) return 0;
+	if (entry_lock_take(&b->lock, "", NULL) != CB_OK) return 0;
 	uint64_t seq = atomic_load(&b->last_seq);
-	(void)pthread_mutex_unlock(&b->lock);
+	entry_lock_give(&b->lock);
 	return seq;
 }
 
@@ -296,7 +284,7 @@ cb_code box_writes_end(cb_box *b, cb_error *err)
 
 cb_code box_lock(cb_box *b, cb_error *err)
 {
-	CB_TRY(cancel_lock(&b->lock, "for another thread's call on this handle", err));
+	CB_TRY(entry_lock_take(&b->lock, "for another thread's call on this handle", err));
 	b->depth++;
 	return CB_OK;
 }
@@ -335,7 +323,7 @@ cb_code box_leave(cb_box *b, cb_code code)
 	if (outermost) kept_call_end(b);
 	bool last = outermost && b->closed && !b->is_over && !b->open_files && !b->stays;
 	if (last) handle_end(b);
-	(void)pthread_mutex_unlock(&b->lock);
+	entry_lock_give(&b->lock);
 	if (last) box_destroy(b);
 	return code;
 }

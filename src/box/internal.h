@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/entry.h"
 #include "box/box.h"
 #include "box/record.h"
 #include "store/store.h"
@@ -270,7 +271,7 @@ cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_
 
 struct cb_box {
 	_Atomic uint32_t refs; /* the handle's own, and one for each cursor that was opened on it */
-	pthread_mutex_t lock;
+	entry_lock lock;
 	cb_store *cs;
 	store_box row;   /* as last read; its head is not kept up to date, `head` is */
 	bool pinned;     /* one state, read-only */
@@ -307,7 +308,8 @@ struct cb_box {
 	_Atomic unsigned stays;
 };
 
-/* Locks, and no more; box_leave() it, which also ends a handle that was closed meanwhile. Only the caller's limit makes it fail. */
+/* Locks, and no more; box_leave() it, which also ends a handle that was closed meanwhile. Only the caller's limit makes it fail, and in a
+ * child of fork() that another thread was in a call on the handle: then the handle is of no use, and is not taken apart. */
 cb_code box_lock(cb_box *b, cb_error *err);
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);

@@ -547,9 +547,9 @@ static cb_code log_next(cb_cursor *c, const void **out, cb_error *err)
 	if (l->left == 0) return CB_OK;
 	if (!c->cs->gate) return log_next_any(l, out, err);
 	/* The gate is asked for whom the handle is, which others may change meanwhile. */
-	CB_TRY(cancel_lock(&c->b->lock, "for the box handle", err));
+	CB_TRY(entry_lock_take(&c->b->lock, "for the box handle", err));
 	cb_code code = log_next_any(l, out, err);
-	(void)pthread_mutex_unlock(&c->b->lock);
+	entry_lock_give(&c->b->lock);
 	return code;
 }
 

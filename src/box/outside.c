@@ -26,12 +26,12 @@ cb_code box_place_of(cb_box *b, box_place *out, cb_error *err)
 
 cb_code box_hold(cb_box *b, cb_error *err)
 {
-	return cancel_lock(&b->lock, "for another thread's call on this handle", err);
+	return entry_lock_take(&b->lock, "for another thread's call on this handle", err);
 }
 
 void box_release(cb_box *b)
 {
-	(void)pthread_mutex_unlock(&b->lock);
+	entry_lock_give(&b->lock);
 }
 
 cb_code box_open_id(cb_store *cs, uint64_t id, cb_box **out, cb_error *err)

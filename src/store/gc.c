@@ -51,6 +51,7 @@ cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err)
 
 cb_code store_owner_share(store *s, uint64_t owner, cb_error *err)
 {
+	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
 	(void)pthread_mutex_lock(&s->owners_mutex);
 	cb_code code = owner_reserve(s, err);
 	if (code == CB_OK) s->owners[s->owner_count++] = owner; /* it is listed once for each who needs it */

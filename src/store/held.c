@@ -27,7 +27,6 @@ struct held {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* a leaf: nothing is waited for under it but the disk */
 static held *all;
 
-/* A child must not inherit the mutex locked by a thread that it does not have. */
 static void lock(void)
 {
 	(void)pthread_mutex_lock(&mutex);
@@ -38,17 +37,15 @@ static void unlock(void)
 	(void)pthread_mutex_unlock(&mutex);
 }
 
-static void survive_forks(void)
+void held_forked(void)
 {
-	(void)pthread_atfork(lock, unlock, unlock);
+	(void)pthread_mutex_init(&mutex, NULL);
 }
 
 held *held_take(const char *path)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct stat st;
 	if (stat(path, &st) != 0) return NULL;
-	(void)pthread_once(&once, survive_forks);
 	lock();
 	held *h = all;
 	while (h && (h->device != st.st_dev || h->inode != st.st_ino)) h = h->next;

@@ -27,4 +27,7 @@ int held_base(held *h, const char *path);
 void held_index_enter(held *h, const char *path);
 void held_index_leave(held *h);
 
+/* In a child of fork(): nobody was here, or no store is used in it. */
+void held_forked(void);
+
 #endif

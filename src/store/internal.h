@@ -1,8 +1,8 @@
 /*
  * internal.h: the store handle, for the files of this folder.
  *
- * Locks, in the order in which they are taken: `turn` (threads that want to write), the writer byte (processes), `mutex` (the connection).
- * A write transaction holds all three from begin to end. A read holds `mutex` only, and may take it again (holder and depth), but a thread
+ * Locks, in the order in which they are taken: `turn` (threads that want to write), the writer byte (processes), `lock` (the connection).
+ * A write transaction holds all three from begin to end. A read holds `lock` only, and may take it again, but a thread
  * that holds it may not begin to write: it would wait for a writer that waits for it.
  */
 #ifndef STORE_INTERNAL_H
@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/entry.h"
 #include "base/hash.h"
 #include "store/cache.h"
 #include "store/engine.h"
@@ -84,9 +85,7 @@ struct store {
 
 	lock_turn turn;
 	lock_pace pace; /* with the turn */
-	pthread_mutex_t mutex;
-	_Atomic uintptr_t holder; /* the thread that has the mutex; 0: none */
-	unsigned depth;
+	entry_lock lock;
 	unsigned read_depth;
 	bool read_open;
 	store_ahead ahead[2]; /* contents, nodes */
@@ -118,16 +117,19 @@ cb_code store_need_write(store *s, cb_error *err);
 cb_code store_wrote(store *s, cb_code code);
 cb_code store_counters_need(store *s, cb_error *err);
 void store_poison(store *s);
-uintptr_t store_thread(void);
 
 /* fork.c */
 cb_code fork_register(store *s, cb_error *err);
 void fork_unregister(store *s);
+/* Instead of closing, in a child that has not used it yet. */
+void fork_abandon(store *s);
 bool fork_is_current(const store *s);
 cb_code fork_reattach(store *s, cb_error *err);
 bool fork_is_broken_path(const char *path);
-/* How many times this process and its parents forked. */
-unsigned fork_era(void);
+/* CB_FORKED in a child that was made while another thread was inside SQLite. */
+cb_code fork_check_engine(cb_error *err);
+/* Takes the connection of a store that is being opened, closed or opened again; store_leave gives it back. */
+cb_code store_hold(store *s, cb_error *err);
 
 /* open.c: everything bound to this process, opened or let go. */
 cb_code store_attach(store *s, bool create, cb_error *err);

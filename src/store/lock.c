@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/cancel.h"
+#include "base/entry.h"
 
 enum {
 	SPIN_TRIES = 4,      /* a commit takes about 20 us: yielding a few times often saves a sleep */
@@ -68,6 +69,7 @@ static cb_code byte_wait_until(int fd, uint64_t byte, live *l, _Atomic uint32_t 
 		if (!is_held_by_other(error)) return cb_err_errno(err, error, "locking the store");
 		int64_t left = deadline_us - lock_now_us();
 		if (left <= 0) return cb_err_set(err, CB_BUSY, "another process keeps the store's writer lock");
+		entry_pause(); /* of an open, which is in the engine */
 		CB_TRY(cancel_check_wait("for the store's lock, which another process holds", err));
 		if (tries < SPIN_TRIES) {
 			(void)sched_yield();

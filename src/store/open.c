@@ -314,7 +314,7 @@ static cb_code attach_disk(store *s, bool create, cb_error *err)
 	live_close(&s->live);
 	if (s->read_only) {
 		CB_TRY(attach_engine(s, false, err));
-		return s->denied ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, fork_era(), err);
+		return s->denied ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, entry_era(), err);
 	}
 	s->lock_fd = open_locks(s);
 	s->owner_fd = open_locks(s);
@@ -322,7 +322,7 @@ static cb_code attach_disk(store *s, bool create, cb_error *err)
 	CB_TRY(lock_byte_wait(s->lock_fd, LOCK_OPEN, s->lock_timeout_ms, err));
 	cb_code code = attach_engine(s, create, err);
 	lock_byte_release(s->lock_fd, LOCK_OPEN);
-	return code == CB_OK ? inuse_open(&s->inuse, s->inuse_file, false, fork_era(), err) : code;
+	return code == CB_OK ? inuse_open(&s->inuse, s->inuse_file, false, entry_era(), err) : code;
 }
 
 static cb_code attach_memory(store *s, cb_error *err)
@@ -330,7 +330,7 @@ static cb_code attach_memory(store *s, cb_error *err)
 	engine_options o = {.file = NULL};
 	char id[ID_TEXT_BYTES];
 	CB_TRY(live_open_memory(&s->live, err));
-	CB_TRY(inuse_open(&s->inuse, NULL, false, fork_era(), err));
+	CB_TRY(inuse_open(&s->inuse, NULL, false, entry_era(), err));
 	CB_TRY(engine_sqlite_open(&o, &s->engine, err));
 	return identity_settle(s, id, err);
 }
@@ -376,10 +376,20 @@ static void store_free(store *s)
 	free(s);
 }
 
+/* Known to forks meanwhile, and inside the engine: SQLite's locks and what it notes of files are the whole process's. */
+static void let_go(store *s)
+{
+	CANCEL_SHIELD;
+	if (store_hold(s, NULL) != CB_OK) return;
+	store_detach(s);
+	store_leave(s);
+}
+
 static void store_free_(store *const *s)
 {
 	if (!*s) return;
-	store_detach(*s);
+	let_go(*s);
+	fork_unregister(*s);
 	store_free(*s);
 }
 
@@ -428,7 +438,7 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 	s->clock = o->clock ? o->clock : &clock_system;
 	s->faults = o->faults;
 	s->lock_timeout_ms = o->lock_timeout_ms ? o->lock_timeout_ms : DEFAULT_LOCK_TIMEOUT_MS;
-	(void)pthread_mutex_init(&s->mutex, NULL);
+	entry_lock_init(&s->lock);
 	(void)pthread_mutex_init(&s->ino_mutex, NULL);
 	(void)pthread_mutex_init(&s->owners_mutex, NULL);
 	*out = s;
@@ -438,12 +448,15 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 cb_code store_open(const store_options *options, store **out, cb_error *err)
 {
 	ATTR_CLEANUP(store_free_) store *s = NULL;
+	CB_TRY(fork_check_engine(err));
 	CB_TRY(store_make(options, &s, err));
 	CB_TRY(set_path(s, options, err));
-	CB_TRY(store_attach(s, options->create, err));
 	CB_TRY(fork_register(s, err));
-	*out = TAKE_PTR(s);
-	return CB_OK;
+	CB_TRY(store_hold(s, err));
+	cb_code code = store_attach(s, options->create, err);
+	store_leave(s);
+	if (code == CB_OK) *out = TAKE_PTR(s);
+	return code;
 }
 
 /* Is there anything committed, by whomever, that nobody has flushed? */
@@ -462,16 +475,15 @@ void store_close(store *s)
 	CANCEL_SHIELD;
 	bool ours = fork_is_current(s);
 	if (ours && !atomic_load(&s->poisoned) && is_unflushed(s)) (void)store_sync(s, NULL);
-	fork_unregister(s);
 	if (!ours) { /* a copy of the parent's: its files are the parent's, its memory may be in any state */
-		bool usable = s->path && !s->fork_broken && s->forked_depth == 0;
-		if (usable && s->engine) s->engine->ops->close(s->engine, true);
+		fork_abandon(s);
 		return;
 	}
 	while (s->owner_count > 0) store_owner_end(s, s->owners[s->owner_count - 1]);
-	store_detach(s);
+	let_go(s);
+	fork_unregister(s);
 	lock_turn_done(&s->turn);
-	(void)pthread_mutex_destroy(&s->mutex);
+	entry_lock_done(&s->lock);
 	(void)pthread_mutex_destroy(&s->ino_mutex);
 	(void)pthread_mutex_destroy(&s->owners_mutex);
 	store_free(s);

@@ -6,6 +6,7 @@
  */
 #include "base/buf.h"
 #include "base/cancel.h"
+#include "base/entry.h"
 #include "base/io.h"
 #include "store/frozen.h"
 #include "store/sqlite.h"
@@ -61,6 +62,7 @@ static cb_code begun(engine *e, cb_code code)
 /* For what SQLite's own locks, behind ours, keep from us. False: long enough. */
 static bool wait_again(int tries, int most)
 {
+	entry_pause();
 	static const unsigned pauses_ms[] = {0, 1, 2, 5, 10};
 	unsigned ms = pauses_ms[tries < (int)ARRAY_LEN(pauses_ms) ? tries : (int)ARRAY_LEN(pauses_ms) - 1];
 	if (tries >= most || cancel_is_due()) return false;
@@ -330,6 +332,7 @@ static void close_unless_taken(sqlite_engine **e)
 static int is_statement_over(void *context)
 {
 	(void)context;
+	entry_pause();
 	return cancel_is_due();
 }
 

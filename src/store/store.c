@@ -23,36 +23,32 @@ enum {
 
 /* ---- the connection ---- */
 
-uintptr_t store_thread(void)
-{
-	static _Thread_local char here;
-	return (uintptr_t)&here;
-}
-
 static bool is_holder(const store *s)
 {
-	return atomic_load_explicit(&s->holder, memory_order_relaxed) == store_thread();
+	return entry_lock_is_mine(&s->lock);
+}
+
+cb_code store_hold(store *s, cb_error *err)
+{
+	for (;;) {
+		entry_pause();
+		CB_TRY(entry_lock_take(&s->lock, "for the store, which another thread uses", err));
+		if (s->lock.depth > 1 || entry_engine_try()) return CB_OK;
+		entry_lock_give(&s->lock); /* a connection that nobody holds is of use in the child */
+	}
 }
 
 cb_code store_enter(store *s, cb_error *err)
 {
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
-	if (is_holder(s)) {
-		s->depth++;
-		return CB_OK;
-	}
-	CB_TRY(cancel_check(err));
-	CB_TRY(cancel_lock(&s->mutex, "for the store, which another thread uses", err));
-	atomic_store_explicit(&s->holder, store_thread(), memory_order_relaxed);
-	s->depth = 1;
-	return CB_OK;
+	if (!is_holder(s)) CB_TRY(cancel_check(err));
+	return store_hold(s, err);
 }
 
 void store_leave(store *s)
 {
-	if (--s->depth > 0) return;
-	atomic_store_explicit(&s->holder, 0, memory_order_relaxed);
-	(void)pthread_mutex_unlock(&s->mutex);
+	if (s->lock.depth == 1) entry_engine_end();
+	entry_lock_give(&s->lock);
 }
 
 bool store_in_write(const store *s)
@@ -135,13 +131,17 @@ cb_code store_write_begin_as(store *s, store_need need, cb_error *err)
 	if (is_holder(s)) return cb_err_set(err, CB_INVALID, "a transaction is open already");
 	CB_TRY(check_poison(s, err));
 	CB_TRY(cancel_check(err));
-	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
-	cb_code code = lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err);
+	entry_begin(); /* or a fork would find others waiting for the turn of one that waits for the fork */
+	cb_code code = lock_turn_take(&s->turn, s->lock_timeout_ms, err);
 	if (code == CB_OK) {
-		code = begin_locked(s, need, err);
-		if (code != CB_OK) lock_writer_release(s->lock_fd, &s->live, &s->pace);
+		code = lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err);
+		if (code == CB_OK) {
+			code = begin_locked(s, need, err);
+			if (code != CB_OK) lock_writer_release(s->lock_fd, &s->live, &s->pace);
+		}
+		if (code != CB_OK) lock_turn_release(&s->turn);
 	}
-	if (code != CB_OK) lock_turn_release(&s->turn);
+	entry_end();
 	return code;
 }
 
@@ -304,6 +304,8 @@ void store_read_end(store *s)
 {
 	if (s->forked_depth > 0) { /* begun by the parent: here only the count is left of it */
 		s->forked_depth--;
+		s->read_depth--;
+		entry_lock_give(&s->lock);
 		return;
 	}
 	if (!is_holder(s) || s->read_depth == 0) return;
@@ -391,8 +393,12 @@ cb_code store_ino_take(store *s, uint64_t *out_ino, cb_error *err)
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
 	/* Not from the block: whoever fills that waits for the writer lock, which this thread has. */
 	if (store_in_write(s)) return store_take(s, STORE_NEXT_INO, 1, out_ino, err);
-	CB_TRY(cancel_lock(&s->ino_mutex, "for the store's writer lock, which another thread waits for too", err));
-	cb_code code = CB_OK;
+	entry_begin();
+	cb_code code = cancel_lock(&s->ino_mutex, "for the store's writer lock, which another thread waits for too", err);
+	if (code != CB_OK) {
+		entry_end();
+		return code;
+	}
 	if (s->ino_next == s->ino_end) {
 		uint64_t first = 0;
 		code = store_in_transaction(s, false, take_block, &first, err);
@@ -403,6 +409,7 @@ cb_code store_ino_take(store *s, uint64_t *out_ino, cb_error *err)
 	}
 	if (code == CB_OK) *out_ino = s->ino_next++;
 	(void)pthread_mutex_unlock(&s->ino_mutex);
+	entry_end();
 	return code;
 }
 

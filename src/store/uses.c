@@ -19,14 +19,14 @@ enum {
 
 static bool is_ours(const store_use *u)
 {
-	return u && u->era == fork_era();
+	return u && u->era == entry_era();
 }
 
 static cb_code place_claim(store *s, store_use **u, cb_error *err)
 {
 	*u = NULL;
 	if (!fork_is_current(s)) CB_TRY(fork_reattach(s, err));
-	return s->inuse.here ? inuse_claim(&s->inuse, fork_era(), u, err) : CB_OK;
+	return s->inuse.here ? inuse_claim(&s->inuse, entry_era(), u, err) : CB_OK;
 }
 
 cb_code store_use_show(store *s, store_use **u, const store_used *what, cb_error *err)
