@@ -38,6 +38,7 @@ struct cb_file {
 	char *path;       /* as opened, for the step's record */
 	snapshot kept;    /* the last picture that had the file */
 	bool detached;    /* the file is gone from the box */
+	bool stale;       /* in a child of fork(): and so is the picture, which the parent let go */
 	orphan *private_; /* a detached file's own changes; NULL: none yet */
 	bool wrote;       /* some of them through this handle */
 	bool lost;        /* the file came back without what this handle wrote, and it was not told yet */
@@ -56,6 +57,7 @@ static cb_code file_keep_state(cb_file *f, state *base, const pmap *delta, cb_er
 	pmap_done(&f->kept.delta);
 	f->kept.delta = delta ? pmap_ref(delta) : PMAP_EMPTY;
 	f->kept.v = (tree_view){&b->cs->nodes, base->root, &base->overlay, &f->kept.delta};
+	f->stale = false;
 	return CB_OK;
 }
 
@@ -90,6 +92,42 @@ void files_after_refresh(cb_box *b)
 			if (inode_find(&alone, f->ino, &node, NULL) == CB_OK) (void)file_keep_state(f, f->kept.base.s, NULL, NULL);
 		}
 	}
+}
+
+static void orphan_release(cb_file *f)
+{
+	orphan *o = TAKE_PTR(f->private_);
+	if (!o || --o->refs > 0) return;
+	txn_destroy(o->t);
+	free(o);
+}
+
+/* The picture, on its own and for this process. CB_STALE: the parent let it go, or it stands on what the parent alone has. */
+static cb_code picture_adopt(cb_file *f, cb_error *err)
+{
+	kept_state again = {0};
+	if (f->private_ || !f->kept.base.s) return CB_STALE;
+	CB_TRY(kept_known(&again, f->b->cs, f->kept.base.s, KEPT_FILE, err));
+	kept_done(&f->kept.base);
+	f->kept.base = again;
+	pmap_done(&f->kept.delta);
+	f->kept.delta = PMAP_EMPTY;
+	f->kept.v = state_view(f->b->cs, again.s);
+	return CB_OK;
+}
+
+cb_code files_adopt(cb_box *b, cb_error *err)
+{
+	for (cb_file *f = b->open_files; f; f = f->next) {
+		cb_error why;
+		cb_code code = f->stale ? CB_STALE : picture_adopt(f, cb_err_aside(&why));
+		if (code != CB_OK && code != CB_STALE && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+		f->stale = code != CB_OK;
+		if (f->stale) kept_done(&f->kept.base);
+		orphan_release(f);
+		f->wrote = f->lost = false;
+	}
+	return CB_OK;
 }
 
 static cb_code file_attach_again(cb_file *f, cb_error *err);
@@ -131,6 +169,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 		f->detached = true;
 	}
 	CB_TRY(file_was_hidden(f, err));
+	if (f->stale) return cb_err_set(err, CB_STALE, "'%s' is gone, and so is the last state that had it", f->path);
 	*v = f->private_ ? txn_raw(f->private_->t) : f->kept.v;
 	cb_code code = inode_find(v, f->ino, out, err);
 	if (code == CB_NOTFOUND)
@@ -209,10 +248,7 @@ static cb_code open_plain(cb_box *b, const char *path, unsigned flags, cb_file *
 
 static void file_destroy(cb_file *f)
 {
-	if (f->private_ && --f->private_->refs == 0) {
-		txn_destroy(f->private_->t);
-		free(f->private_);
-	}
+	orphan_release(f);
 	kept_done(&f->kept.base);
 	pmap_done(&f->kept.delta);
 	free(f->path);
@@ -256,12 +292,13 @@ cb_code cb_close(cb_file *f, cb_error *err)
 	if (!f) return CB_OK;
 	CANCEL_SHIELD;
 	cb_box *b = f->b;
-	CB_TRY(box_lock(b, err)); /* the parent's, and half changed: it is not taken apart */
-	cb_code code = f->private_ || f->lost ? file_settle(f, true, err) : CB_OK;
+	CB_TRY(box_lock_last(b, err));
+	bool ours = b->era == entry_era(); /* or all that was written through it is the parent's */
+	cb_code code = ours && (f->private_ || f->lost) ? file_settle(f, true, err) : CB_OK;
 	cb_file **at = &b->open_files;
 	while (*at != f) at = &(*at)->next;
 	*at = f->next;
-	cb_code flushed = f->flags & CB_WRITE && !b->closed ? box_flush(b, false, code == CB_OK ? err : NULL) : CB_OK;
+	cb_code flushed = ours && f->flags & CB_WRITE && !b->closed ? box_flush(b, false, code == CB_OK ? err : NULL) : CB_OK;
 	file_destroy(f);
 	(void)box_leave(b, code);
 	return code == CB_OK ? flushed : code;

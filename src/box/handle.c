@@ -13,7 +13,7 @@ cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_e
 {
 	cb_box *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
-	*b = (cb_box){.refs = 1, .cs = cs, .row = *row};
+	*b = (cb_box){.refs = 1, .era = entry_era(), .cs = cs, .row = *row};
 	(void)atomic_fetch_add(&cs->refs, 1);
 	entry_lock_init(&b->lock);
 	b->who = mem_strdup(box_store_who(cs));
@@ -57,7 +57,7 @@ void cb_box_close(cb_box *b)
 {
 	if (!b) return;
 	CANCEL_SHIELD;
-	if (box_lock(b, NULL) != CB_OK) return; /* the parent's, and half changed */
+	if (box_lock_last(b, NULL) != CB_OK) return;
 	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
 	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_fork(b, b->txn, NULL, NULL, NULL);
 	b->closed = true;
@@ -282,9 +282,37 @@ cb_code box_writes_end(cb_box *b, cb_error *err)
 	return box_leave(b, b->closed ? CB_OK : box_flush(b, false, err));
 }
 
+/*
+ * The first call on it in a child of fork(). Transactions and drafts stay the parent's, at once and for all calls: what they stand on is
+ * kept by the parent, for as long as that one likes. So does a running step, which the parent will commit: the child sees the box without.
+ */
+static cb_code adopt(cb_box *b, cb_error *err)
+{
+	if (b->is_txn) return cb_err_set(err, CB_FORKED, "a transaction stays with the process that began it: begin another");
+	if (b->draft_owner) return cb_err_set(err, CB_FORKED, "a draft stays with the process that made it");
+	if (b->depth > 0) return CB_OK; /* forked inside a call, which goes on here: with the next one */
+	if (b->txn) b->files_seq = UINT64_MAX;
+	txn_destroy(TAKE_PTR(b->txn));
+	CB_TRY(files_adopt(b, err));
+	b->era = entry_era();
+	return CB_OK;
+}
+
+cb_code box_lock_last(cb_box *b, cb_error *err)
+{
+	CB_TRY(entry_lock_take(&b->lock, "for another thread's call on this handle", err));
+	b->depth++;
+	return CB_OK;
+}
+
 cb_code box_lock(cb_box *b, cb_error *err)
 {
 	CB_TRY(entry_lock_take(&b->lock, "for another thread's call on this handle", err));
+	if (b->era != entry_era()) {
+		cb_code code = adopt(b, err);
+		if (code != CB_OK) entry_lock_give(&b->lock);
+		if (code != CB_OK) return code;
+	}
 	b->depth++;
 	return CB_OK;
 }

@@ -272,6 +272,7 @@ cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_
 struct cb_box {
 	_Atomic uint32_t refs; /* the handle's own, and one for each cursor that was opened on it */
 	entry_lock lock;
+	unsigned era; /* of forks: a child makes the handle its own with its first call (handle.c) */
 	cb_store *cs;
 	store_box row;   /* as last read; its head is not kept up to date, `head` is */
 	bool pinned;     /* one state, read-only */
@@ -309,8 +310,10 @@ struct cb_box {
 };
 
 /* Locks, and no more; box_leave() it, which also ends a handle that was closed meanwhile. Only the caller's limit makes it fail, and in a
- * child of fork() that another thread was in a call on the handle: then the handle is of no use, and is not taken apart. */
+ * child of fork() CB_FORKED: it is a transaction or a draft of the parent's, or another thread was in a call on it. */
 cb_code box_lock(cb_box *b, cb_error *err);
+/* To close it: what is the parent's too, but not what was half changed at the fork, which is not taken apart. */
+cb_code box_lock_last(cb_box *b, cb_error *err);
 /* Locks, ends a running step that has been quiet, brings the head up to date. Every box_enter needs its box_leave. */
 cb_code box_enter(cb_box *b, cb_error *err);
 cb_code box_leave(cb_box *b, cb_code code);
@@ -340,6 +343,8 @@ void snapshot_done(snapshot *s);
  * and has them still. */
 void files_before_unlink(cb_box *b, uint64_t ino);
 void files_after_refresh(cb_box *b);
+/* In a child of fork(): what they keep is kept for this process; what the parent wrote and did not commit is its own. */
+cb_code files_adopt(cb_box *b, cb_error *err);
 
 /* CB_READONLY on a state's handle, recorded. */
 cb_code box_refuse_pinned(cb_box *b, const char *kind, const char *params, cb_error *err);
