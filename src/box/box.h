@@ -211,14 +211,12 @@ cb_code pen_attribute_add(buf *rows, const char *name, span value, cb_error *err
 
 /* ---- handles ---- */
 
+/* What never changes of a handle. */
 typedef struct box_facts {
 	cb_store *store;
 	uint64_t id;
-	const char *name; /* as the handle knows it: lent until it is closed */
-	const char *who;
-	bool is_old;   /* one state, read-only */
-	bool is_txn;   /* cb_txn_begin's */
-	bool is_ahead; /* it sees what no step has yet: a transaction's, or writes of its open files */
+	bool is_old; /* one state, read-only */
+	bool is_txn; /* cb_txn_begin's */
 } box_facts;
 box_facts box_about(const cb_box *b);
 /* Keeps a handle that its caller may close: then it is of no use any more, but for these calls and what identifies it. */
@@ -226,6 +224,9 @@ cb_box *box_ref(cb_box *b);
 void box_unref(cb_box *b);
 /* Ends the running step of open files, so that everybody sees what was written; nothing to do on a handle that was closed. */
 cb_code box_writes_end(cb_box *b, cb_error *err);
+/* What other threads may change meanwhile: copies. */
+cb_code box_name_get(cb_box *b, char out[CB_NAME_MAX + 1], cb_error *err); /* as the handle knows it */
+cb_code box_who_take(cb_box *b, char **out, cb_error *err);                /* free() it */
 /* Its newest state now, or the one it shows. */
 cb_code box_place_of(cb_box *b, box_place *out, cb_error *err);
 /* Keeps other threads from the handle: for calls made of several. Only the caller's limit makes it fail. */
@@ -234,11 +235,14 @@ void box_release(cb_box *b);
 /* A call on b made that step through a transaction of its own: cb_box_step() tells it. seq 0: none. */
 void box_made(cb_box *b, uint64_t seq);
 /* Does a rule lie in the box, for who uses b (gate.h)? */
-bool box_has_rules(const cb_box *b);
+bool box_has_rules(cb_box *b);
 /* CB_DENIED then: `what` takes all of it. */
-cb_code box_refuse_rules(const cb_box *b, const char *what, cb_error *err);
+cb_code box_refuse_rules(cb_box *b, const char *what, cb_error *err);
 /* CB_INVALID on a transaction's handle: `what` is not for it. */
 cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err);
+/* A read-only handle on what the handle shows now, kept from that moment on. NULL: it is one itself, or it sees what no step has yet (a
+ * transaction's, or writes of its open files). */
+cb_code box_open_now(cb_box *b, cb_box **out, cb_error *err);
 /* A read-only handle on a step of the same box, whatever the box is called by now, for who uses b. */
 cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err);
 /* A handle by the number of the box. CB_NOTFOUND: deleted. */

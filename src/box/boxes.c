@@ -209,17 +209,47 @@ cb_code cb_box_open(cb_store *cs, const char *address, cb_box **out, cb_error *e
 {
 	NEED(err, "store address out", cs, address, out);
 	store_box row;
-	uint64_t seq = 0;
+	uint64_t seq = 0, tried = 0;
 	bool pinned = false;
-	CB_TRY(box_address(cs, address, &row, &seq, &pinned, err));
-	cb_code code = open_row(cs, &row, pinned, seq, out, err);
-	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "opening '%s'", address);
+	enum { TRIES = 8 }; /* of what was pruned long ago, counted from a head that moves, another is asked for each time */
+	for (int tries = 1;; tries++) {
+		CB_TRY(box_address(cs, address, &row, &seq, &pinned, err));
+		cb_error why;
+		cb_code code = open_row(cs, &row, pinned, seq, out, cb_err_aside(&why));
+		if (code == CB_OK) return CB_OK;
+		/* The head, or so many steps back from it, may be another by now: what it was when it was asked for was pruned since. */
+		if (code != CB_STALE || seq == tried || tries == TRIES) {
+			(void)cb_err_pass(err, code, &why);
+			return cb_err_wrap(err, code, "opening '%s'", address);
+		}
+		tried = seq;
+	}
+}
+
+static cb_code open_head(const cb_box *b, cb_box **out, cb_error *err)
+{
+	cb_box *now = NULL;
+	CB_TRY(box_handle_create(b->cs, &b->row, &now, err));
+	now->pinned = true;
+	cb_code code = kept_set(&now->kept, b->cs, b->head, KEPT_OPEN, err);
+	if (code == CB_OK) now->head = state_ref(b->head);
+	if (code == CB_OK) code = cb_box_who_set(now, b->who, err);
+	if (code == CB_OK) *out = now;
+	else cb_box_close(now);
+	return code;
+}
+
+cb_code box_open_now(cb_box *b, cb_box **out, cb_error *err)
+{
+	*out = NULL;
+	CB_TRY(box_enter(b, err));
+	return box_leave(b, b->pinned || b->txn ? CB_OK : open_head(b, out, err));
 }
 
 cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err)
 {
 	store_box row;
-	CB_TRY(store_box_get(b->cs->s, b->row.id, &row, err)); /* the handle's row may name a root that gc has taken since */
+	CB_TRY(store_box_get(b->cs->s, b->id, &row, err)); /* the handle's row may name a root that gc has taken since */
 	cb_box *made = NULL;
 	CB_TRY(open_row(b->cs, &row, true, seq, &made, err));
 	cb_code code = cb_box_who_set(made, b->who, err);
@@ -427,7 +457,7 @@ cb_code cb_box_info_get(cb_box *b, cb_box_info *out, cb_error *err)
 	cb_box_info info;
 	CB_TRY(SIZED_CHECK(cb_box_info, lost, out, err));
 	CB_TRY(box_enter(b, err));
-	cb_code code = store_box_get(b->cs->s, b->row.id, &row, err);
+	cb_code code = store_box_get(b->cs->s, b->id, &row, err);
 	if (code == CB_OK) code = info_from_row(b->cs, &row, b->who, b->head, &info, err);
 	if (code == CB_OK) SIZED_GIVE(out, &info);
 	return box_leave(b, code);

@@ -67,11 +67,11 @@ static cb_code name_taken(const cb_box *b, const char *name, cb_error *err)
 static cb_code save_in_write(cb_box *b, const char *name, uint64_t seq, cb_error *err)
 {
 	store_head head;
-	CB_TRY(store_head_get(b->cs->s, b->row.id, &head, err));
-	store_checkpoint c = {.box = b->row.id, .seq = seq ? seq : b->pinned ? b->head->seq : head.seq};
+	CB_TRY(store_head_get(b->cs->s, b->id, &head, err));
+	store_checkpoint c = {.box = b->id, .seq = seq ? seq : b->pinned ? b->head->seq : head.seq};
 	c.created_ns = clock_now(store_clock(b->cs->s));
 	uint64_t found = 0;
-	CB_TRY(step_exists(b->cs, b->row.id, c.seq, &found, err));
+	CB_TRY(step_exists(b->cs, b->id, c.seq, &found, err));
 	if (!name) {
 		bool made = false, taken = false;
 		CB_TRY(auto_put(b->cs, c.box, c.seq, &made, &taken, err));
@@ -107,7 +107,7 @@ cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sy
 
 static cb_code delete_in_write(const cb_box *b, const char *name, cb_error *err)
 {
-	cb_code code = store_checkpoint_delete(b->cs->s, b->row.id, name, err);
+	cb_code code = store_checkpoint_delete(b->cs->s, b->id, name, err);
 	if (code == CB_NOTFOUND) return cb_err_set(err, CB_NOTFOUND, "box '%s' has no checkpoint '%s'", b->row.name, name);
 	if (code != CB_OK) return code;
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint-delete", name}, err);
@@ -138,7 +138,7 @@ cb_code cb_checkpoint_open(cb_box *b, cb_cursor **out, cb_error *err)
 	NEED(err, "box out", b, out);
 	CB_TRY(box_living(b, &row, err));
 	CB_TRY(list_cursor_create(CURSOR_CHECKPOINTS, sizeof(cb_checkpoint), NULL, b->cs, b, &l, err));
-	cb_code code = store_checkpoint_list(b->cs->s, b->row.id, collect_checkpoint, &l->items, err);
+	cb_code code = store_checkpoint_list(b->cs->s, b->id, collect_checkpoint, &l->items, err);
 	if (code == CB_OK) *out = &l->c;
 	else cb_cursor_close(&l->c);
 	return code;
@@ -179,7 +179,7 @@ static cb_code every_in_write(cb_box *b, uint64_t steps, cb_error *err)
 {
 	char text[32];
 	(void)snprintf(text, sizeof(text), "%" PRIu64, steps);
-	CB_TRY(store_setting_set(b->cs->s, b->row.id, EVERY_SETTING, steps ? text : NULL, err));
+	CB_TRY(store_setting_set(b->cs->s, b->id, EVERY_SETTING, steps ? text : NULL, err));
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint-every", text}, err);
 }
 
@@ -199,7 +199,7 @@ static cb_code every_known(cb_box *b, cb_error *err)
 {
 	if (store_fresh(b->cs->s, 0, &b->every_stamp) && b->every_known) return CB_OK;
 	b->every_known = false;
-	CB_TRY(box_checkpoint_every(b->cs, b->row.id, &b->every, err));
+	CB_TRY(box_checkpoint_every(b->cs, b->id, &b->every, err));
 	b->every_known = true;
 	return CB_OK;
 }
@@ -209,5 +209,5 @@ cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err)
 	CB_TRY(every_known(b, err));
 	if (b->every == 0 || seq % b->every != 0) return CB_OK;
 	bool made, taken; /* a name of somebody's own stays what it is */
-	return auto_put(b->cs, b->row.id, seq, &made, &taken, err);
+	return auto_put(b->cs, b->id, seq, &made, &taken, err);
 }

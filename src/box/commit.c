@@ -209,7 +209,7 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 	if (t->base->id == b->head->id) {
 		if (t->base != b->head) CB_TRY(txn_base_set(t, b->head, err)); /* records were added; nothing changed */
 		txn_quotas_set(t, &b->row);
-		return txn_append(t, b->row.id, step_who(b), out_head, err);
+		return txn_append(t, b->id, step_who(b), out_head, err);
 	}
 	bool unseen = false;
 	CB_TRY(moved_unseen(b, t, &unseen, err));
@@ -220,7 +220,7 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 	CB_TRY(merge_txn(b, t, how, true, &merged, out, err));
 	if (unseen) CB_TRY(times_as_begun(t, merged, err));
 	txn_quotas_set(merged, &b->row);
-	CB_TRY(txn_append(merged, b->row.id, step_who(b), out_head, err));
+	CB_TRY(txn_append(merged, b->id, step_who(b), out_head, err));
 	if (out) out->merged = !unseen;
 	return CB_OK;
 }
@@ -234,7 +234,7 @@ static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_hea
 	/* Its root may have been dropped while the transaction was open. */
 	CB_TRY(state_settle(b->cs, t->base, &origin, err));
 	CB_TRY(box_insert(b->cs, name, origin, &row, err));
-	CB_TRY(gate_forked(b->cs, b->who, b->row.id, row.id, err));
+	CB_TRY(gate_forked(b->cs, b->who, b->id, row.id, err));
 	char from[CB_NAME_MAX + 32];
 	(void)snprintf(from, sizeof(from), "%s@%llu", b->row.name, (unsigned long long)origin->seq);
 	CB_TRY(audit_did(b->cs, &row, &(audit_note){b->who, "fork", from}, err));
@@ -282,7 +282,7 @@ static cb_code write_ended(cb_box *b, cb_code code, state *head, bool sync, cb_c
 		store_write_abort(s);
 		return code;
 	}
-	uint64_t stamp = store_stamp_after(s, b->row.id);
+	uint64_t stamp = store_stamp_after(s, b->id);
 	CB_TRY(store_write_commit(s, sync, err));
 	state_unref(b->head);
 	b->head = state_ref(head);
@@ -302,7 +302,7 @@ static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_comm
 	AUTO_STATE state *head = NULL;
 	prepared *p = NULL;
 	*out_moved = false;
-	if (txn_is_large(last)) CB_TRY(txn_prepare(last, b->row.id, &p, err));
+	if (txn_is_large(last)) CB_TRY(txn_prepare(last, b->id, &p, err));
 	cb_code code = store_write_begin_as(b->cs->s, last->need, err);
 	if (code != CB_OK) {
 		prepared_destroy(p);
@@ -316,8 +316,8 @@ static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_comm
 	if (renumbered && !p) code = txn_base_set(last, b->head, err);
 	if (code == CB_OK && !*out_moved) {
 		txn_quotas_set(last, &b->row);
-		code = p ? txn_append_prepared(last, p, b->row.id, step_who(b), &head, err)
-		         : txn_append(last, b->row.id, step_who(b), &head, err);
+		code = p ? txn_append_prepared(last, p, b->id, step_who(b), &head, err)
+		         : txn_append(last, b->id, step_who(b), &head, err);
 	}
 	code = write_ended(b, code, head, sync, out, err);
 	txn_locals_settle(last, code == CB_OK && head);

@@ -650,7 +650,7 @@ cb_code cb_diff_step_open(cb_box *box, uint64_t seq, const char *path, cb_cursor
 	AUTO_STATE state *before = NULL;
 	CB_TRY(box_enter(box, err));
 	cb_code code = box->head->seq == seq ? kept_set(&after, box->cs, box->head, KEPT_VISIT, err)
-	                                     : kept_load(&after, box->cs, box->row.id, seq, KEPT_VISIT, err);
+	                                     : kept_load(&after, box->cs, box->id, seq, KEPT_VISIT, err);
 	CB_TRY(box_leave(box, code));
 	/* The step's own list, taken back, is cheaper than building the state before it; what the list names is kept with the step. */
 	CB_TRY(state_before_gap(box->cs, after.s, &before, err));

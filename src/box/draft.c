@@ -79,7 +79,7 @@ cb_code cb_box_draft(cb_store *cs, const char *name, cb_box **out, cb_error *err
 static cb_code draft_publish(cb_box *b, cb_error *err)
 {
 	store_box row, other;
-	CB_TRY(store_box_get(b->cs->s, b->row.id, &row, err));
+	CB_TRY(store_box_get(b->cs->s, b->id, &row, err));
 	cb_error why;
 	cb_code code = store_box_find(b->cs->s, b->draft_name, &other, cb_err_aside(&why));
 	if (code == CB_OK) return name_taken(b->draft_name, err);
@@ -104,7 +104,7 @@ void box_draft_drop(cb_box *b)
 	/* A forked child closes its copy of the handle; the draft is the parent's. */
 	if (!b->draft_owner || b->draft_pid != getpid()) return;
 	if (store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
-		cb_code code = store_box_get(s, b->row.id, &row, NULL);
+		cb_code code = store_box_get(s, b->id, &row, NULL);
 		if (code == CB_OK) code = draft_delete(b->cs, &row, NULL);
 		(void)end_write(b->cs, code, NULL);
 	}

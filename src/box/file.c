@@ -267,7 +267,9 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 		return cb_err_set(err, CB_INVALID, "creating, truncating and appending need CB_WRITE");
 	if (flags & CB_EXCLUSIVE && !(flags & CB_CREATE)) return cb_err_set(err, CB_INVALID, "CB_EXCLUSIVE needs CB_CREATE");
 	if (b->pinned && flags & CB_WRITE) {
-		cb_code refused = cb_err_set(err, CB_READONLY, "'%s' is an old state", b->row.name);
+		char name[CB_NAME_MAX + 1];
+		CB_TRY(box_name_get(b, name, err));
+		cb_code refused = cb_err_set(err, CB_READONLY, "'%s' is an old state", name);
 		return box_refused(b, "write", path, refused, err);
 	}
 	if (flags & CB_WRITE && store_is_read_only(b->cs->s)) return store_refuse_write(b->cs->s, err);
@@ -548,18 +550,18 @@ static bool taken_by_history(const cb_file *f)
 	const cb_box *b = f->b;
 	bool history = false;
 	const state *last = f->kept.base.s;
-	if (!last || last->box != b->row.id || last->seq >= b->head->seq) return false;
+	if (!last || last->box != b->id || last->seq >= b->head->seq) return false;
 	uint64_t with = last->seq, without = b->head->seq;
 	while (without - with > 1) {
 		uint64_t middle = with + (without - with) / 2;
 		AUTO_KEPT kept_state between = {0};
 		inode node;
-		if (kept_load(&between, b->cs, b->row.id, middle, KEPT_VISIT, NULL) != CB_OK) return false;
+		if (kept_load(&between, b->cs, b->id, middle, KEPT_VISIT, NULL) != CB_OK) return false;
 		tree_view v = state_view(b->cs, between.s);
 		if (inode_find(&v, f->ino, &node, NULL) == CB_OK) with = middle;
 		else without = middle;
 	}
-	return store_step_get(b->cs->s, b->row.id, without, note_kind, &history, NULL) == CB_OK && history;
+	return store_step_get(b->cs->s, b->id, without, note_kind, &history, NULL) == CB_OK && history;
 }
 
 /* For cb_fsync and cb_close, with the box's lock: attaches if it can, and says what became of what was written to a file that went. */

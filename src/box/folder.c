@@ -26,7 +26,7 @@ static cb_code link_folder(cb_box *b, const char *host_path, cb_error *err)
 	char name[64];
 	AUTO_BUF buf value = BUF_INIT(LIMIT_STEP_FIELD_BYTES);
 	store_setting_name(host_path, strlen(host_path), name);
-	CB_TRY(buf_printf(&value, err, "%" PRIu64 "\n%s", b->row.id, host_path));
+	CB_TRY(buf_printf(&value, err, "%" PRIu64 "\n%s", b->id, host_path));
 	CB_TRY(buf_append_byte(&value, 0, err));
 	return box_store_setting_set(b->cs, name, (const char *)value.bytes, err);
 }
@@ -62,7 +62,11 @@ cb_code box_folder_get(cb_box *b, char **out_host_path, char **out_box_path, cb_
 	AUTO_FREE char *host = NULL;
 	AUTO_FREE char *path = NULL;
 	cb_code code = box_setting_get(b, SETTING_HOST, &host, err);
-	if (code == CB_NOTFOUND) return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder of its own: name one", b->row.name);
+	if (code == CB_NOTFOUND) {
+		char name[CB_NAME_MAX + 1];
+		CB_TRY(box_name_get(b, name, err));
+		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder of its own: name one", name);
+	}
 	if (code != CB_OK) return code;
 	CB_TRY(box_setting_get(b, SETTING_PATH, &path, err));
 	*out_host_path = TAKE_PTR(host);

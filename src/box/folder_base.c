@@ -142,10 +142,10 @@ static cb_code base_create(cb_box *b, bool at_head, cb_error *err)
 		state seen = *b->head; /* only what base_insert looks at: the map and its number */
 		seen.overlay = pmap_ref(&b->head->overlay);
 		code = overlay_seen(b, b->head, &seen.overlay, err);
-		if (code == CB_OK) code = base_insert(b->cs, b->row.id, &seen, &row, err);
+		if (code == CB_OK) code = base_insert(b->cs, b->id, &seen, &row, err);
 		pmap_done(&seen.overlay);
 	} else if (code == CB_OK) {
-		code = base_insert(b->cs, b->row.id, at_head ? b->head : NULL, &row, err);
+		code = base_insert(b->cs, b->id, at_head ? b->head : NULL, &row, err);
 	}
 	if (code == CB_OK) return store_write_commit(s, false, err);
 	store_write_abort(s);
@@ -169,7 +169,7 @@ static cb_code base_drop(cb_box *b, cb_error *err)
 {
 	store *s = b->cs->s;
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
-	cb_code code = box_base_delete(b->cs, b->row.id, err);
+	cb_code code = box_base_delete(b->cs, b->id, err);
 	if (code == CB_OK) return store_write_commit(s, false, err);
 	store_write_abort(s);
 	return code;
@@ -179,7 +179,7 @@ static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_er
 {
 	store_box row;
 	cb_error why;
-	cb_code code = box_base_find(b->cs, b->row.id, &row, cb_err_aside(&why));
+	cb_code code = box_base_find(b->cs, b->id, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND && how == BOX_BASE_EXISTING)
 		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder", b->row.name);
 	if (how == BOX_BASE_ANEW && code == CB_OK) {
@@ -190,7 +190,7 @@ static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_er
 		if (how == BOX_BASE_AT_HEAD) CB_TRY(box_flush(b, false, err));
 		code = base_create(b, how == BOX_BASE_AT_HEAD, cb_err_aside(&why));
 		if (code == CB_OK || code == CB_EXISTS) /* exists: another made it */
-			code = box_base_find(b->cs, b->row.id, &row, cb_err_aside(&why));
+			code = box_base_find(b->cs, b->id, &row, cb_err_aside(&why));
 	}
 	return code == CB_OK ? base_handle(b->cs, &row, out, err) : cb_err_pass(err, code, &why);
 }
@@ -206,8 +206,8 @@ cb_code box_base_open(cb_box *b, box_base_how how, cb_box **out, cb_error *err)
 static cb_code base_replace(cb_box *b, cb_error *err)
 {
 	store_box row;
-	CB_TRY(box_base_delete(b->cs, b->row.id, err));
-	return base_insert(b->cs, b->row.id, b->head, &row, err);
+	CB_TRY(box_base_delete(b->cs, b->id, err));
+	return base_insert(b->cs, b->id, b->head, &row, err);
 }
 
 cb_code box_base_reset(cb_box *b, cb_error *err)

@@ -13,7 +13,7 @@ cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_e
 {
 	cb_box *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
-	*b = (cb_box){.refs = 1, .era = entry_era(), .cs = cs, .row = *row};
+	*b = (cb_box){.refs = 1, .era = entry_era(), .cs = cs, .id = row->id, .row = *row};
 	(void)atomic_fetch_add(&cs->refs, 1);
 	entry_lock_init(&b->lock);
 	b->who = mem_strdup(box_store_who(cs));
@@ -180,11 +180,11 @@ static cb_code refresh_pinned(cb_box *b, cb_error *err)
 	uint64_t stamp = b->stamp;
 	bool stands = false;
 	state *again = NULL;
-	if (store_fresh(b->cs->s, b->row.id, &stamp)) return CB_OK;
+	if (store_fresh(b->cs->s, b->id, &stamp)) return CB_OK;
 	CB_TRY(state_stands(b->cs, b->head, &stands, err));
 	if (!stands) {
 		cb_error why;
-		cb_code code = state_load(b->cs, b->row.id, b->head->seq, &again, cb_err_aside(&why));
+		cb_code code = state_load(b->cs, b->id, b->head->seq, &again, cb_err_aside(&why));
 		/* Pruned: what is in the caches can still be read. */
 		if (code == CB_STALE || code == CB_NOTFOUND) return CB_OK;
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
@@ -198,7 +198,7 @@ static cb_code refresh_pinned(cb_box *b, cb_error *err)
 cb_code box_living(const cb_box *b, store_box *out, cb_error *err)
 {
 	cb_error why;
-	cb_code code = store_box_get(b->cs->s, b->row.id, out, cb_err_aside(&why));
+	cb_code code = store_box_get(b->cs->s, b->id, out, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || (code == CB_OK && out->deleted))
 		return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", b->row.name);
 	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
@@ -236,14 +236,14 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 	uint64_t stamp = b->stamp;
 	/* Shown first, asked after: what was the head at that moment stays until box_leave (store/inuse.h). */
 	if (b->head) CB_TRY(kept_call(b, err));
-	bool sure = store_fresh(b->cs->s, b->row.id, &stamp) && b->head;
+	bool sure = store_fresh(b->cs->s, b->id, &stamp) && b->head;
 	while (!sure) {
 		uint64_t seen = 0;
 		CB_TRY(store_removal_wait(b->cs->s, &seen, err));
 		CB_TRY(refresh_once(b, stamp, err));
 		CB_TRY(kept_call(b, err));
 		/* Others may commit all the time; it is enough that nobody removed. */
-		sure = store_fresh(b->cs->s, b->row.id, &stamp) || store_removal_is(b->cs->s, seen);
+		sure = store_fresh(b->cs->s, b->id, &stamp) || store_removal_is(b->cs->s, seen);
 	}
 	if (b->open_files) files_after_refresh(b);
 	return CB_OK;

@@ -224,7 +224,7 @@ static cb_code pin_in_write(cb_box *b, const char *owner, const char *why, int64
 {
 	CB_TRY(box_refresh(b, err));
 	int64_t now = clock_now(store_clock(b->cs->s));
-	store_pin p = {.box = b->row.id, .seq = b->head->seq, .why = why, .since_ns = now, .owner = owner};
+	store_pin p = {.box = b->id, .seq = b->head->seq, .why = why, .since_ns = now, .owner = owner};
 	if (keep_ns) p.until_ns = __builtin_add_overflow(now, keep_ns, &p.until_ns) ? 0 : p.until_ns;
 	return store_pins_set(b->cs->s, owner, &p, 1, err);
 }

@@ -53,7 +53,7 @@ static cb_code step_public(const cb_box *b, const step_row *r, cb_step *out, cb_
 static cb_code visit_seq(const cb_box *b, uint64_t seq, cb_step_visit visit, void *context, cb_error *err)
 {
 	AUTO_STEP_ROW step_row r = {0};
-	CB_TRY(step_row_load(b->cs, b->row.id, seq, false, &r, err));
+	CB_TRY(step_row_load(b->cs, b->id, seq, false, &r, err));
 	cb_step step;
 	CB_TRY(step_public(b, &r, &step, err));
 	cb_error told;
@@ -82,7 +82,7 @@ cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, c
 {
 	resolved r;
 	CB_TRY(path_resolve(b, v, path, 0, GATE_READ, &r, err));
-	*t = (trail){.b = b, .cs = b->cs, .box = b->row.id, .seq = b->head->seq};
+	*t = (trail){.b = b, .cs = b->cs, .box = b->id, .seq = b->head->seq};
 	trail_at(t, &r);
 	return CB_OK;
 }
@@ -595,7 +595,7 @@ static cb_code log_start_path(log_cursor *l, cb_box *b, const char *path, cb_err
 
 static cb_code log_start(log_cursor *l, cb_box *b, const cb_log_options *options, cb_error *err)
 {
-	l->box = b->row.id;
+	l->box = b->id;
 	l->left = options->max_steps ? options->max_steps : UINT64_MAX;
 	l->from = options->before ? options->before - 1 : b->head->seq;
 	if (l->from > b->head->seq) l->from = b->head->seq;

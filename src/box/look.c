@@ -73,9 +73,11 @@ tree_view look_view(const look *l)
 	}
 }
 
-cb_code look_veil(look *l, const cb_box *b, cb_error *err)
+cb_code look_veil(look *l, cb_box *b, cb_error *err)
 {
-	return gate_has_rules(b->cs, b) ? veil_create(b->cs, box_governed(&b->row), b->who, &l->veil, err) : CB_OK;
+	if (!b->cs->gate) return CB_OK;
+	CB_TRY(box_lock(b, err));
+	return box_leave(b, gate_has_rules(b->cs, b) ? veil_create(b->cs, box_governed(&b->row), b->who, &l->veil, err) : CB_OK);
 }
 
 cb_code look_open(cb_box *b, look **out, cb_error *err)
@@ -108,8 +110,8 @@ cb_code look_open_newest(cb_box *b, look **out, cb_error *err)
 {
 	kept_state h = {0};
 	CB_TRY(box_enter(b, err));
-	CB_TRY(box_leave(b, kept_set(&h, b->cs, b->head, KEPT_COMMAND, err)));
-	return look_of(b, &h, out, err);
+	cb_code code = kept_set(&h, b->cs, b->head, KEPT_COMMAND, err);
+	return box_leave(b, code == CB_OK ? look_of(b, &h, out, err) : code);
 }
 
 cb_code look_open_at(cb_box *b, const box_place *at, const look *near, look **out, cb_error *err)
@@ -361,12 +363,17 @@ bool box_name_reserved(span name)
 	return gate_reserved(name);
 }
 
-bool box_has_rules(const cb_box *b)
+bool box_has_rules(cb_box *b)
 {
-	return gate_has_rules(b->cs, b);
+	CANCEL_SHIELD;
+	if (box_lock(b, NULL) != CB_OK) return true;
+	bool rules = gate_has_rules(b->cs, b);
+	(void)box_leave(b, CB_OK);
+	return rules;
 }
 
-cb_code box_refuse_rules(const cb_box *b, const char *what, cb_error *err)
+cb_code box_refuse_rules(cb_box *b, const char *what, cb_error *err)
 {
-	return gate_whole(b->cs, b, what, err);
+	CB_TRY(box_lock(b, err));
+	return box_leave(b, gate_whole(b->cs, b, what, err));
 }

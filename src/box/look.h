@@ -23,7 +23,7 @@ struct look {
 };
 /* Good until the look changes. What the handle may see of it. */
 tree_view look_view(const look *l);
-cb_code look_veil(look *l, const cb_box *b, cb_error *err);
+cb_code look_veil(look *l, cb_box *b, cb_error *err);
 static inline const txn *look_txn(const look *l)
 {
 	return l->kind == LOOK_HANDLE ? l->now.t : l->kind == LOOK_PEN ? l->t : NULL;

@@ -187,7 +187,10 @@ static cb_code base_merge(const finding *f, state *const *states, size_t index, 
 static cb_code base_join(const finding *f, state *const *states, size_t count, unsigned depth, txn *lender, merge_base *out,
                          cb_error *err)
 {
-	cb_box over = {.cs = f->b->cs, .row = f->b->row, .head = out->first}; /* a transaction is made over its handle's head */
+	cb_box over = {.cs = f->b->cs,
+	               .id = f->b->id,
+	               .row = f->b->row,
+	               .head = out->first}; /* a transaction is made over its handle's head */
 	CB_TRY(txn_create(&over, "merge", "", &out->t, err));
 	out->t->b = f->b;
 	out->t->quota_bytes = out->t->quota_files = out->t->quota_file_bytes = 0;

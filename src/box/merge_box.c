@@ -174,7 +174,9 @@ static cb_code merge_rounds(merging *g, cb_error *err)
 		if (end == ROUND_DONE && code != CB_OK && err) *err = why;
 		if (end == ROUND_DONE) return code;
 	}
-	return cb_err_set(err, CB_BUSY, "box '%s' is changed faster than conflicts are decided: try again", g->into->row.name);
+	char name[CB_NAME_MAX + 1];
+	CB_TRY(box_name_get(g->into, name, err));
+	return cb_err_set(err, CB_BUSY, "box '%s' is changed faster than conflicts are decided: try again", name);
 }
 
 cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
@@ -189,7 +191,7 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	if (into->cs != from->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
 	CB_TRY(box_refuse_txn(into, "merge", err));
 	CB_TRY(box_refuse_txn(from, "merge", err));
-	if (into == from || (into->row.id == from->row.id && !from->pinned))
+	if (into == from || (into->id == from->id && !from->pinned))
 		return cb_err_set(err, CB_INVALID, "a box cannot be merged into itself");
 	AUTO_KEPT kept_state theirs = {0};
 	char name[CB_NAME_MAX + 1];

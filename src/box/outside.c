@@ -8,13 +8,21 @@
 
 box_facts box_about(const cb_box *b)
 {
-	return (box_facts){.store = b->cs,
-	                   .id = b->row.id,
-	                   .name = b->row.name,
-	                   .who = b->who,
-	                   .is_old = b->pinned,
-	                   .is_txn = b->is_txn,
-	                   .is_ahead = b->txn != NULL};
+	return (box_facts){.store = b->cs, .id = b->id, .is_old = b->pinned, .is_txn = b->is_txn};
+}
+
+cb_code box_name_get(cb_box *b, char out[CB_NAME_MAX + 1], cb_error *err)
+{
+	CB_TRY(box_lock(b, err));
+	memcpy(out, b->row.name, CB_NAME_MAX + 1);
+	return box_leave(b, CB_OK);
+}
+
+cb_code box_who_take(cb_box *b, char **out, cb_error *err)
+{
+	CB_TRY(box_lock(b, err));
+	*out = mem_strdup(b->who);
+	return box_leave(b, *out ? CB_OK : cb_err_nomem(err));
 }
 
 cb_code box_place_of(cb_box *b, box_place *out, cb_error *err)

@@ -74,7 +74,7 @@ static cb_code prune_limit(cb_box *b, const cb_prune_options *options, uint64_t 
 	uint64_t by_age = head;
 	if (age) {
 		age_search a = {clock_now(store_clock(b->cs->s)) - age, head};
-		CB_TRY(store_step_walk(b->cs->s, b->row.id, 1, head, false, find_young, &a, err));
+		CB_TRY(store_step_walk(b->cs->s, b->id, 1, head, false, find_young, &a, err));
 		by_age = a.first_young;
 	}
 	*out = by_count < by_age ? by_count : by_age;
@@ -144,7 +144,7 @@ static cb_code prune_recorded(cb_box *b, unsigned most, uint64_t *limit, uint64_
 	uint64_t before = *pruned;
 	char text[48];
 	(void)snprintf(text, sizeof(text), "steps before %llu", (unsigned long long)*limit);
-	CB_TRY(prune_batch(b->cs, b->row.id, most, limit, pruned, err));
+	CB_TRY(prune_batch(b->cs, b->id, most, limit, pruned, err));
 	if (before || !*pruned) return CB_OK;
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "prune", text}, err);
 }
@@ -157,7 +157,7 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 	while (limit > 1) {
 		/* What went in an earlier prune is not looked at again. */
 		first_step newest = {0};
-		CB_TRY(store_step_walk(b->cs->s, b->row.id, limit - 1, 1, false, take_first, &newest, err));
+		CB_TRY(store_step_walk(b->cs->s, b->id, limit - 1, 1, false, take_first, &newest, err));
 		if (!newest.seq) return CB_OK;
 		uint64_t next = newest.seq + 1, gone = *pruned;
 		cb_error why = {0};
@@ -247,7 +247,7 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 	if (code == CB_OK) code = store_gc_lock(b->cs->s, err);
 	if (code == CB_OK) {
 		code = prune_locked(b, &o, &pruned, err);
-		if (code == CB_OK) code = prune_base(b->cs, b->row.id, err);
+		if (code == CB_OK) code = prune_base(b->cs, b->id, err);
 		store_gc_unlock(b->cs->s);
 	}
 	if (code == CB_OK && out_pruned) *out_pruned = pruned;

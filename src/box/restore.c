@@ -95,7 +95,7 @@ static cb_code restore_whole(op *o, const tree_view *from, uint64_t box, uint64_
 	txn *t = o->t;
 	tree_view head = state_view(t->cs, t->base);
 	looking_back l = {.box = box, .seq = seq, .next = t->base->seq};
-	cb_code code = store_step_walk(t->cs->s, o->b->row.id, t->base->seq, 0, true, look_at_step, &l, err);
+	cb_code code = store_step_walk(t->cs->s, o->b->id, t->base->seq, 0, true, look_at_step, &l, err);
 	if (code == CB_OK && l.found) code = restore_keys(t, &l, &head, from, err);
 	if (code == CB_OK && !l.found) code = tree_diff(&head, from, restore_key, t, err);
 	pmap_done(&l.keys);
@@ -335,7 +335,7 @@ static cb_code do_restore(op *o, void *context, cb_error *err)
 	if (!back->whole) return restore_path(o, back->source, &v, back->path, err);
 	if (gate_has_rules(o->b->cs, o->b) || gate_has_rules(o->b->cs, back->source)) return restore_seen(o, &v, err);
 	/* Its past becomes the source's: that may matter to merges even where no file differs. */
-	if (wanted->box == o->b->row.id)
+	if (wanted->box == o->b->id)
 		CB_TRY(past_ends_in_merge(o->b->cs, wanted->box, wanted->seq, o->t->base->seq, &o->t->record, err));
 	return restore_whole(o, &all, wanted->box, wanted->seq, err);
 }
@@ -344,9 +344,7 @@ cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_se
 {
 	NEED(err, "box source", b, source);
 	if (b->cs != source->cs) return cb_err_set(err, CB_CROSSBOX, "both boxes must be opened through one store");
-	if (b == source)
-		return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance '%s@-1'",
-		                  b->row.name);
+	if (b == source) return cb_err_set(err, CB_INVALID, "open the older state as a handle of its own, for instance BOX@-1");
 	AUTO_KEPT kept_state wanted = {0};
 	CB_TRY(box_enter(source, err));
 	cb_code flushed = box_flush(source, false, err);

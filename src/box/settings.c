@@ -29,17 +29,20 @@ static cb_code put(cb_store *cs, uint64_t box, const char *name, const char *val
 
 cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error *err)
 {
-	if (store_in_write(b->cs->s)) return put(b->cs, b->row.id, name, value, err);
+	if (store_in_write(b->cs->s)) return put(b->cs, b->id, name, value, err);
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
-	return end_write(b->cs, put(b->cs, b->row.id, name, value, err), err);
+	return end_write(b->cs, put(b->cs, b->id, name, value, err), err);
 }
 
 cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err)
 {
 	store_box row;
 	CB_TRY(box_living(b, &row, err));
-	cb_code code = store_setting_get(b->cs->s, b->row.id, name, out, err);
-	return code == CB_NOTFOUND ? cb_err_set(err, CB_NOTFOUND, "box '%s' has no setting '%s'", b->row.name, name) : code;
+	cb_code code = store_setting_get(b->cs->s, b->id, name, out, err);
+	if (code != CB_NOTFOUND) return code;
+	char box[CB_NAME_MAX + 1];
+	CB_TRY(box_name_get(b, box, err));
+	return cb_err_set(err, CB_NOTFOUND, "box '%s' has no setting '%s'", box, name);
 }
 
 cb_code box_store_setting_set(cb_store *cs, const char *name, const char *value, cb_error *err)

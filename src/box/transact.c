@@ -19,9 +19,9 @@ static cb_code begin_checked(const cb_box *over, const cb_box *b, cb_error *err)
 {
 	if (b->is_txn) return cb_err_set(err, CB_INVALID, "a transaction cannot hold another: begin it on the box");
 	if (!over) return CB_OK;
-	if (over->cs != b->cs || over->row.id != b->row.id)
+	if (over->cs != b->cs || over->id != b->id)
 		return cb_err_set(err, CB_CROSSBOX, "a transaction begins over a state of its own box");
-	if (!over->pinned) return cb_err_set(err, CB_INVALID, "begin over a state, for instance '%s@7'", b->row.name);
+	if (!over->pinned) return cb_err_set(err, CB_INVALID, "begin over a state of the box, for instance step 7 of it");
 	return CB_OK;
 }
 
@@ -79,7 +79,7 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 	CB_TRY(box_enter(b, err));
 	AUTO_KEPT kept_state base = {0};
 	cb_code code = b->head->id == state_id ? kept_set(&base, b->cs, b->head, KEPT_TXN, err)
-	                                       : kept_load(&base, b->cs, b->row.id, seq, KEPT_TXN, err);
+	                                       : kept_load(&base, b->cs, b->id, seq, KEPT_TXN, err);
 	if (code == CB_OK && base.s->id != state_id)
 		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
 	if (code == CB_OK) code = begin_over(b, base.s, info, out, err);

@@ -593,7 +593,7 @@ static cb_code next_put(txn *t, const char *who, const seal *s, const next_step 
 	if (next->keyframe) CB_TRY(index_steps(t->cs, n->box, n->seq, s, err));
 	store_head head = {n->seq, n->id, n->root, n->root_box, n->root_seq, n->weight};
 	CB_TRY(store_head_set(t->cs->s, n->box, &head, err));
-	return t->b->row.id == n->box ? box_checkpoint_auto(t->b, n->seq, err) : CB_OK;
+	return t->b->id == n->box ? box_checkpoint_auto(t->b, n->seq, err) : CB_OK;
 }
 
 static cb_code visit_borrowed(void *context, uint64_t content, uint64_t min_size, cb_error *err)

@@ -297,10 +297,10 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	buf_done(&c.cancelled);
 	if (code != CB_OK) return code;
 	AUTO_STEP_ROW step_row r = {0};
-	CB_TRY(step_row_load(b->cs, b->row.id, seq, false, &r, err));
+	CB_TRY(step_row_load(b->cs, b->id, seq, false, &r, err));
 	bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
 	gate_touch touch;
-	CB_TRY(gate_step_touch(b->cs, b->row.id, b->row.id, b->who, seq, &touch, err));
+	CB_TRY(gate_step_touch(b->cs, b->id, b->id, b->who, seq, &touch, err));
 	if (seq == 0 || (r.row.weight == 0 && !is_return) || (touch.hidden && !touch.shown))
 		return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
 	/* The part that is seen cannot be taken back alone: the step would count as undone. And nothing is told of a conflict with what is
@@ -311,7 +311,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the
 	 * next undo goes on from here, and would otherwise find the same step for ever. */
 	o->t->record = u->seq == 0;
-	code = reverse_step(o->t, b->row.id, seq, err);
+	code = reverse_step(o->t, b->id, seq, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);
 }
 

@@ -464,7 +464,7 @@ static cb_code changes_of_fork(const cb_exec *e, cb_cursor **out, cb_error *err)
 	cb_box *box = NULL;
 	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_open(e->sandbox->store, e->result.fork, &box, err));
-	cb_code code = cb_box_who_set(box, box_about(e->sandbox->box).who, err);
+	cb_code code = cb_box_who_set(box, e->sandbox->who, err);
 	if (code == CB_OK) code = cb_box_info_get(box, &info, err);
 	if (code == CB_OK) code = cb_diff_step_open(box, info.seq, NULL, out, err);
 	cb_box_close(box);

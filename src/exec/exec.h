@@ -44,7 +44,7 @@ struct cb_sandbox {
 	cb_tier tier;
 	bool discard;
 	char *path; /* NULL: all of the box */
-	char *who;  /* NULL: the store's */
+	char *who;  /* of the handle it was opened by */
 	plan plan;
 	exec_mount *mounts; /* by the plan's fd_index */
 	size_t mount_count;

@@ -143,12 +143,8 @@ static cb_code open_box(cb_sandbox *s, cb_box *box, cb_error *err)
 	s->info = CB_INIT(cb_box_info);
 	CB_TRY(cb_box_info_get(box, &s->info, err));
 	CB_TRY(cb_box_open(s->store, s->info.name, &s->box, err));
-	if (box_about(box).who) {
-		s->who = mem_strdup(box_about(box).who);
-		if (!s->who) return cb_err_nomem(err);
-		CB_TRY(cb_box_who_set(s->box, s->who, err));
-	}
-	return CB_OK;
+	CB_TRY(box_who_take(box, &s->who, err));
+	return cb_box_who_set(s->box, s->who, err);
 }
 
 static cb_code sandbox_fill(cb_sandbox *s, cb_box *box, const cb_sandbox_options *o, cb_error *err)

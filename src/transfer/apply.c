@@ -280,8 +280,12 @@ static cb_code record_it(applying *a, cb_box *b, cb_error *err)
 	cb_step_info info = CB_WITH(cb_step_info, .kind = "apply", .params = text.bytes, .params_size = text.size, .record = true);
 	if (!box_about(b).is_old) return cb_step_record(b, &info, &a->result.seq, err);
 	cb_box *head = NULL;
-	CB_TRY(cb_box_open(box_about(b).store, box_about(a->now).name, &head, err));
-	cb_code code = cb_box_who_set(head, box_about(b).who, err);
+	char name[CB_NAME_MAX + 1];
+	AUTO_FREE char *who = NULL;
+	CB_TRY(box_name_get(a->now, name, err));
+	CB_TRY(box_who_take(b, &who, err));
+	CB_TRY(cb_box_open(box_about(b).store, name, &head, err));
+	cb_code code = cb_box_who_set(head, who, err);
 	if (code == CB_OK) code = cb_step_record(head, &info, &a->result.seq, err);
 	cb_box_close(head);
 	return code;

@@ -216,7 +216,11 @@ static cb_code import_locked(cb_box *b, const char *host_path, const char *to, c
 		CB_TRY(import_round(b, host_path, to, options, linked, &merged, out, err));
 		if (!linked) return CB_OK;
 	}
-	if (merged) return cb_err_set(err, CB_BUSY, "others keep changing box '%s': try again", box_about(b).name);
+	if (merged) {
+		char name[CB_NAME_MAX + 1];
+		CB_TRY(box_name_get(b, name, err));
+		return cb_err_set(err, CB_BUSY, "others keep changing box '%s': try again", name);
+	}
 	CANCEL_SHIELD; /* the step is made */
 	return options->link ? box_folder_set(b, host_path, to, err) : CB_OK;
 }

@@ -577,17 +577,14 @@ cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options 
 	BOX_STAYS(b);
 	cb_tar_options o;
 	cb_transfer_watch watch;
-	cb_box_info info = CB_INIT(cb_box_info);
 	CB_TRY(SIZED_TAKE(cb_tar_options, watch, &o, options, err));
 	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
-	CB_TRY(cb_box_info_get(b, &info, err));
 	/* Others may go on writing: one state is exported. A handle in the middle of a transaction shows what it sees. */
-	if (box_about(b).is_old || box_about(b).is_ahead) return export_from(b, path, fd, &o, out, err);
-	cb_box *pinned = NULL;
-	CB_TRY(box_open_step(b, info.seq, &pinned, err));
-	cb_code code = export_from(pinned, path, fd, &o, out, err);
-	cb_box_close(pinned);
+	cb_box *now = NULL;
+	CB_TRY(box_open_now(b, &now, err));
+	cb_code code = export_from(now ? now : b, path, fd, &o, out, err);
+	cb_box_close(now);
 	return code;
 }

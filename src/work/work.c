@@ -394,7 +394,9 @@ static cb_code stamp_running(work *w, bool building, cb_error *err)
 	else s->at = s->base;
 	s->started_ns = w->started_ns;
 	CB_TRY(run_name(s->run, err));
-	stamp_text_set(s->who, sizeof(s->who), box_about(w->b).who);
+	AUTO_FREE char *who = NULL;
+	CB_TRY(box_who_take(w->b, &who, err));
+	stamp_text_set(s->who, sizeof(s->who), who);
 	stamp_text_set(s->kind, sizeof(s->kind), w->kind);
 	CB_TRY(run_params(span_make(w->params, w->params_size), s->params, err));
 	CB_TRY(stamp_save(w, err));
