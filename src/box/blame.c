@@ -19,6 +19,7 @@ typedef struct blaming {
 	buf versions; /* point, newest first */
 	buf known;    /* known_text, oldest first */
 	buf origins;  /* uint64_t, of the known texts */
+	buf holds; /* kept_state: the steps of the boxes that the trail goes through, from before the first of them is looked at */
 } blaming;
 
 enum {
@@ -68,8 +69,24 @@ static cb_code version_text(blaming *g, const point *p, bool before, char **out,
 	return text_in(g, before ? earlier : after.s, before ? &p->before : &p->entry, out, size, err);
 }
 
+static cb_code hold(blaming *g, state *s, cb_error *err)
+{
+	kept_state all = {0};
+	CB_TRY(kept_history(&all, g->cs, s, KEPT_VISIT, err));
+	cb_code code = buf_append(&g->holds, &all, sizeof(all), err);
+	if (code != CB_OK) kept_done(&all);
+	return code;
+}
+
+static void holds_done(blaming *g)
+{
+	kept_state *all = (kept_state *)(void *)g->holds.bytes;
+	for (size_t i = 0; i < g->holds.size / sizeof(*all); i++) kept_done(&all[i]);
+	buf_done(&g->holds);
+}
+
 /* The trail goes on in the fork's origin. *more false: there is none. */
-static cb_code trail_to_origin(trail *t, bool *more, cb_error *err)
+static cb_code trail_to_origin(blaming *g, trail *t, bool *more, cb_error *err)
 {
 	store_box row;
 	cb_error why;
@@ -77,6 +94,12 @@ static cb_code trail_to_origin(trail *t, bool *more, cb_error *err)
 	cb_code code = store_box_get(t->cs->s, t->box, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK || row.origin_box == 0) return cb_err_pass(err, code, &why);
+	AUTO_KEPT kept_state origin = {0};
+	code = kept_load(&origin, t->cs, row.origin_box, row.origin_seq, KEPT_VISIT, cb_err_aside(&why));
+	if (code == CB_STALE || code == CB_NOTFOUND)
+		return CB_OK; /* the fork was deleted meanwhile, and with it what kept its origin */
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	CB_TRY(hold(g, origin.s, err));
 	t->box = row.origin_box;
 	t->seq = row.origin_seq;
 	*more = true;
@@ -93,7 +116,7 @@ static cb_code collect_points(blaming *g, trail *t, cb_error *err)
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		p.before = t->entry;
 		if (p.seq) CB_TRY(buf_append(&g->versions, &p, sizeof(p), err));
-		else CB_TRY(trail_to_origin(t, &more, err));
+		else CB_TRY(trail_to_origin(g, t, &more, err));
 	}
 	return CB_OK;
 }
@@ -268,6 +291,7 @@ static void blame_done(cb_cursor *c)
 	lines_done(&m->l);
 	free(m->starts);
 	buf_done(&m->names);
+	holds_done(&m->g);
 	buf_done(&m->g.versions);
 	buf_done(&m->g.known);
 	buf_done(&m->g.origins);
@@ -282,10 +306,14 @@ static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error 
 	if (r.node.rec.type != CB_FILE)
 		return cb_err_set(err, r.node.rec.type == CB_DIR ? CB_ISDIR : CB_INVALID, "'%s' is not a file", path);
 	if (r.node.rec.size > LIMIT_DIFF_TEXT_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' is too large for blame", path);
-	m->g = (blaming){b, b->cs, BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX),
+	m->g = (blaming){b,
+	                 b->cs,
+	                 BUF_INIT(sizeof(point) * (size_t)VERSIONS_MAX),
 	                 BUF_INIT(sizeof(known_text) * (size_t)VERSIONS_MAX),
-	                 BUF_INIT(sizeof(uint64_t) * (size_t)KNOWN_ORIGINS_MAX)};
+	                 BUF_INIT(sizeof(uint64_t) * (size_t)KNOWN_ORIGINS_MAX),
+	                 BUF_INIT(SIZE_MAX)};
 	m->names = BUF_INIT(SIZE_MAX);
+	CB_TRY(hold(&m->g, now.base.s, err));
 	trail t;
 	m->l.text = mem_strdup("");
 	if (!m->l.text) return cb_err_nomem(err);
@@ -298,6 +326,7 @@ static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error 
 	CB_TRY(lines_reach(&m->l, text, size, err));
 	buf_done(&m->g.known); /* other versions were for finding out */
 	buf_done(&m->g.origins);
+	holds_done(&m->g);
 	CB_TRY(names_learn(m, err));
 	return text_lines(span_make(m->l.text, m->l.size), &m->starts, &m->count, err);
 }

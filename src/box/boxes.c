@@ -468,6 +468,19 @@ static cb_code collect_row(void *context, const store_box *row, cb_error *err)
 	return buf_append(context, row, sizeof(*row), err);
 }
 
+/* The head of a row, or the one there is now: what was the head may have been pruned since. CB_NOTFOUND: the box is gone. */
+static cb_code head_keep(kept_state *h, cb_store *cs, store_box *row, cb_error *err)
+{
+	for (;;) {
+		uint64_t seq = row->head.seq;
+		cb_code code = kept_load(h, cs, row->id, seq, KEPT_VISIT, err);
+		if (code != CB_STALE && code != CB_NOTFOUND) return code;
+		CB_TRY(store_box_get(cs->s, row->id, row, err));
+		if (row->deleted) return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", row->name);
+		if (row->head.seq == seq) return code;
+	}
+}
+
 static cb_code infos_collect(cb_store *cs, buf *out, cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
@@ -475,13 +488,14 @@ static cb_code infos_collect(cb_store *cs, buf *out, cb_error *err)
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
 		AUTO_KEPT kept_state head = {0};
+		store_box row = all[i];
 		cb_box_info info;
-		if (box_is_hidden(&all[i])) continue;
+		if (box_is_hidden(&row)) continue;
 		cb_error why;
-		cb_code code = kept_load(&head, cs, all[i].id, all[i].head.seq, KEPT_VISIT, cb_err_aside(&why));
-		if (code == CB_STALE || code == CB_NOTFOUND) continue; /* pruned or deleted meanwhile */
+		cb_code code = head_keep(&head, cs, &row, cb_err_aside(&why));
+		if (code == CB_NOTFOUND) continue; /* deleted meanwhile */
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		CB_TRY(info_from_row(cs, &all[i], box_store_who(cs), head.s, &info, err));
+		CB_TRY(info_from_row(cs, &row, box_store_who(cs), head.s, &info, err));
 		CB_TRY(buf_append(out, &info, sizeof(info), err));
 	}
 	return CB_OK;

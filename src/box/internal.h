@@ -86,7 +86,7 @@ cb_code kept_load(kept_state *h, cb_store *cs, uint64_t box, uint64_t seq, kept_
 cb_code kept_known(kept_state *h, cb_store *cs, state *known, kept_why why, cb_error *err);
 /* Keeps a state that another of these, the call on its handle, or the writer lock keeps meanwhile. In place of what h held before. */
 cb_code kept_set(kept_state *h, cb_store *cs, state *s, kept_why why, cb_error *err);
-/* The same, and all steps of its box. */
+/* The same, and all steps of its box that are there when it returns: from before one of them is chosen. */
 cb_code kept_history(kept_state *h, cb_store *cs, state *s, kept_why why, cb_error *err);
 void kept_done(kept_state *h);
 #define AUTO_KEPT ATTR_CLEANUP(kept_done)

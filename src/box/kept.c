@@ -78,9 +78,12 @@ cb_code kept_history(kept_state *h, cb_store *cs, state *s, kept_why why, cb_err
 {
 	h->cs = cs;
 	CB_TRY(show(cs, &h->use, s, why, KEPT_ALL_STEPS, err));
-	store_use_handed(cs->s);
 	set(h, s);
-	return CB_OK;
+	/* One who has read the table already may be removing steps: what is seen of them until he is done is not there afterwards. */
+	uint64_t ignored;
+	cb_code code = store_removal_wait(cs->s, &ignored, err);
+	if (code != CB_OK) kept_done(h);
+	return code;
 }
 
 void kept_done(kept_state *h)

@@ -17,6 +17,7 @@ void merge_base_done(merge_base *base)
 {
 	txn_destroy(base->t);
 	state_unref(base->first);
+	kept_done(&base->kept);
 	merge_disputed_done(&base->disputed);
 	*base = (merge_base){0};
 }
@@ -72,11 +73,11 @@ static const char *name_of_box(cb_store *cs, uint64_t box, store_box *row)
 	return row->name;
 }
 
-static cb_code base_load(const finding *f, past_point p, state **out, cb_error *err)
+static cb_code base_load(const finding *f, past_point p, kept_state *out, cb_error *err)
 {
 	cb_store *cs = f->b->cs;
 	cb_error why = {0};
-	cb_code code = state_load(cs, p.box, p.seq, out, &why);
+	cb_code code = kept_load(out, cs, p.box, p.seq, KEPT_VISIT, &why);
 	if (code == CB_STALE || code == CB_NOTFOUND) {
 		store_box a, b, c;
 		return cb_err_set(
@@ -204,18 +205,25 @@ static cb_code base_build(const finding *f, const past_point *points, size_t cou
                           cb_error *err)
 {
 	state *states[PAST_BASES_MAX] = {NULL};
+	kept_state kept[PAST_BASES_MAX] = {0};
 	cb_code code = CB_OK;
 	*out = (merge_base){.disputed = {.inos = BUF_INIT(SIZE_MAX)}};
 	if (count == 0) return CB_OK; /* of common pasts that have nothing in common */
 	if (count > PAST_BASES_MAX) return too_many(f, "common pasts", err);
 	if (depth > PAST_NESTING_MAX) return too_many(f, "generations of common pasts", err);
-	for (size_t i = 0; code == CB_OK && i < count; i++) code = base_load(f, points[i], &states[i], err);
+	for (size_t i = 0; code == CB_OK && i < count; i++) {
+		code = base_load(f, points[i], &kept[i], err);
+		states[i] = kept[i].s;
+	}
 	if (code == CB_OK) {
 		qsort(states, count, sizeof(*states), state_older);
 		out->first = state_ref(states[0]);
 	}
 	if (code == CB_OK && count > 1) code = base_join(f, states, count, depth, lender, out, err);
-	for (size_t i = 0; i < count; i++) state_unref(states[i]);
+	for (size_t i = 0; i < count; i++) {
+		if (out->first && kept[i].s == out->first && !out->kept.cs) out->kept = kept[i];
+		else kept_done(&kept[i]);
+	}
 	return code;
 }
 

@@ -5,7 +5,8 @@
 #include "box/past.h"
 
 typedef struct merge_base {
-	state *first;            /* the base, or the oldest of several */
+	state *first;            /* the base, or the oldest of several, */
+	kept_state kept;         /* from before it was read */
 	txn *t;                  /* several: what leads from first to all of them. NULL: one, or none */
 	merge_disputed disputed; /* in which they conflict */
 	size_t lent;             /* texts of t */

@@ -283,7 +283,9 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	bool redo = u->redo;
 	uint64_t seq = u->seq;
 	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
-	choosing c = {.b = b, .cs = b->cs, .box = b->row.id, .cancelled = BUF_INIT(1 << 26)};
+	AUTO_KEPT kept_state history = {0}; /* what is chosen must be there when it is taken back */
+	CB_TRY(kept_history(&history, b->cs, o->t->base, KEPT_VISIT, err));
+	choosing c = {.b = b, .cs = b->cs, .box = b->id, .cancelled = BUF_INIT(1 << 26)};
 	bool closed = !redo && seq == b->head->seq;
 	cb_code code = seq ? CB_OK : choose(&c, b->head->seq, redo, &seq, err);
 	if (code == CB_OK && !redo && u->seq == 0) {

@@ -43,7 +43,7 @@ static cb_code source_hold(copy *k, source *s, cb_error *err)
 	CB_TRY(cli_address_parse(s->text, CLI_PATH, &address, err));
 	if (s->box == k->box || address.state[0]) return CB_OK;
 	CB_TRY(cb_box_info_get(s->box, &info, err));
-	(void)snprintf(state, sizeof(state), "%s@%llu", info.name, (unsigned long long)info.seq);
+	(void)snprintf(state, sizeof(state), "%s@-0", info.name); /* the head, kept as it is opened */
 	return cli_open_shared(k->c, state, CLI_STATE, &s->box, NULL, err);
 }
 

@@ -141,10 +141,17 @@ cb_code step_open(cli *c, const char *text, cli_noun noun, cb_box **out, const c
 	AUTO_FREE char *address = NULL;
 	cb_box *box = NULL;
 	CB_TRY(cli_open(c, text, noun, &box, out_path, err));
-	*out_info = CB_INIT(cb_box_info);
-	CB_TRY(cb_box_info_get(box, out_info, err));
-	CB_TRY(step_address(box, out_info->seq, &address, err));
-	return cli_open(c, address, CLI_STATE, out, NULL, err);
+	enum { TRIES = 8 }; /* others may write and prune: what was the head when it was asked for is then another's to remove */
+	cb_code code = CB_STALE;
+	cb_error why;
+	for (int i = 0; code == CB_STALE && i < TRIES; i++) {
+		*out_info = CB_INIT(cb_box_info);
+		CB_TRY(cb_box_info_get(box, out_info, err));
+		free(TAKE_PTR(address));
+		CB_TRY(step_address(box, out_info->seq, &address, err));
+		code = cli_open(c, address, CLI_STATE, out, NULL, cb_err_aside(&why));
+	}
+	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 static cb_code find_change(void *context, const cb_step *step, cb_error *err)
