@@ -35,8 +35,7 @@ static const char *noun(bool is_node)
 
 static bool is_settled(const store *s, bool is_node, uint64_t id)
 {
-	if (!s->txn.active || !s->txn.counters_known) return true;
-	return id < (is_node ? s->txn.first_node : s->txn.first_content);
+	return id < atomic_load_explicit(&s->unsettled[is_node], memory_order_relaxed);
 }
 
 /* A row is missing: swept by a gc since this handle was opened, or lost. */

@@ -125,6 +125,7 @@ static cb_code renew(store *s, cb_error *err)
 	s->owners = NULL;
 	s->owner_count = s->owner_capacity = 0;
 	s->txn = (store_txn){.active = false};
+	s->unsettled[0] = s->unsettled[1] = UINT64_MAX;
 	s->read_depth = 0;
 	s->read_open = false;
 	s->gc_running = false;

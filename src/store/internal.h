@@ -36,8 +36,7 @@ typedef struct store_txn {
 	cb_code failed; /* a write failed half-way: only abort is left */
 	bool counters_known, counters_changed;
 	uint64_t counters[STORE_COUNTERS];
-	uint64_t first_node, first_content; /* numbers from here on are this transaction's and may come back after an abort */
-	pending_blob *pending;              /* enter the cache at commit */
+	pending_blob *pending; /* enter the cache at commit */
 	size_t pending_count, pending_capacity, pending_bytes;
 	segment_place *pins; /* appended to segments */
 	size_t pin_count, pin_capacity;
@@ -90,6 +89,8 @@ struct store {
 	bool read_open;
 	store_ahead ahead[2]; /* contents, nodes */
 	store_txn txn;
+	/* Numbers from here on are the running transaction's and may come back after an abort: contents, nodes. Read without the lock. */
+	_Atomic uint64_t unsettled[2];
 
 	pthread_mutex_t ino_mutex;
 	uint64_t ino_next, ino_end; /* a reserved block */

@@ -432,6 +432,7 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 	if (!s) return cb_err_nomem(err);
 	memset(s, 0, sizeof *s);
 	s->lock_fd = s->owner_fd = s->inuse.fd = -1;
+	s->unsettled[0] = s->unsettled[1] = UINT64_MAX; /* nothing is written */
 	s->read_only = o->read_only;
 	s->durability = o->durability;
 	s->cache_bytes = o->cache_bytes ? o->cache_bytes : DEFAULT_CACHE_BYTES;

@@ -145,6 +145,14 @@ cb_code store_write_begin_as(store *s, store_need need, cb_error *err)
 	return code;
 }
 
+/* Others compare with it without a lock: what they read was committed before they learned its number, so any value of it is right for
+ * them. */
+static void unsettled_set(store *s, uint64_t content, uint64_t node)
+{
+	atomic_store_explicit(&s->unsettled[false], content, memory_order_relaxed);
+	atomic_store_explicit(&s->unsettled[true], node, memory_order_relaxed);
+}
+
 void store_txn_clear(store *s, bool committed)
 {
 	store_txn *t = &s->txn;
@@ -162,6 +170,7 @@ void store_txn_clear(store *s, bool committed)
 	t->pending_bytes = 0;
 	t->may_be_there = false;
 	t->counters_known = t->counters_changed = false;
+	unsettled_set(s, UINT64_MAX, UINT64_MAX);
 	t->active = false;
 	memset(t->touched, 0, sizeof t->touched);
 }
@@ -336,8 +345,7 @@ cb_code store_counters_need(store *s, cb_error *err)
 	store_txn *t = &s->txn;
 	if (t->counters_known) return CB_OK;
 	CB_TRY(s->engine->ops->counters_get(s->engine, t->counters, err));
-	t->first_node = t->counters[STORE_NEXT_NODE];
-	t->first_content = t->counters[STORE_NEXT_CONTENT];
+	unsettled_set(s, t->counters[STORE_NEXT_CONTENT], t->counters[STORE_NEXT_NODE]);
 	t->counters_known = true;
 	return CB_OK;
 }
