@@ -119,6 +119,7 @@ static cb_code lock_shared(const store *s, int *out_fd, cb_error *err)
 	(void)snprintf(file, sizeof file, "%s/locks", s->path);
 	*out_fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (*out_fd < 0 || fcntl(*out_fd, F_OFD_SETLK, &lock) == 0) return CB_OK;
+	if (errno != EAGAIN && errno != EACCES) return lock_failed(*out_fd, errno, err);
 	return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
 }
 

@@ -117,8 +117,10 @@ cb_code store_gc_lock(store *s, cb_error *err)
 	if (s->read_only) return store_refuse_write(s, err);
 	STORE_ENTER(s, err);
 	if (s->gc_running) return cb_err_set(err, CB_BUSY, "a gc, vacuum or backup of this store is running");
-	if (s->lock_fd >= 0 && lock_byte_try(s->lock_fd, LOCK_GC, NULL) != CB_OK)
-		return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
+	cb_error why;
+	cb_code code = s->lock_fd >= 0 ? lock_byte_try(s->lock_fd, LOCK_GC, cb_err_aside(&why)) : CB_OK;
+	if (code == CB_BUSY) return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	s->gc_running = true;
 	return CB_OK;
 }
@@ -142,10 +144,13 @@ static cb_code owner_visit(void *context, uint64_t owner, uint64_t epoch, cb_err
 {
 	owner_look *l = context;
 	int fd = l->s->lock_fd; /* not owner_fd: that one would find its own locks free */
-	if (fd >= 0 && lock_byte_try(fd, LOCK_OWNERS + owner, NULL) == CB_OK) {
+	cb_error why;
+	cb_code code = fd >= 0 ? lock_byte_try(fd, LOCK_OWNERS + owner, cb_err_aside(&why)) : CB_BUSY;
+	if (code == CB_OK) {
 		lock_byte_release(fd, LOCK_OWNERS + owner);
 		return buf_append(&l->dead, &owner, sizeof owner, err);
 	}
+	if (code != CB_BUSY) return cb_err_pass(err, code, &why);
 	if (epoch < l->horizon) l->horizon = epoch;
 	return CB_OK;
 }

@@ -115,13 +115,20 @@ void held_index_enter(held *h, const char *path)
 	if (h->index_fd < 0) h->index_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (h->index_fd < 0) return; /* there is none, or it may not be written: SQLite knows what to do */
 	/* Granted only when no process is attached, this one included: SQLite's lock and this one belong to different owners. */
-	if (index_lock(h, F_WRLCK) && !index_empty(h)) {
+	bool alone = index_lock(h, F_WRLCK);
+	if (alone && !index_empty(h)) {
 		(void)index_lock(h, F_UNLCK); /* SQLite tries in its own way */
 		return;
 	}
-	for (int i = 0; i < WAIT_TRIES && !index_lock(h, F_RDLCK); i++) {
+	for (int i = 0; i < WAIT_TRIES && !index_lock(h, F_RDLCK) && (errno == EAGAIN || errno == EACCES); i++) {
 		struct timespec t = {.tv_nsec = 50000};
 		(void)nanosleep(&t, NULL);
+	}
+	/* An exclusive lock that can neither be shared nor given back would keep SQLite waiting for ourselves. Nobody of this process is
+	 * attached, or it would not have been granted: there are no locks that go with the descriptor. */
+	if (alone && !index_lock(h, F_RDLCK)) {
+		(void)close(h->index_fd);
+		h->index_fd = -1;
 	}
 }
 

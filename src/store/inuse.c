@@ -112,10 +112,16 @@ static cb_code block_take(inuse *t, size_t number, unsigned era, cb_error *err)
 	return CB_OK;
 }
 
-/* The lock on the block's byte is what owns it; a store in memory has nobody to share with. */
-static bool block_try(inuse *t, size_t number)
+/* The lock on the block's byte is what owns it; a store in memory has nobody to share with. An error is not taken for a lock of somebody
+ * else's: who claims would make block after block. */
+static cb_code block_try(inuse *t, size_t number, bool *out_taken, cb_error *err)
 {
-	return !is_own(t, number) && (t->memory || lock_byte_try(t->fd, number, NULL) == CB_OK);
+	cb_error why;
+	*out_taken = false;
+	if (is_own(t, number)) return CB_OK;
+	cb_code code = t->memory ? CB_OK : lock_byte_try(t->fd, number, cb_err_aside(&why));
+	*out_taken = code == CB_OK;
+	return code == CB_OK || code == CB_BUSY ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 static inuse_head *head_of(const inuse *t)
@@ -129,7 +135,9 @@ static cb_code block_claim(inuse *t, unsigned era, cb_error *err)
 		size_t count = block_count(t), hint = atomic_load(&head_of(t)->hint);
 		for (size_t i = 0; count > 1 && i < count - 1; i++) {
 			size_t number = 1 + (hint % (count - 1) + i) % (count - 1);
-			if (!block_try(t, number)) continue;
+			bool taken = false;
+			CB_TRY(block_try(t, number, &taken, err));
+			if (!taken) continue;
 			cb_code code = block_take(t, number, era, err);
 			if (code != CB_OK && !t->memory) lock_byte_release(t->fd, number);
 			atomic_store(&head_of(t)->hint, number);
@@ -309,7 +317,9 @@ static cb_code block_read(inuse *t, size_t number, buf *out, cb_error *err)
 	size_t i = 0;
 	while (i < INUSE_SLOTS && !(atomic_load(&b->slot[i].turn) & 1)) i++;
 	if (i == INUSE_SLOTS) return CB_OK;
-	if (block_try(t, number)) { /* nobody's: its owner died */
+	bool taken = false;
+	CB_TRY(block_try(t, number, &taken, err));
+	if (taken) { /* nobody's: its owner died */
 		if (t->memory) return CB_OK;
 		block_empty(b);
 		lock_byte_release(t->fd, number);

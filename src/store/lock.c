@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/entry.h"
+#include "base/limits.h"
 
 enum {
 	SPIN_TRIES = 4,      /* a commit takes about 20 us: yielding a few times often saves a sleep */
@@ -46,12 +49,24 @@ static bool is_held_by_other(int error)
 	return error == EAGAIN || error == EACCES;
 }
 
+cb_code lock_failed(int fd, int error, cb_error *err)
+{
+	char link[32], name[LIMIT_PATH_BYTES];
+	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, name, sizeof name - 1);
+	name[n > 0 ? n : 0] = 0;
+	(void)cb_err_errno(err, error, "locking '%s' failed", n > 0 ? name : "the store");
+	/* Whatever errno says otherwise: not a wait, not a matter of rights, but a filesystem that cannot lock. */
+	if (err) err->code = CB_IO;
+	return CB_IO;
+}
+
 cb_code lock_byte_try(int fd, uint64_t byte, cb_error *err)
 {
 	int error = byte_set(fd, byte, F_WRLCK);
 	if (error == 0) return CB_OK;
 	if (is_held_by_other(error)) return cb_err_set(err, CB_BUSY, "another process holds the lock");
-	return cb_err_errno(err, error, "locking the store");
+	return lock_failed(fd, error, err);
 }
 
 void lock_byte_release(int fd, uint64_t byte)
@@ -66,7 +81,7 @@ static cb_code byte_wait_until(int fd, uint64_t byte, live *l, _Atomic uint32_t 
 		uint32_t seen = word ? atomic_load(word) : 0;
 		int error = byte_set(fd, byte, F_WRLCK);
 		if (error == 0) return CB_OK;
-		if (!is_held_by_other(error)) return cb_err_errno(err, error, "locking the store");
+		if (!is_held_by_other(error)) return lock_failed(fd, error, err);
 		int64_t left = deadline_us - lock_now_us();
 		if (left <= 0) return cb_err_set(err, CB_BUSY, "another process keeps the store's writer lock");
 		entry_pause(); /* of an open, which is in the engine */
@@ -191,7 +206,7 @@ cb_code lock_writer_take(int fd, live *l, lock_pace *pace, int64_t timeout_ms, c
 		int error = byte_set(fd, LOCK_WRITER, F_WRLCK);
 		if (error == 0 && alone) pace->slice_end_us = now + SLICE_US;
 		if (error == 0) return CB_OK;
-		if (!is_held_by_other(error)) return cb_err_errno(err, error, "locking the store");
+		if (!is_held_by_other(error)) return lock_failed(fd, error, err);
 	}
 	if (m) (void)atomic_fetch_add(&m->waiters, 1);
 	cb_code code = queue_through(fd, l, now + timeout_ms * 1000, err);

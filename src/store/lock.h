@@ -24,11 +24,13 @@ typedef enum lock_byte {
 	LOCK_OWNERS = 1000, /* + the owner's number */
 } lock_byte;
 
-/* Does not wait: CB_BUSY when somebody else has it. */
+/* Does not wait: CB_BUSY when somebody else has it; CB_IO when the filesystem cannot tell. */
 cb_code lock_byte_try(int fd, uint64_t byte, cb_error *err);
 /* CB_BUSY after the time. */
 cb_code lock_byte_wait(int fd, uint64_t byte, int64_t timeout_ms, cb_error *err);
 void lock_byte_release(int fd, uint64_t byte);
+/* CB_IO, with the file's name, for an error of a lock that is not somebody else's having it. */
+cb_code lock_failed(int fd, int error, cb_error *err);
 
 typedef struct lock_waiter lock_waiter;
 

@@ -219,8 +219,15 @@ static cb_code create_numbered(segments *g, uint64_t number, cb_error *err)
 	saw_open(g, path, fd, 0);
 	/* Between our open and our lock a gc may find the file unclaimed and empty, and take it away: then another number. */
 	struct stat st;
-	if (lock_byte_try(fd, 0, NULL) != CB_OK || fstat(fd, &st) != 0 || st.st_nlink == 0) return CB_EXISTS;
-	cb_code code = fchmod(fd, 0600) == 0 ? CB_OK : cb_err_errno(err, errno, "making '%s'", path);
+	cb_error why;
+	cb_code code = lock_byte_try(fd, 0, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_BUSY) { /* another number would not be better */
+		(void)unlink(path);
+		if (g->faults) fault_saw_delete(g->faults, path, false);
+		return cb_err_pass(err, code, &why);
+	}
+	if (code == CB_BUSY || fstat(fd, &st) != 0 || st.st_nlink == 0) return CB_EXISTS;
+	code = fchmod(fd, 0600) == 0 ? CB_OK : cb_err_errno(err, errno, "making '%s'", path);
 	uint8_t header[HEADER_BYTES];
 	header_build(g, number, header);
 	if (code == CB_OK) code = write_at(g, fd, number, header, sizeof header, 0, err);

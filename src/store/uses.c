@@ -56,14 +56,19 @@ bool store_use_is_shown(const store_use *u)
 
 /* ---- removers ---- */
 
-/* Does somebody hold the writer lock? Asked through a descriptor of its own: one that holds it would not see it. Cannot tell: true. */
-static bool has_writer(const store *s)
+/* Does somebody hold the writer lock? Asked through a descriptor of its own: one that holds it would not see it. No descriptor is left:
+ * true. */
+static cb_code has_writer(const store *s, bool *out, cb_error *err)
 {
 	char file[LIMIT_PATH_BYTES];
-	if (!s->path || snprintf(file, sizeof file, "%s/locks", s->path) >= (int)sizeof file) return true;
+	*out = true;
+	if (!s->path || snprintf(file, sizeof file, "%s/locks", s->path) >= (int)sizeof file) return CB_OK;
 	AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = LOCK_WRITER, .l_len = 1};
-	return fd < 0 || fcntl(fd, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
+	if (fd < 0) return CB_OK;
+	if (fcntl(fd, F_OFD_GETLK, &l) != 0) return lock_failed(fd, errno, err);
+	*out = l.l_type != F_UNLCK;
+	return CB_OK;
 }
 
 /* Until the phase is none from `from` to REMOVING, or whoever left it there is dead: then what he did is over. */
@@ -79,8 +84,10 @@ static cb_code wait_below(store *s, inuse_phase from, inuse_phase to, uint64_t *
 			(void)sched_yield();
 			continue;
 		}
+		bool living = true;
+		if (tries % WAIT_LOOKS == 0) CB_TRY(has_writer(s, &living, err));
 		/* The same value after the look: it is still the dead one's, not that of one who began since. */
-		if (tries % WAIT_LOOKS == 0 && !has_writer(s) && atomic_load(inuse_removal(&s->inuse)) == removal) return CB_OK;
+		if (!living && atomic_load(inuse_removal(&s->inuse)) == removal) return CB_OK;
 		struct timespec t = {0, WAIT_NS};
 		(void)nanosleep(&t, NULL);
 	}

@@ -59,6 +59,7 @@ typedef struct shim_file {
 	struct shim_file *log;      /* of a database: its log, when open */
 	struct shim_file *database; /* of a log */
 	frozen *frozen;             /* of a database that cannot be written and lacks log or index; else NULL */
+	int unlock_error;           /* of a lock that could not be given back; 0: none */
 	gather_state state;
 	bool commit_next;  /* the header that came last is a commit frame's */
 	uint8_t *gathered; /* GATHER_BYTES, made when first needed */
@@ -295,12 +296,31 @@ static int shim_file_size(sqlite3_file *f, sqlite3_int64 *out)
 	return rc == SQLITE_OK ? real(f)->pMethods->xFileSize(real(f), out) : rc;
 }
 
+/* SQLite takes most failures of a lock for one that somebody else has, and waits for him. errno was 0 before the call. */
+static int lock_result(int rc, int failure)
+{
+	bool somebodys = errno == 0 || errno == EAGAIN || errno == EACCES || errno == EINTR || errno == EBUSY || errno == ETIMEDOUT;
+	return rc == SQLITE_BUSY && !somebodys ? failure : rc;
+}
+
+/* A lock could not be given back: SQLite does not ask whether it was, and would wait for itself. */
+static bool is_stuck(const shim_file *s)
+{
+	if (s->unlock_error) errno = s->unlock_error;
+	return s->unlock_error != 0;
+}
+
 /* Slot 0 of the wal-index is the writer's. */
 static int shim_shm_lock(sqlite3_file *f, int at, int n, int flags)
 {
 	shim_file *log = shim(f)->log;
 	if (shim(f)->frozen) return frozen_shm_lock(shim(f)->frozen, flags);
-	int rc = real(f)->pMethods->xShmLock(real(f), at, n, flags);
+	if (flags & SQLITE_SHM_LOCK && is_stuck(shim(f))) return SQLITE_IOERR_SHMLOCK;
+	int why = errno; /* SQLite asks for it after it has cleaned up */
+	errno = 0;
+	int rc = lock_result(real(f)->pMethods->xShmLock(real(f), at, n, flags), SQLITE_IOERR_SHMLOCK);
+	if (flags & SQLITE_SHM_UNLOCK && rc != SQLITE_OK) shim(f)->unlock_error = errno;
+	if (rc == SQLITE_OK) errno = why;
 	if (!log || at != 0 || !(flags & SQLITE_SHM_EXCLUSIVE)) return rc;
 	if (flags & SQLITE_SHM_UNLOCK || rc == SQLITE_OK) {
 		log->gathered_size = 0;
@@ -333,12 +353,18 @@ static int shim_close(sqlite3_file *f)
 
 static int shim_lock(sqlite3_file *f, int level)
 {
-	return real(f)->pMethods->xLock(real(f), level);
+	if (is_stuck(shim(f))) return SQLITE_IOERR_LOCK;
+	errno = 0;
+	return lock_result(real(f)->pMethods->xLock(real(f), level), SQLITE_IOERR_LOCK);
 }
 
 static int shim_unlock(sqlite3_file *f, int level)
 {
-	return real(f)->pMethods->xUnlock(real(f), level);
+	int why = errno; /* SQLite asks for it after it has cleaned up */
+	int rc = real(f)->pMethods->xUnlock(real(f), level);
+	if (rc != SQLITE_OK) shim(f)->unlock_error = errno;
+	else errno = why;
+	return rc;
 }
 
 static int shim_check_reserved(sqlite3_file *f, int *out)
@@ -369,9 +395,12 @@ static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void vo
 	if (s->frozen) return frozen_shm_map(s->frozen, page, size, extend, out);
 	bool first = s->index_blocks == 0 && s->held;
 	if (first) held_index_enter(s->held, s->path);
-	int rc = real(f)->pMethods->xShmMap(real(f), page, size, extend, out);
+	errno = 0;
+	int rc = lock_result(real(f)->pMethods->xShmMap(real(f), page, size, extend, out), SQLITE_IOERR_SHMOPEN);
+	int error = errno;
 	if (page == 0) shim(f)->index = rc == SQLITE_OK ? *out : NULL;
 	if (first) held_index_leave(s->held);
+	if (rc != SQLITE_OK) errno = error; /* for the message */
 	if (rc == SQLITE_OK && *out && page >= s->index_blocks) s->index_blocks = page + 1;
 	/* SQLite makes room for the wal-index by one byte per 4 KiB; where a filesystem's blocks are smaller, a full disk would show as a
 	 * SIGBUS at the first store into the rest. Asked for all of it now, the kernel says so instead. */
