@@ -151,6 +151,16 @@ static cb_box *shared_find(const cli *c, const char *name)
 	return NULL;
 }
 
+/* Of a box that cannot be opened it is not known whether anything was left, and whoever opens it next says why. */
+static bool can_be_opened(const cli *c, const char *name)
+{
+	cb_box *box = NULL;
+	cb_error ignored;
+	cb_code code = cb_box_open(c->store, name, &box, &ignored);
+	cb_box_close(box);
+	return code == CB_OK;
+}
+
 void cli_recover(cli *c, const char *address)
 {
 	char name[CB_NAME_MAX + 1];
@@ -162,7 +172,7 @@ void cli_recover(cli *c, const char *address)
 	memcpy(name, address, size);
 	name[size] = 0;
 	cb_code code = cb_exec_recover(c->store, name, &steps, &why);
-	if (code != CB_OK && code != CB_NOTFOUND && code != CB_INVALID)
+	if (code != CB_OK && code != CB_NOTFOUND && code != CB_INVALID && can_be_opened(c, name))
 		cli_note(c, "what an interrupted program left could not be captured: %s", why.message);
 	if (steps > 0)
 		cli_note(c, "captured what %llu interrupted program%s left: 'cowbox log' shows the step%s",

@@ -227,6 +227,7 @@ int cli_main(int argc, char **argv)
 	cli_words words = {(const char *const *)(argv + 1), argc > 0 ? (size_t)argc - 1 : 0}, rest = {0};
 	streams_open();
 	(void)signal(SIGPIPE, SIG_DFL);
+	(void)signal(SIGXFSZ, SIG_IGN); /* a write beyond RLIMIT_FSIZE is an error like any other, with a line that says so */
 	cb_code code = CB_OK;
 	if (is_completion(argc, argv)) {
 		out_init(&c);

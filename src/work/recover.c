@@ -219,8 +219,11 @@ static cb_code look_for_left(recovering *r, cb_error *err)
 	work_dirs only = WORK_DIRS_NONE;
 	only.slots = slots;
 	r->d = &only;
-	CB_TRY(pin_earlier(r, err));
-	return slots < 0 ? CB_OK : slots_each(&only, left_add, r, err);
+	if (slots >= 0) CB_TRY(slots_each(&only, left_add, r, err));
+	cb_error why;
+	cb_code code = pin_earlier(r, cb_err_aside(&why));
+	/* Where nothing was left there is nothing that could not be captured; the next who asks tries again. */
+	return r->slots.size ? cb_err_pass(err, code, &why) : CB_OK;
 }
 
 cb_code work_recover(cb_store *cs, uint64_t box, uint64_t *out_steps, cb_error *err)
