@@ -92,7 +92,7 @@ cb_code gate_step_reversed(cb_box *b, uint64_t seq, cb_error *err)
 	if (seq == 0 || !gate_has_rules(b->cs, b)) return CB_OK;
 	AUTO_KEPT kept_state after = {0};
 	AUTO_STATE state *before = NULL;
-	CB_TRY(kept_load(&after, b->cs, b->row.id, seq, KEPT_VISIT, err));
+	CB_TRY(kept_load(&after, b->cs, b->id, seq, KEPT_VISIT, err));
 	CB_TRY(state_before_gap(b->cs, after.s, &before, err));
 	tree_view from = state_view(b->cs, after.s), to = state_view(b->cs, before);
 	return gate_weigh(b, &from, &to, err);

@@ -241,7 +241,7 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 	cb_code code = box_refuse_txn(b, "prune", err);
 	if (code == CB_OK && b->pinned)
 		code = box_refused(b, "prune", "", cb_err_set(err, CB_READONLY, "prune the box, not one state of it"), err);
-	if (code == CB_OK) code = box_refused(b, "prune", "", gate_deed_check(b->cs, b->row.id, b->who, GATE_PRUNE, err), err);
+	if (code == CB_OK) code = box_refused(b, "prune", "", gate_deed_check(b->cs, b->id, b->who, GATE_PRUNE, err), err);
 	if (code == CB_OK) code = box_flush(b, false, err);
 	/* Rows must not vanish while a gc marks from them. */
 	if (code == CB_OK) code = store_gc_lock(b->cs->s, err);
