@@ -246,7 +246,8 @@ TEST(edges_made_from_steps)
 	cb_box_close(c);
 	cb_store_close(s);
 	char *written = edge_text();
-	sql("DROP TABLE edge; DROP TABLE pin; ALTER TABLE checkpoint DROP COLUMN automatic; PRAGMA user_version=2");
+	sql("DROP TABLE edge; DROP TABLE pin; ALTER TABLE checkpoint DROP COLUMN automatic; ALTER TABLE head RENAME COLUMN next_inode TO "
+	    "next_ino; PRAGMA user_version=2");
 	cb_store_close(open_old(false));
 	CHECK_STR(edge_text(), written);
 	s = open_old(false);
