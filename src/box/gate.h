@@ -13,7 +13,8 @@
  * Views without a veil (state_view, txn_raw) are for what must see everything to keep the map sound: inode.c, data.c, merging, gc, fsck.
  * Nothing that is read through them may leave unasked.
  *
- * Where no rule lies in a box, for who asks, no view of it has a veil: it costs what it does without a hook, a test for NULL. See "The gate" in docs/design.md for what is told and why.
+ * Where no rule lies in a box, for who asks, no view of it has a veil: it costs what it does without a hook, a test for NULL. See "The
+ * gate" in docs/design.md for what is told and why.
  */
 #ifndef BOX_GATE_H
 #define BOX_GATE_H

@@ -329,6 +329,41 @@ TEST(blame_does_not_look_into_hidden_times)
 	end();
 }
 
+/* While it had a hidden name it was hidden by all of them. */
+TEST(blame_does_not_look_into_times_with_a_hidden_name)
+{
+	begin();
+	put(owner, "/work/f", "1\n");
+	CHECK_OK(cb_mkdir(owner, "/private", 0755, 0, &err));
+	CHECK_OK(cb_link(owner, "/work/f", "/private/f", &err));
+	put(owner, "/work/f", "1\n2\n");
+	CHECK_OK(cb_unlink(owner, "/private/f", &err));
+	uint64_t shown = must_seq(owner);
+	rules_add(&all, RULE_HIDE, "/private");
+	CHECK_OK(cb_blame(agent, "/work/f", line_of, &shown, &err));
+	end();
+}
+
+static cb_code count_steps(void *context, const cb_step *step, cb_error *e)
+{
+	(void)step;
+	(void)e;
+	++*(int *)context;
+	return CB_OK;
+}
+
+TEST(the_log_of_a_file_follows_renames_that_are_shown)
+{
+	int count = 0;
+	begin();
+	put(owner, "/work/a", "1");
+	CHECK_OK(cb_rename(owner, "/work/a", "/work/b", 0, &err));
+	rules_add(&all, RULE_HIDE, "/private");
+	CHECK_OK(cb_log(agent, &CB_WITH(cb_log_options, .path = "/work/b"), count_steps, &count, NULL, &err));
+	CHECK(count == 2);
+	end();
+}
+
 /* ---- restore, merge ---- */
 
 static void rules_only_in(cb_box *b)
@@ -359,6 +394,10 @@ TEST(a_restore_is_bound_by_the_rules_of_both_boxes)
 	rules_only_in(owner); /* what is shown there cannot come to where it is hidden here */
 	CHECK_CODE(cb_restore(agent, side, NULL, NULL, &err), CB_DENIED);
 	CHECK_STR(must_read(owner, "/work/a"), "mine");
+	CHECK_STR(must_read(owner, "/work/hid/h"), "mine");
+	CHECK_OK(cb_remove(of_owner, "/work/hid", &err)); /* and what is hidden here stays */
+	CHECK_OK(cb_restore(agent, side, NULL, NULL, &err));
+	CHECK_STR(must_read(owner, "/work/a"), "side");
 	CHECK_STR(must_read(owner, "/work/hid/h"), "mine");
 	cb_box_close(of_owner);
 	cb_box_close(side);
@@ -399,19 +438,24 @@ TEST(a_restore_leaves_times_that_are_not_told)
 	end();
 }
 
-/* A fork changes a file that is hidden in one of the states only, or from one of the handles only. */
-static void merge_refused(const char *theirs_to, const char *ours_to, bool base_hidden, bool only_theirs)
+typedef enum hidden_in { IN_BASE, IN_OURS, IN_THEIRS } hidden_in;
+
+/* Both sides change a file that is hidden in one state only, by a second name: no conflict is told. in_into, in_from: where rules hold. */
+static void merge_refused(hidden_in where, bool in_into, bool in_from)
 {
 	begin();
 	CHECK_OK(cb_mkdir(owner, "/private", 0755, 0, &err));
-	put(owner, base_hidden ? "/private/f" : "/work/f", "1\n");
+	put(owner, "/work/f", "1\n");
+	if (where == IN_BASE) CHECK_OK(cb_link(owner, "/work/f", "/private/f", &err));
 	cb_box *side = must_fork(s, "demo", "side"), *of_owner = must_open(s, "side");
 	CHECK_OK(cb_box_who_set(of_owner, "owner", &err));
-	if (theirs_to) CHECK_OK(cb_rename(of_owner, base_hidden ? "/private/f" : "/work/f", theirs_to, 0, &err));
-	if (ours_to) CHECK_OK(cb_rename(owner, base_hidden ? "/private/f" : "/work/f", ours_to, 0, &err));
-	put(of_owner, theirs_to ? theirs_to : base_hidden ? "/private/f" : "/work/f", "1\n2\n");
+	if (where == IN_BASE) CHECK_OK(cb_unlink(owner, "/private/f", &err));
+	if (where == IN_BASE) CHECK_OK(cb_unlink(of_owner, "/private/f", &err));
+	if (where != IN_BASE) CHECK_OK(cb_link(where == IN_OURS ? owner : of_owner, "/work/f", "/private/f", &err));
+	put(of_owner, "/work/f", "theirs\n");
+	put(owner, "/work/f", "ours\n");
 	rules_add(&all, RULE_HIDE, "/private");
-	if (only_theirs) rules_only_in(side);
+	if (in_into != in_from) rules_only_in(in_into ? owner : side);
 	CHECK_CODE(cb_merge(agent, side, NULL, NULL, NULL, &err), CB_DENIED);
 	CHECK(!strstr(err.message, "private"));
 	cb_box_close(of_owner);
@@ -419,24 +463,24 @@ static void merge_refused(const char *theirs_to, const char *ours_to, bool base_
 	end();
 }
 
+TEST(a_merge_of_what_was_hidden)
+{
+	merge_refused(IN_BASE, true, true);
+}
+
 TEST(a_merge_of_what_is_hidden_here)
 {
-	merge_refused(NULL, "/private/f", false, false);
+	merge_refused(IN_OURS, true, true);
 }
 
 TEST(a_merge_of_what_is_hidden_there)
 {
-	merge_refused("/private/f", NULL, false, false);
-}
-
-TEST(a_merge_of_what_was_hidden)
-{
-	merge_refused("/work/f", "/work/f", true, false);
+	merge_refused(IN_THEIRS, true, false);
 }
 
 TEST(a_merge_of_what_is_hidden_from_who_sends_it)
 {
-	merge_refused("/private/f", NULL, false, true);
+	merge_refused(IN_THEIRS, false, true);
 }
 
 /* ---- what a veil remembers ---- */
