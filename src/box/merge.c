@@ -6,13 +6,14 @@
  * is then merged as a unit (places, data, mode, attributes) with the ordinary operations of inode.c on a transaction over ours, which keep
  * every invariant. Inode numbers are unique in a store, so an inode that both sides have is the same file.
  *
- * Identity goes by inode first, by path where a file or folder was replaced (folders: merge_folders.c): editors and `sed -i` save by writing a new file over the old name. Where
- * one side has a new file in the place of one that is gone, and the other side changed, replaced or deleted that one, the two are taken
- * for one file (find_replaced). Where only theirs replaced it, the new file simply comes in place of the old one.
+ * Identity goes by inode first, by path where a file or folder was replaced (folders: merge_folders.c): editors and `sed -i` save by
+ * writing a new file over the old name. Where one side has a new file in the place of one that is gone, and the other side changed,
+ * replaced or deleted that one, the two are taken for one file (find_replaced). Where only theirs replaced it, the new file simply comes in
+ * place of the old one.
  *
  * A strict merge (the commit of a transaction) also takes the same change on both sides for a conflict, whatever the change: two agents
- * that claim a job by the same rename must not both succeed. To replace a file is a change, also by an equal one. None are: times of a folder that follow from its entries, counters, and
- * folders that both made, which unite: what is in them speaks for itself.
+ * that claim a job by the same rename must not both succeed. To replace a file is a change, also by an equal one. None are: times of a
+ * folder that follow from its entries, counters, and folders that both made, which unite: what is in them speaks for itself.
  *
  * Order of work: deletions of files free their names; inodes that theirs moved are parked at the root under names no path can hold, so
  * that swaps work; emptied folders go; then moves and additions, parents first; then fields; then the folders that theirs deleted and
@@ -264,7 +265,7 @@ typedef struct successor {
 	cb_type type;
 } successor;
 
-/* One that they know is itself, not a successor. */
+/* One that they know is itself, not a successor, and so is one that is in dispute: it is decided about by itself. */
 static cb_code successor_at(merge *m, const tree_view *side, const tree_view *other, const place *at, successor *out, cb_error *err)
 {
 	inode node;
@@ -274,6 +275,7 @@ static cb_code successor_at(merge *m, const tree_view *side, const tree_view *ot
 	*out = (successor){0};
 	cb_code code = inode_at(side, at->parent, place_name(at), &node, NULL, err);
 	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	if (merge_disputes_ino(m->disputed, node.rec.ino)) return CB_OK;
 	cb_code known = inode_place(m->base, node.rec.ino, &parent, name, &size, err);
 	if (known == CB_NOTFOUND) known = inode_place(other, node.rec.ino, &parent, name, &size, err);
 	if (known != CB_OK && known != CB_NOTFOUND) return known;

@@ -91,12 +91,47 @@ static cb_code base_load(const finding *f, past_point p, kept_state *out, cb_err
 	return code;
 }
 
+/*
+ * The newest older state of theirs that has few enough common pasts with ours, from before one of its last merges: merged first, it is one
+ * of them in place of many, and the rest is nearer by as many. *out 0: none is left.
+ */
+static cb_code find_first_part(const finding *f, uint64_t *out, cb_error *err)
+{
+	enum { TRIES = 256 };
+	cb_store *cs = f->b->cs;
+	past_point ours = {f->ours->box, f->ours->seq}, at = {f->theirs->box, f->theirs->seq};
+	*out = 0;
+	for (int i = 0; i < TRIES; i++) {
+		store_edge e;
+		bool found = false;
+		uint64_t state_id = 0;
+		CB_TRY(store_edge_before(cs->s, at.box, at.seq, &e, &found, err));
+		if (!found || e.seq == 0) return CB_OK;
+		at.seq = e.seq - 1;
+		AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
+		CB_TRY(past_common(cs, &ours, 1, &at, 1, &common, err));
+		const past_point *all = (const past_point *)(const void *)common.bytes;
+		size_t count = common.size / sizeof(past_point);
+		bool nothing_new = count == 1 && all[0].box == at.box && all[0].seq == at.seq;
+		if (nothing_new) return CB_OK;
+		if (count > PAST_BASES_MAX || step_exists(cs, at.box, at.seq, &state_id, NULL) != CB_OK) continue;
+		*out = at.seq;
+		return CB_OK;
+	}
+	return CB_OK;
+}
+
 static cb_code too_many(const finding *f, const char *what, cb_error *err)
 {
 	store_box a, b;
-	return cb_err_set(err, CB_LIMIT, "'%s' and '%s' have more than %d %s: merge one of the boxes they both merged first",
-	                  name_of_box(f->b->cs, f->ours->box, &a), name_of_box(f->b->cs, f->theirs->box, &b), (int)PAST_BASES_MAX,
-	                  what);
+	uint64_t first = 0;
+	const char *ours = name_of_box(f->b->cs, f->ours->box, &a), *theirs = name_of_box(f->b->cs, f->theirs->box, &b);
+	CB_TRY(find_first_part(f, &first, err));
+	if (first)
+		return cb_err_set(err, CB_LIMIT, "'%s' and '%s' have more than %d %s: merge '%s@%llu' first, then '%s' again", ours,
+		                  theirs, (int)PAST_BASES_MAX, what, theirs, (unsigned long long)first, theirs);
+	return cb_err_set(err, CB_LIMIT, "'%s' and '%s' have more than %d %s: merge older states of '%s' first, one by one", ours,
+	                  theirs, (int)PAST_BASES_MAX, what, theirs);
 }
 
 static int state_older(const void *a, const void *b)

@@ -310,12 +310,14 @@ cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old
 	tree_view v = txn_raw(m->t);
 	inode node;
 	if (merge_disputes_ino(m->disputed, old->rec.ino)) return CB_OK;
+	cb_code code = inode_find(&v, it->into, &node, err);
+	if (code != CB_OK)
+		return code == CB_NOTFOUND ? CB_OK : code; /* its last name gave way just now, in a conflict that theirs won */
 	static const uint8_t kinds[] = {KIND_ATTR, KIND_TAG};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		key prefix = key_prefix(kinds[i], old->rec.ino);
 		CB_TRY(tree_diff_prefix(m->base, m->ours, key_span(&prefix), carry_attr, &c, err));
 	}
-	CB_TRY(inode_find(&v, it->into, &node, err));
 	uint32_t base = old->rec.mode, ours = here->rec.mode, theirs = it->theirs.node.rec.mode;
 	bool theirs_wins = ours == base || ours == theirs;
 	if (ours != base && theirs != base && (ours != theirs || merge_is_strict(m)))

@@ -1,4 +1,4 @@
-/* A patch knows files only: below a folder that moved, each file is moved, with what changed in it. The list keeps the folder's one entry. */
+/* A patch knows files only: below a folder that moved, each file is moved, with what changed in it. The list has the folder's one entry. */
 #include "harness/boxes.h"
 
 static char *text_of(cb_box *from, cb_box *to)
