@@ -36,9 +36,10 @@
  * but never hangs. fork() waits for calls of other threads, 0.4 seconds at most. Of a call that is longer the handle is CB_FORKED in the
  * child; of one that has the store's writer lock, or is inside the database, all handles of that store are, and opening it; and if the
  * database is not left for another 0.2 seconds (a long flush), all stores are, until the child calls exec. Always the parent's, and
- * CB_FORKED in every call: stores in memory, transactions, drafts, cursors, sandboxes and their programs. To close them does no
- * harm. Its own are what open files wrote and did not commit yet: the child sees the box without it; a file that went from the box, with
- * the last state that had it, is CB_STALE. This is not for programs whose other threads use SQLite themselves, nor for fork() in a signal handler, _Fork() and clone().
+ * CB_FORKED in every call: stores in memory, transactions, drafts, cursors, sandboxes and their programs. To close them does no harm.
+ * What open files of the parent wrote and did not commit yet is the parent's too: the child sees the box without it. A file that went
+ * from the box, and with it the last state that had it, is CB_STALE. This is not for programs whose other threads use SQLite
+ * themselves, nor for fork() in a signal handler, _Fork() and clone().
  *
  * Signals. No call raises one in its caller: a descriptor that nobody reads any more is CB_IO, with EPIPE in os_error.
  *
