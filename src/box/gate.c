@@ -506,8 +506,8 @@ cb_code gate_changes(txn *t, cb_error *err)
 	if (!is_ruled(t->b)) return CB_OK;
 	if (!t->veil) CB_TRY(veil_create(t->cs, box_governed(&t->b->row), t->b->who, &t->veil, err)); /* a rule came meanwhile */
 	uint64_t version = gate_version(t->cs);
-	/* What passed under the same rules need not pass again. */
-	bool known = t->passed_version == version && strcmp(t->veil->who, t->b->who) == 0;
+	/* What passed under the same rules, for the same who, need not pass again. */
+	bool known = t->passed_version == version;
 	if (known && t->passed.root == t->delta.root) return CB_OK;
 	veil_who_set(t->veil, t->b->who);
 	tree_view before = state_view(t->cs, t->base);

@@ -562,5 +562,6 @@ cb_code cb_box_who_set(cb_box *b, const char *who, cb_error *err)
 	free(b->who);
 	b->who = TAKE_PTR(copy);
 	b->ruled_version = 0;
+	if (b->txn) b->txn->passed_version = 0;
 	return box_leave(b, CB_OK);
 }

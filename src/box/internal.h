@@ -178,7 +178,7 @@ typedef struct txn {
 	buf expected;            /* what its calls relied on (expect.c) */
 	struct veil *veil;       /* of its view (gate.h); NULL: none was needed yet */
 	pmap passed;             /* the changes that the gate let pass, */
-	uint64_t passed_version; /* under rules of that version */
+	uint64_t passed_version; /* under rules of that version, for who its handle is; 0: not for him */
 	buf lost;                /* lost_path: what the last commit failed for */
 } txn;
 

@@ -159,6 +159,50 @@ TEST(another_who_is_asked_about_from_the_next_call_on)
 	end();
 }
 
+/* From each of two agents something else is hidden. */
+static gate_answer ask_two(void *context, const gate_request *q)
+{
+	(void)context;
+	const char *hidden = strcmp(q->who, "agent") == 0 ? "/work/A" : strcmp(q->who, "other") == 0 ? "/work/B" : NULL;
+	return hidden && q->path && strncmp(q->path, hidden, strlen(hidden)) == 0 ? GATE_HIDDEN : GATE_PASS;
+}
+
+static gate_below below_two(void *context, const char *who, uint64_t box, const char *path)
+{
+	(void)context;
+	(void)box;
+	if (strcmp(who, "owner") == 0) return GATE_BELOW_NONE;
+	return strcmp(path, "/") == 0 ? GATE_BELOW_DEEPER : strcmp(path, "/work") == 0 ? GATE_BELOW_INSIDE : GATE_BELOW_NONE;
+}
+
+TEST(one_agent_after_the_other_through_one_handle)
+{
+	begin();
+	put(owner, "/work/A/a", "a");
+	put(owner, "/work/B/b", "b");
+	all.g.ask = ask_two;
+	all.g.below = below_two;
+	atomic_fetch_add(&all.g.version, 1);
+	CHECK(!exists(agent, "/work/A/a") && exists(agent, "/work/B/b"));
+	CHECK_OK(cb_box_who_set(agent, "other", &err));
+	CHECK(exists(agent, "/work/A/a") && !exists(agent, "/work/B/b"));
+	cb_box *t = must_begin(agent);
+	CHECK(exists(t, "/work/A/a"));
+	put(t, "/work/A/a", "changed");
+	CHECK_OK(cb_box_who_set(t, "agent", &err));
+	CHECK(!exists(t, "/work/A/a") && exists(t, "/work/B/b"));
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_DENIED);
+	cb_box_close(t);
+	/* Nothing is called between: what passed for one has not passed for the other. */
+	t = must_begin(agent);
+	put(t, "/work/A/a", "changed");
+	CHECK_OK(cb_box_who_set(t, "agent", &err));
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_DENIED);
+	cb_box_close(t);
+	CHECK_STR(must_read(owner, "/work/A/a"), "a");
+	end();
+}
+
 TEST(a_transaction_that_began_before_there_was_a_hook)
 {
 	begin();
