@@ -40,6 +40,7 @@ typedef struct cb_store_stats {
 	size_t struct_size;
 	uint64_t boxes, steps, nodes, node_bytes, contents, content_bytes, segments, segment_bytes, database_bytes, wal_bytes;
 	uint64_t cache_bytes, cache_hits, cache_misses;
+	bool page_sums; /* every page of the database that was read has a sum; false: an earlier version made it, and a vacuum adds them */
 } cb_store_stats;
 /* As they are now. */
 CB_API cb_code cb_store_stats_get(cb_store *store, cb_store_stats *out, cb_error *err);
@@ -72,11 +73,13 @@ typedef struct cb_gc_result {
 	size_t struct_size;
 	uint64_t nodes_kept, nodes_freed, contents_kept, contents_freed, bytes_freed, boxes_freed;
 } cb_gc_result;
-/* Removes what no box, step or checkpoint refers to, beside live readers and writers. CB_BUSY when another gc runs. out may be NULL. */
+/* Removes what no box, step or checkpoint refers to, beside live readers and writers. CB_BUSY when another gc runs; CB_CORRUPT, and no
+ * content is removed, when boxes or steps are missing. out may be NULL. */
 CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
 /* Gives freed space back to the filesystem. CB_NOSPACE: it needs room for a copy while it runs, and says how much. */
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
-/* A consistent copy of a live store in a new folder, whose parent must exist (CB_NOTFOUND). (Copying a live store with cp is not safe.) */
+/* A consistent copy of a live store in a new folder, whose parent must exist (CB_NOTFOUND). CB_CORRUPT when what is copied is damaged:
+ * nothing is left then. (Copying a live store with cp is not safe.) */
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
 /* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be
  * NULL. */

@@ -197,6 +197,7 @@ cb_code cb_store_stats_get(cb_store *cs, cb_store_stats *out, cb_error *err)
 		.cache_bytes = s.cache_bytes,
 		.cache_hits = s.cache_hits,
 		.cache_misses = s.cache_misses,
+		.page_sums = s.page_sums,
 	};
 	SIZED_GIVE(out, &made);
 	return CB_OK;

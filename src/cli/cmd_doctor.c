@@ -182,8 +182,9 @@ static bool try_open(void *context, char text[DOCTOR_TEXT_MAX])
 	cb_store_stats stats = CB_INIT(cb_store_stats);
 	if (cb_store_open(context, &options, &store, &err) != CB_OK) return failed(text, &err);
 	if (cb_store_stats_get(store, &stats, &err) != CB_OK) return failed(text, &err);
-	(void)snprintf(text, DOCTOR_TEXT_MAX, "%llu box%s, %llu step%s", (unsigned long long)stats.boxes,
-	               stats.boxes == 1 ? "" : "es", (unsigned long long)stats.steps, stats.steps == 1 ? "" : "s");
+	(void)snprintf(text, DOCTOR_TEXT_MAX, "%llu box%s, %llu step%s%s", (unsigned long long)stats.boxes,
+	               stats.boxes == 1 ? "" : "es", (unsigned long long)stats.steps, stats.steps == 1 ? "" : "s",
+	               stats.page_sums ? "" : "; pages have no sums: 'cowbox gc --vacuum' adds them");
 	cb_store_close(store);
 	return true;
 }

@@ -134,7 +134,7 @@ typedef struct store_ops {
 	cb_code (*backup)(engine *e, const char *to_file, cb_error *err);
 	/* Complains about what the database itself and references between rows show; sums are checked above. */
 	cb_code (*check)(engine *e, store_complain complain, void *context, cb_error *err);
-	/* Fills boxes, steps, nodes, contents, database_bytes, wal_bytes. */
+	/* Fills boxes, steps, nodes, contents, database_bytes, wal_bytes, page_sums. */
 	cb_code (*stats)(engine *e, store_stats *out, cb_error *err);
 } store_ops;
 

@@ -1,9 +1,11 @@
 /* sqlite.c: statements, binding, checked columns and errors of the SQLite engine; see sqlite.h. */
 #include "store/sqlite.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 
 #include "base/cancel.h"
+#include "store/vfs.h"
 
 static const char *const sql_texts[SQL_COUNT] = {
 #define SQL_X_(name, text) text,
@@ -39,6 +41,7 @@ static cb_code code_of(const sqlite_engine *e, int rc)
 	case SQLITE_CANTOPEN:
 		return system == EROFS ? CB_READONLY : system == EACCES ? CB_DENIED : CB_IO;
 	case SQLITE_IOERR:
+		if (rc == SQLITE_IOERR_DATA) return CB_CORRUPT; /* a page with a wrong sum (vfs.c) */
 		if (rc == SQLITE_IOERR_NOMEM) return CB_NOMEM;
 		return system == ENOSPC || system == EDQUOT ? CB_NOSPACE : CB_IO;
 	case SQLITE_CONSTRAINT:
@@ -55,6 +58,12 @@ cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err)
 	/* A statement, or the wait for a lock of SQLite's own, that our handlers ended (set_up). */
 	if ((rc & 0xff) == SQLITE_INTERRUPT || (rc & 0xff) == SQLITE_BUSY) CB_TRY(cancel_check(err));
 	cb_code code = code_of(e, rc);
+	if (rc == SQLITE_IOERR_DATA) {
+		vfs_wrong wrong = vfs_wrong_page(e->db);
+		return cb_err_set(err, code,
+		                  "%s%s is damaged: page %" PRIu64 " has a wrong sum: see `cowbox fsck`; restore a backup", e->file,
+		                  wrong.in_log ? "-wal" : "", wrong.page);
+	}
 	if (code == CB_CORRUPT)
 		return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
 	if (rc == SQLITE_PROTOCOL) return cb_err_set(err, code, "%s: others write the store now: open it again", e->file);

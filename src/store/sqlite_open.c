@@ -9,6 +9,7 @@
 #include "base/entry.h"
 #include "base/io.h"
 #include "store/frozen.h"
+#include "store/page_sum.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
 
@@ -22,6 +23,7 @@
 enum {
 	HEADER_BYTES = 100,
 	REWRITE_BYTES = 64 << 10,
+	DAMAGED_BITS = 8,          /* of its first bytes that are always the same: more than so many, and it is somebody else's */
 	PROGRESS_OPS = 10000,      /* of SQLite's machine between two looks at the caller's limit: a millisecond */
 	FOLD_AT_CLOSE_PAGES = 128, /* reading so many again costs the next open some 0.2 ms */
 	/* Pauses, of 10 ms each but for the first four. */
@@ -349,6 +351,10 @@ static cb_code set_up(sqlite_engine *e, const engine_options *o, cb_error *err)
 	(void)sqlite3_db_config(e->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 	/* SQLite's cap on a value: a damaged length must not become a huge allocation. */
 	(void)sqlite3_limit(e->db, SQLITE_LIMIT_LENGTH, 64 << 20);
+	/* Room for the sums of pages (page_sum.h), from the first page on. A database that has none keeps being without until a VACUUM. In
+	 * memory nobody looks at them, but a backup of it goes to a file. */
+	int reserved = PAGE_SUM_BYTES;
+	(void)sqlite3_file_control(e->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
 	CB_TRY(sql_exec(e,
 	                "PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA cell_size_check=ON",
 	                err));
@@ -381,6 +387,15 @@ static bool is_unfinished_creation(const sqlite_engine *e, const uint8_t head[HE
 	return memcmp(journal, magic, sizeof magic) == 0 && be32(journal + PAGES_BEFORE) == 0;
 }
 
+/* Bits in which the file differs from one of ours where all of ours are alike. */
+static int bits_off(const uint8_t head[HEADER_BYTES], uint32_t application)
+{
+	static const uint8_t magic[16] = "SQLite format 3";
+	int bits = __builtin_popcount(application ^ SQL_APPLICATION_ID);
+	for (size_t i = 0; i < sizeof magic; i++) bits += __builtin_popcount((unsigned)head[i] ^ magic[i]);
+	return bits;
+}
+
 /* Looks at the file before SQLite does anything to it: a log beside somebody else's database must not be touched. */
 static cb_code look_first(const sqlite_engine *e, cb_error *err)
 {
@@ -395,6 +410,8 @@ static cb_code look_first(const sqlite_engine *e, cb_error *err)
 	if (rc == SQLITE_OK && memcmp(head, "SQLite format 3", 16) == 0 && (application == SQL_APPLICATION_ID || application == 0))
 		return CB_OK;
 	if (is_unfinished_creation(e, head)) return CB_OK;
+	if (bits_off(head, application) <= DAMAGED_BITS)
+		return cb_err_set(err, CB_CORRUPT, "%s is damaged in its first bytes: restore a backup", e->file);
 	return cb_err_set(err, CB_FOREIGN, "%s is not a cowbox database: move it away or choose another folder", e->file);
 }
 

@@ -1,6 +1,7 @@
 /* sqlite_upkeep.c: vacuum, backup, check and figures of the SQLite engine. */
 #include "base/cancel.h"
 #include "store/sqlite.h"
+#include "store/vfs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ cb_code sqlite_vacuum(engine *base, cb_error *err)
 	CB_TRY(fold(base, SQLITE_CHECKPOINT_PASSIVE, err)); /* so that it is written at the log's beginning */
 	if (e->room) e->room->need = ROOM_FREES;
 	cb_code code = sql_exec(e, "VACUUM", err);
+	if (code == CB_OK) vfs_sums_are_there(e->db);
 	if (e->room) e->room->need = ROOM_GROWS;
 	/* Also after a failure, which leaves the log as long as it had become. */
 	cb_code folded = fold(base, SQLITE_CHECKPOINT_TRUNCATE, code == CB_OK ? err : NULL);
@@ -63,7 +65,7 @@ static cb_code copy_error(sqlite3 *to, int rc, const char *to_file, cb_error *er
 	int system = sqlite3_system_errno(to);
 	if ((rc & 0xff) == SQLITE_FULL) return cb_err_set(err, CB_NOSPACE, "%s: no space left on the device", to_file);
 	if ((rc & 0xff) == SQLITE_NOMEM) return cb_err_nomem(err);
-	if ((rc & 0xff) == SQLITE_CORRUPT)
+	if ((rc & 0xff) == SQLITE_CORRUPT || rc == SQLITE_IOERR_DATA)
 		return cb_err_set(err, CB_CORRUPT, "copying to %s: the store is damaged: see `cowbox fsck`", to_file);
 	if (system) return cb_err_errno(err, system, "copying to %s: %s", to_file, sqlite3_errstr(rc));
 	return cb_err_set(err, CB_IO, "copying to %s: %s", to_file, sqlite3_errstr(rc));
@@ -75,8 +77,11 @@ static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to
 	if (!b) return copy_error(to, sqlite3_errcode(to), to_file, err);
 	/* In pieces of one picture: without a transaction around them each writer's commit would make it begin anew. */
 	cb_code code = sql_exec(e, "SAVEPOINT copy", err);
-	int64_t pages = 0;
+	int64_t pages = 0, page_bytes = 0;
 	if (code == CB_OK) code = sql_number(e, "SELECT count(*) FROM sqlite_schema", &pages, err);
+	if (code == CB_OK) code = sql_number(e, "PRAGMA page_size", &page_bytes, err);
+	/* Its pages come in any order when the cache is full: what they are must be known before the first one is written. */
+	if (code == CB_OK && (e->memory || vfs_has_sums(e->db))) vfs_add_sums(to, (uint32_t)page_bytes);
 	int rc = SQLITE_OK;
 	while (code == CB_OK && rc == SQLITE_OK) {
 		rc = sqlite3_backup_step(b, COPY_PAGES);
@@ -87,13 +92,17 @@ static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to
 	(void)sql_exec(e, "RELEASE copy", NULL);
 	if (code != CB_OK) return code;
 	if (rc == SQLITE_DONE && end == SQLITE_OK) return CB_OK;
+	if (rc == SQLITE_IOERR_DATA) return sql_error(e, rc, err);
 	return copy_error(to, end ? end : rc, to_file, err);
 }
 
 cb_code sqlite_backup(engine *base, const char *to_file, cb_error *err)
 {
 	sqlite3 *to = NULL;
-	int rc = sqlite3_open_v2(to_file, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+	const char *vfs = vfs_name(NULL);
+	if (!vfs) return cb_err_nomem(err);
+	int rc = sqlite3_open_v2(to_file, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, vfs);
+	if (rc == SQLITE_OK) (void)sqlite3_extended_result_codes(to, 1);
 	cb_code code = rc == SQLITE_OK ? copy_database(sql_engine(base), to, to_file, err) : copy_error(to, rc, to_file, err);
 	(void)sqlite3_close(to); /* the copy is made in one rollback-journal transaction: flushed when it ends */
 	if (code == CB_OK && chmod(to_file, 0600) != 0) return cb_err_errno(err, errno, "'%s'", to_file);
@@ -160,7 +169,10 @@ static void complain_failed(const sqlite_engine *e, store_complain complain, voi
 {
 	char line[512];
 	if (cancel_is_due()) return; /* it is the check that ends, not the database that is damaged */
-	(void)snprintf(line, sizeof line, "database: %s", sqlite3_errmsg(e->db));
+	vfs_wrong wrong = vfs_wrong_page(e->db);
+	if (sqlite3_extended_errcode(e->db) == SQLITE_IOERR_DATA)
+		(void)snprintf(line, sizeof line, "database: page %" PRIu64 " cannot be used", wrong.page);
+	else (void)snprintf(line, sizeof line, "database: %s", sqlite3_errmsg(e->db));
 	complain(context, line);
 }
 
@@ -209,11 +221,44 @@ static bool integrity(const sqlite_engine *e, store_complain complain, void *con
 	return sound;
 }
 
+/* Every page of the file and of the log, however many are wrong: also those of trees that cannot be walked any more. */
+static cb_code check_pages(const sqlite_engine *e, bool *sound, store_complain complain, void *context, cb_error *err)
+{
+	enum { PIECE = 4096 };
+	char line[160];
+	ATTR_CLEANUP(vfs_looking_done) vfs_looking l = {0}, log = {0};
+	int64_t tables = 0;
+	/* What of it cannot be read shows below; what the first page says of the others is known then. */
+	(void)sql_number(e, "SELECT count(*) FROM sqlite_schema", &tables, NULL);
+	for (uint64_t before = UINT64_MAX; l.at != before;) {
+		CB_TRY(cancel_check(err));
+		before = l.at;
+		if (!vfs_pages_look(e->db, &l, PIECE) || l.count > CHECK_LINES) continue;
+		(void)snprintf(line, sizeof line, "database: page %" PRIu64 " has a wrong sum", l.wrong);
+		complain(context, line);
+	}
+	while (vfs_frames_look(e->db, &log)) {
+		CB_TRY(cancel_check(err));
+		if (log.count > CHECK_LINES) continue;
+		(void)snprintf(line, sizeof line, "database: page %" PRIu64 " has a wrong sum in the log (frame %" PRIu64 ")",
+		               log.wrong, log.at);
+		complain(context, line);
+	}
+	uint64_t told = (l.count < CHECK_LINES ? l.count : CHECK_LINES) + (log.count < CHECK_LINES ? log.count : CHECK_LINES);
+	*sound = l.count + log.count == 0;
+	if (l.count + log.count == told) return CB_OK;
+	(void)snprintf(line, sizeof line, "database: %" PRIu64 " pages more have wrong sums", l.count + log.count - told);
+	complain(context, line);
+	return CB_OK;
+}
+
 cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_error *err)
 {
 	const sqlite_engine *e = sql_engine(base);
 	/* Where the trees themselves are damaged, a question about rows may visit pages again and again, 2^20 times and more. */
-	bool sound = integrity(e, complain, context);
+	bool right = true;
+	CB_TRY(check_pages(e, &right, complain, context, err));
+	bool sound = integrity(e, complain, context) && right;
 	CB_TRY(cancel_check(err));
 	if (!sound) {
 		complain(context, "references between rows were not looked at: the database is damaged below them");
@@ -252,6 +297,7 @@ cb_code sqlite_stats(engine *base, store_stats *out, cb_error *err)
 	CB_TRY(count(e, "PRAGMA page_count", &pages, err));
 	CB_TRY(count(e, "PRAGMA page_size", &page_bytes, err));
 	out->database_bytes = pages * page_bytes;
+	out->page_sums = e->memory || (vfs_has_sums(e->db) && vfs_pages_unsummed(e->db) == 0);
 	char wal[LIMIT_PATH_BYTES + 8];
 	struct stat st;
 	(void)snprintf(wal, sizeof wal, "%s-wal", e->file);

@@ -411,6 +411,7 @@ cb_code store_check(store *s, store_complain complain, void *context, cb_error *
 typedef struct store_stats {
 	uint64_t boxes, steps, nodes, node_bytes, contents, content_bytes, segments, segment_bytes, database_bytes, wal_bytes;
 	uint64_t cache_bytes, cache_hits, cache_misses;
+	bool page_sums; /* true also in memory, where nobody looks at any */
 } store_stats;
 cb_code store_stats_get(store *s, store_stats *out, cb_error *err);
 

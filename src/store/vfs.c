@@ -19,6 +19,11 @@
  * (room.h), and the commit fails when that is too little. So that the room stays ours the log is never deleted nor emptied by cutting it:
  * zeros in place of its header say that it holds nothing, also to SQLite. And the database is not cut to the length it has already, which
  * would give the blocks behind its end away.
+ *
+ * Pages have sums (page_sum.h). Whether a database has them stands in its first page, and a VACUUM, also one by another process, can add
+ * them under an open connection. For reading, what counts is the first page of the picture that is read: SQLite reads it before any other
+ * page of that picture. For writing, what counts is the first page in the file: it is asked when a folding begins, by whom nobody else can
+ * write the file meanwhile, and a new one is folded before all others, since they are folded in the order of their numbers.
  */
 #include "store/vfs.h"
 
@@ -32,15 +37,16 @@
 #include "store/fault_state.h"
 #include "store/frozen.h"
 #include "store/held.h"
+#include "store/page_sum.h"
 #include "store/room.h"
 
 enum {
-	FRAME_HEADER_BYTES = 24,
-	LOG_HEADER_BYTES = 32,
 	FREE_PAGES_AT = 36, /* in page 1: how many free pages the database has */
 	INDEX_BYTES = 32 << 10,
 	INDEX_FRAMES_FIRST = 4062, /* that the first block of the index covers; each further one 4096 */
 	INDEX_FRAMES = 4096,
+	NOTES_FIRST = 1024,
+	NOTES_MOST = 16384, /* frames: a log is folded long before */
 	GATHER_BYTES =
 		124 << 10, /* SQLite's own VFS cuts longer writes at 128 KiB, and reports one of exactly that as a full disk */
 };
@@ -50,6 +56,10 @@ typedef enum gather_state {
 	GATHER_FIRST, /* a transaction has begun and written no frame yet */
 	GATHER_ON,
 } gather_state;
+
+typedef struct frame_note {
+	uint8_t header[FRAME_HEADER_BYTES];
+} frame_note;
 
 typedef struct shim_file {
 	sqlite3_file base;
@@ -65,16 +75,28 @@ typedef struct shim_file {
 	uint8_t *gathered; /* GATHER_BYTES, made when first needed */
 	size_t gathered_size;
 	sqlite3_int64 gathered_at, frontier;
+	uint8_t *
+		page; /* of a database: one to be written, with its sum; of a log: one that is read, with its header. When first needed */
 	const volatile void *index; /* of a database: the first page of the wal-index, when mapped */
 	/* Of a log: what the running transaction has written. */
 	bool in_write;
 	uint32_t frame_page,
 		frame_commit; /* of the header that came last: its page; the database's pages when it commits, else 0 */
 	room_commit commit;   /* what is known of it so far */
+	/* Of a log: headers of frames as this connection wrote them. Who folds what he wrote need not read them. Another may have written
+	 * others in their place since: where one does not fit the page, what the file has counts. */
+	frame_note *notes;
+	size_t note_count;
+	bool wrote;               /* a frame; the first of them is at: */
+	sqlite3_int64 wrote_from; /* frames from here on may not have their last sum yet */
 	/* Of a database. */
 	held *held;
 	room room;
 	int index_blocks; /* of the index that are mapped */
+	bool is_base;
+	page_shape reads, writes; /* of what this connection reads; of the file */
+	uint64_t unsummed;        /* pages read that had no sum though the database has them */
+	vfs_wrong wrong;
 } shim_file;
 
 static shim_file *shim(sqlite3_file *f)
@@ -183,6 +205,8 @@ static int frame_saw(shim_file *s, const uint8_t *bytes, int n, sqlite3_int64 at
 {
 	if (!s->in_write || n == LOG_HEADER_BYTES) return SQLITE_OK;
 	if (n == FRAME_HEADER_BYTES) {
+		if (!s->wrote || at < s->wrote_from) s->wrote_from = at;
+		s->wrote = true;
 		s->frame_page = be32(bytes);
 		s->frame_commit = be32(bytes + 4);
 		s->commit.log_salt = (uint64_t)be32(bytes + 8) << 32 | be32(bytes + 12);
@@ -197,9 +221,33 @@ static int frame_saw(shim_file *s, const uint8_t *bytes, int n, sqlite3_int64 at
 	return s->frame_commit && !again ? commit_room(s, (uint32_t)n, (uint64_t)at + (uint64_t)n) : SQLITE_OK;
 }
 
+static uint32_t page_bytes_of(const shim_file *database)
+{
+	return database->reads.bytes ? database->reads.bytes : database->writes.bytes;
+}
+
+static void note_header(shim_file *log, const uint8_t *header, sqlite3_int64 at)
+{
+	uint32_t page_bytes = page_bytes_of(log->database);
+	if (!page_bytes || at < LOG_HEADER_BYTES) return;
+	uint64_t frame = (uint64_t)(at - LOG_HEADER_BYTES) / (page_bytes + FRAME_HEADER_BYTES);
+	if (frame >= NOTES_MOST) return;
+	if (frame >= log->note_count) {
+		size_t count = log->note_count ? log->note_count : NOTES_FIRST;
+		while (count <= frame) count *= 2;
+		frame_note *wider = mem_realloc(log->notes, count * sizeof *wider);
+		if (!wider) return;
+		memset(wider + log->note_count, 0, (count - log->note_count) * sizeof *wider);
+		log->notes = wider;
+		log->note_count = count;
+	}
+	memcpy(log->notes[frame].header, header, FRAME_HEADER_BYTES);
+}
+
 static int log_write(shim_file *s, const void *bytes, int n, sqlite3_int64 at)
 {
 	int refused = frame_saw(s, bytes, n, at);
+	if (n == FRAME_HEADER_BYTES) note_header(s, bytes, at);
 	if (refused != SQLITE_OK) return refused;
 	if (s->state == GATHER_FIRST && n != LOG_HEADER_BYTES) {
 		bool starts = n == FRAME_HEADER_BYTES && can_gather(s);
@@ -212,10 +260,133 @@ static int log_write(shim_file *s, const void *bytes, int n, sqlite3_int64 at)
 	return rc == SQLITE_OK ? write_through(s, bytes, n, at) : rc;
 }
 
+/* ---- sums of pages ---- */
+
+static bool is_page(const page_shape *shape, int n, sqlite3_int64 at)
+{
+	return shape->bytes != 0 && (uint32_t)n == shape->bytes && at % n == 0;
+}
+
+static void learn(page_shape *shape, const uint8_t *first)
+{
+	page_shape now = page_shape_of(first);
+	if (now.bytes) *shape = now;
+}
+
+/* What the file itself says. */
+static void learn_from_file(shim_file *s)
+{
+	uint8_t head[PAGE_HEAD_BYTES];
+	if (s->real->pMethods->xRead(s->real, head, sizeof head, 0) == SQLITE_OK) learn(&s->writes, head);
+}
+
+static int base_write(shim_file *s, const uint8_t *bytes, int n, sqlite3_int64 at)
+{
+	if (at == 0 && n >= PAGE_HEAD_BYTES) learn(&s->writes, bytes);
+	if (!s->writes.summed || !is_page(&s->writes, n, at)) return write_through(s, bytes, n, at);
+	if (!s->page) s->page = mem_alloc_aligned(PAGE_BYTES_MOST);
+	if (!s->page) return SQLITE_IOERR_NOMEM;
+	memcpy(s->page, bytes, (size_t)n);
+	page_sum_put(s->page, (uint32_t)n, (uint64_t)(at / n) + 1);
+	return write_through(s, s->page, n, at);
+}
+
 static int shim_write(sqlite3_file *f, const void *bytes, int n, sqlite3_int64 at)
 {
 	shim_file *s = shim(f);
+	if (s->is_base) return base_write(s, bytes, n, at);
 	return s->database ? log_write(s, bytes, n, at) : write_through(s, bytes, n, at);
+}
+
+static int wrong_page(shim_file *base, uint64_t page, bool in_log)
+{
+	base->wrong = (vfs_wrong){page, in_log};
+	errno = 0;
+	return SQLITE_IOERR_DATA;
+}
+
+/* After a read, also one that ended at the end of the file: the rest of the page is zeros then. Files end with whole pages. */
+static int base_saw(shim_file *s, uint8_t *bytes, int n, sqlite3_int64 at, int rc)
+{
+	if (at == 0 && page_size_is_valid((uint32_t)n)) {
+		page_shape shape = page_shape_of(bytes);
+		if (shape.bytes && shape.bytes != (uint32_t)n) return rc; /* SQLite reads it again */
+		/* A damaged first page may not look like one. */
+		if (!shape.bytes && bytes[PAGE_RESERVED_AT] == PAGE_SUM_BYTES) shape = (page_shape){(uint32_t)n, true};
+		if (!shape.summed && page_mark_is_damaged(bytes, (uint32_t)n)) return wrong_page(s, 1, false);
+		s->reads = shape;
+	}
+	if (!s->reads.summed || !is_page(&s->reads, n, at)) return rc;
+	page_verdict verdict = page_check(bytes, (uint32_t)n, (uint64_t)(at / n) + 1);
+	if (verdict == PAGE_NEVER_WRITTEN) return rc;
+	if (verdict == PAGE_RIGHT) page_sum_hide(bytes, (uint32_t)n);
+	if (verdict == PAGE_UNSUMMED) s->unsummed++;
+	if (verdict != PAGE_WRONG && rc == SQLITE_OK) return rc;
+	/* Where we have no lock that others know of, they may be writing it just now. */
+	if (s->frozen && frozen_shm_lock(s->frozen, SQLITE_SHM_LOCK) != SQLITE_OK) return SQLITE_PROTOCOL;
+	return wrong_page(s, (uint64_t)(at / n) + 1, false);
+}
+
+/* The page of a frame, and of no other size: SQLite reads headers alone, and whole frames when it looks at their sums itself. */
+static bool is_frame(const shim_file *log, int n, sqlite3_int64 at)
+{
+	uint32_t bytes = page_bytes_of(log->database);
+	return bytes != 0 && (uint32_t)n == bytes && at >= LOG_HEADER_BYTES + FRAME_HEADER_BYTES &&
+	       (at - LOG_HEADER_BYTES) % (n + FRAME_HEADER_BYTES) == FRAME_HEADER_BYTES &&
+	       !(log->in_write && log->wrote && at >= log->wrote_from);
+}
+
+/*
+ * Reads the page of a frame, its header, and the sum in the header before it, the log's for the first: all in one piece, with the page of
+ * the frame before, since a second system call costs more. Nobody changes a frame that a reader may read, nor the one before it.
+ */
+static int frame_read(shim_file *log, int n, sqlite3_int64 at, const uint8_t **page, uint8_t header[FRAME_HEADER_BYTES],
+                      bool *right)
+{
+	enum { SUM_BYTES = 8 };
+	sqlite3_int64 header_at = at - FRAME_HEADER_BYTES;
+	sqlite3_int64 from = header_at == LOG_HEADER_BYTES ? LOG_HEADER_BYTES - SUM_BYTES : header_at - n - SUM_BYTES;
+	if (!log->page) log->page = mem_alloc_aligned((size_t)2 * PAGE_BYTES_MOST + FRAME_HEADER_BYTES + SUM_BYTES);
+	if (!log->page) return SQLITE_IOERR_NOMEM;
+	int rc = log->real->pMethods->xRead(log->real, log->page, (int)(at - from) + n, from);
+	if (rc != SQLITE_OK) return rc;
+	*page = log->page + (at - from);
+	memcpy(header, log->page + (header_at - from), FRAME_HEADER_BYTES);
+	*right = frame_is_right(log->page, header, *page, (uint32_t)n);
+	return SQLITE_OK;
+}
+
+/* The page that this connection wrote there? */
+static bool is_as_noted(const shim_file *log, const uint8_t *page, int n, sqlite3_int64 at, uint8_t header[FRAME_HEADER_BYTES])
+{
+	enum { SUM_AT = 16 };
+	uint64_t frame = (uint64_t)(at - LOG_HEADER_BYTES) / ((uint32_t)n + FRAME_HEADER_BYTES);
+	if (frame == 0 || frame >= log->note_count) return false;
+	memcpy(header, log->notes[frame].header, FRAME_HEADER_BYTES);
+	return be32(header) != 0 && frame_is_right(log->notes[frame - 1].header + SUM_AT, header, page, (uint32_t)n);
+}
+
+static int log_read(shim_file *log, uint8_t *to, int n, sqlite3_int64 at)
+{
+	uint8_t header[FRAME_HEADER_BYTES];
+	const uint8_t *page = NULL;
+	bool right = false;
+	if (!is_frame(log, n, at)) return log->real->pMethods->xRead(log->real, to, n, at);
+	if (log->notes) {
+		int rc = log->real->pMethods->xRead(log->real, to, n, at);
+		if (rc != SQLITE_OK) return rc;
+		if (is_as_noted(log, to, n, at, header)) {
+			if (be32(header) == 1) learn(&log->database->reads, to);
+			return SQLITE_OK;
+		}
+	}
+	int rc = frame_read(log, n, at, &page, header, &right);
+	if (rc == SQLITE_IOERR_SHORT_READ) memset(to, 0, (size_t)n);
+	if (rc != SQLITE_OK) return rc;
+	if (!right) return wrong_page(log->database, be32(header), true);
+	memcpy(to, page, (size_t)n);
+	if (be32(header) == 1) learn(&log->database->reads, page);
+	return SQLITE_OK;
 }
 
 static int shim_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at)
@@ -225,7 +396,8 @@ static int shim_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at)
 		int rc = gather_flush(s);
 		if (rc != SQLITE_OK) return SQLITE_IOERR_READ;
 	}
-	int rc = s->real->pMethods->xRead(s->real, to, n, at);
+	int rc = s->database ? log_read(s, to, n, at) : s->real->pMethods->xRead(s->real, to, n, at);
+	if (s->is_base && (rc == SQLITE_OK || rc == SQLITE_IOERR_SHORT_READ)) rc = base_saw(s, to, n, at, rc);
 	/* SQLite takes EIO for damage of its own files ("malformed"); a disk that fails is another matter, with another cure. */
 	return rc == SQLITE_IOERR_CORRUPTFS ? SQLITE_IOERR_READ : rc;
 }
@@ -328,6 +500,7 @@ static int shim_shm_lock(sqlite3_file *f, int at, int n, int flags)
 		log->state = flags & SQLITE_SHM_LOCK ? GATHER_FIRST : GATHER_OFF;
 		log->in_write = (flags & SQLITE_SHM_LOCK) != 0;
 		log->frame_page = log->frame_commit = 0;
+		log->wrote = false;
 		log->commit = (room_commit){0};
 	}
 	return rc;
@@ -339,7 +512,10 @@ static int shim_close(sqlite3_file *f)
 	if (s->database) s->database->log = NULL;
 	if (s->log) s->log->database = NULL;
 	free(s->gathered);
-	s->gathered = NULL;
+	free(s->page);
+	free(s->notes);
+	s->gathered = s->page = NULL;
+	s->notes = NULL;
 	frozen_close(s->frozen);
 	s->frozen = NULL;
 	int rc = s->real->pMethods ? s->real->pMethods->xClose(s->real) : SQLITE_OK;
@@ -374,6 +550,7 @@ static int shim_check_reserved(sqlite3_file *f, int *out)
 
 static int shim_control(sqlite3_file *f, int op, void *arg)
 {
+	if (op == SQLITE_FCNTL_CKPT_START && shim(f)->is_base) learn_from_file(shim(f));
 	/* Growing a file by its size hint would bypass the record. */
 	if (shim(f)->plan && (op == SQLITE_FCNTL_SIZE_HINT || op == SQLITE_FCNTL_CHUNK_SIZE)) return SQLITE_OK;
 	return real(f)->pMethods->xFileControl(real(f), op, arg);
@@ -501,28 +678,145 @@ room_log vfs_log_room(sqlite3_file *database)
 	return room_of_log(&shim(database)->room, LOG_HEADER_BYTES + frames * frame_bytes, salt);
 }
 
-static uint32_t log_word(const uint8_t *p, bool big_endian)
-{
-	return big_endian ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
-	                  : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-}
-
 bool vfs_log_header_damaged(sqlite3_file *log)
 {
-	enum { SUMMED_BYTES = 24, MAGIC = 0x377f0682 };
+	static const uint8_t nothing[LOG_HEADER_BYTES];
 	uint8_t h[LOG_HEADER_BYTES];
 	sqlite3_int64 size = 0;
 	if (log->pMethods->xFileSize(log, &size) != SQLITE_OK || size <= LOG_HEADER_BYTES) return false;
 	if (log->pMethods->xRead(log, h, sizeof h, 0) != SQLITE_OK) return false;
-	uint32_t a = 0, b = 0, magic = log_word(h, true);
-	static const uint8_t nothing[LOG_HEADER_BYTES];
 	if (memcmp(h, nothing, sizeof h) == 0) return false; /* folded, and kept for its room (log_cut) */
-	if ((magic & ~1u) != MAGIC) return true;
-	for (size_t i = 0; i < SUMMED_BYTES; i += 8) {
-		a += log_word(h + i, magic & 1) + b;
-		b += log_word(h + i + 4, magic & 1) + a;
+	return !log_header_is_right(h);
+}
+
+/* ---- what others ask about pages ---- */
+
+static shim_file *shim_of(sqlite3 *db)
+{
+	sqlite3_file *f = NULL;
+	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f) return NULL;
+	return f->pMethods == &shim_methods ? shim(f) : NULL;
+}
+
+vfs_wrong vfs_wrong_page(sqlite3 *db)
+{
+	const shim_file *s = shim_of(db);
+	return s ? s->wrong : (vfs_wrong){0};
+}
+
+bool vfs_has_sums(sqlite3 *db)
+{
+	const shim_file *s = shim_of(db);
+	return s && s->reads.summed;
+}
+
+uint64_t vfs_pages_unsummed(sqlite3 *db)
+{
+	const shim_file *s = shim_of(db);
+	return s ? s->unsummed : 0;
+}
+
+void vfs_add_sums(sqlite3 *db, uint32_t page_bytes)
+{
+	shim_file *s = shim_of(db);
+	if (s) s->writes = (page_shape){page_bytes, true};
+}
+
+void vfs_sums_are_there(sqlite3 *db)
+{
+	shim_file *s = shim_of(db);
+	if (!s) return;
+	s->reads.summed = s->reads.bytes != 0;
+	s->unsummed = 0;
+}
+
+static int read_frame_header(const shim_file *log, uint64_t frame, uint32_t page_bytes, uint8_t header[FRAME_HEADER_BYTES])
+{
+	sqlite3_int64 at = LOG_HEADER_BYTES + (sqlite3_int64)frame * (page_bytes + FRAME_HEADER_BYTES);
+	return log->real->pMethods->xRead(log->real, header, FRAME_HEADER_BYTES, at);
+}
+
+/* Which pages are read from the log: what the file has in their place is of no meaning, and a power cut while it was folded may have torn
+ * it. */
+static bool logged_pages(shim_file *s, vfs_looking *l, uint64_t pages)
+{
+	uint32_t frames = s->log ? (uint32_t)vfs_log_position(&s->base) : 0;
+	uint8_t header[FRAME_HEADER_BYTES];
+	l->logged = mem_alloc_zeroed((size_t)pages / 8 + 1);
+	l->logged_end = pages;
+	if (!l->logged) return false;
+	for (uint64_t i = 0; i < frames && read_frame_header(s->log, i, s->reads.bytes, header) == SQLITE_OK; i++) {
+		uint32_t page = be32(header);
+		if (page >= 1 && page <= pages) l->logged[(page - 1) / 8] |= (uint8_t)(1u << (page - 1) % 8);
 	}
-	return a != log_word(h + SUMMED_BYTES, true) || b != log_word(h + SUMMED_BYTES + 4, true);
+	return true;
+}
+
+static bool is_logged(shim_file *s, vfs_looking *l, uint64_t pages, uint64_t number)
+{
+	if (!l->logged && !logged_pages(s, l, pages)) return true; /* no memory: nothing is known */
+	return number <= l->logged_end && (l->logged[(number - 1) / 8] >> (number - 1) % 8 & 1);
+}
+
+/* Others may be folding the log into the page just now: then it is right soon. */
+static page_verdict page_settled(const shim_file *s, vfs_looking *l, uint8_t *bytes, uint32_t n, uint64_t number)
+{
+	enum { TRIES = 5, PAUSE_US = 20000, PATIENCE = 8 };
+	page_verdict v = PAGE_WRONG;
+	for (unsigned tries = 0; v == PAGE_WRONG && tries < (l->count < PATIENCE ? TRIES : 1); tries++) {
+		if (tries) (void)host()->xSleep(host(), PAUSE_US);
+		int rc = s->real->pMethods->xRead(s->real, bytes, (int)n, (sqlite3_int64)((number - 1) * n));
+		if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) return PAGE_RIGHT; /* a disk that fails is told elsewhere */
+		v = page_check(bytes, n, number);
+		if (v == PAGE_UNSUMMED && rc != SQLITE_OK) v = PAGE_WRONG;
+	}
+	return v;
+}
+
+bool vfs_pages_look(sqlite3 *db, vfs_looking *l, uint64_t most)
+{
+	shim_file *s = shim_of(db);
+	sqlite3_int64 size = 0;
+	uint32_t n = s ? s->reads.bytes : 0;
+	if (!n || !s->reads.summed || s->real->pMethods->xFileSize(s->real, &size) != SQLITE_OK) return false;
+	uint64_t pages = ((uint64_t)size + n - 1) / n, end = l->at + most < pages ? l->at + most : pages;
+	uint8_t *bytes = mem_alloc_aligned(n);
+	bool found = false;
+	while (bytes && !found && l->at < end) {
+		page_verdict v = page_settled(s, l, bytes, n, ++l->at);
+		l->unsummed += v == PAGE_UNSUMMED;
+		found = v == PAGE_WRONG && !is_logged(s, l, pages, l->at);
+	}
+	free(bytes);
+	if (found) l->wrong = l->at;
+	l->count += found;
+	return found;
+}
+
+void vfs_looking_done(vfs_looking *l)
+{
+	free(l->logged);
+	l->logged = NULL;
+}
+
+bool vfs_frames_look(sqlite3 *db, vfs_looking *l)
+{
+	shim_file *s = shim_of(db), *log = s ? s->log : NULL;
+	uint32_t n = s ? s->reads.bytes : 0;
+	if (!n || !log) return false;
+	uint64_t position = vfs_log_position(&s->base);
+	uint8_t header[FRAME_HEADER_BYTES] = {0};
+	const uint8_t *page = NULL;
+	bool right = true;
+	while (right && l->at < (uint32_t)position) {
+		sqlite3_int64 at = LOG_HEADER_BYTES + (sqlite3_int64)l->at++ * (n + FRAME_HEADER_BYTES) + FRAME_HEADER_BYTES;
+		if (frame_read(log, (int)n, at, &page, header, &right) != SQLITE_OK) break;
+	}
+	/* Begun anew meanwhile: those were other frames. */
+	if (right || vfs_log_position(&s->base) >> 32 != position >> 32) return false;
+	l->wrong = be32(header);
+	l->count++;
+	return true;
 }
 
 /* ---- the VFS ---- */
@@ -582,6 +876,8 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 		s->held = held_take(name);
 		room_init(&s->room, name, s->held, plan);
 	}
+	s->is_base = (flags & SQLITE_OPEN_MAIN_DB) && name;
+	if (s->is_base) learn_from_file(s);
 	sqlite3_int64 size = 0;
 	if (plan && name && s->real->pMethods->xFileSize(s->real, &size) == SQLITE_OK)
 		fault_saw_open(plan, name, (uint64_t)size, load_bytes, s->real);
@@ -590,9 +886,8 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 
 room *vfs_room(sqlite3 *db)
 {
-	sqlite3_file *f = NULL;
-	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f) return NULL;
-	return f->pMethods == &shim_methods && shim(f)->held ? &shim(f)->room : NULL;
+	shim_file *s = shim_of(db);
+	return s && s->held ? &s->room : NULL;
 }
 
 static int shim_delete(sqlite3_vfs *v, const char *name, int flush)

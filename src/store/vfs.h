@@ -3,7 +3,7 @@
  *
  * It writes the frames of a commit to the log in one call instead of two a page, spares the flush of the folder beside a log that holds
  * frames already (vfs.c says why both are safe), keeps room on the disk for what a full disk must not stop (room.h), reads where nothing
- * can be written (frozen.h), and consults a fault plan where there is one.
+ * can be written (frozen.h), sums up pages and looks at their sums (page_sum.h), and consults a fault plan where there is one.
  */
 #ifndef STORE_VFS_H
 #define STORE_VFS_H
@@ -30,5 +30,34 @@ room_log vfs_log_room(sqlite3_file *database);
 bool vfs_log_header_damaged(sqlite3_file *log);
 /* Of the connection's database; lent: lives as long as the connection. NULL: in memory, or not through this VFS. */
 room *vfs_room(sqlite3 *db);
+
+/* The page whose sum was found wrong last: that is what SQLITE_IOERR_DATA means. */
+typedef struct vfs_wrong {
+	uint64_t page; /* 0: none */
+	bool in_log;
+} vfs_wrong;
+vfs_wrong vfs_wrong_page(sqlite3 *db);
+/* Has the database sums, as far as this connection has read it? False for databases in memory. */
+bool vfs_has_sums(sqlite3 *db);
+/* How many pages this connection has read that have none, though the database has sums: another program wrote them. */
+uint64_t vfs_pages_unsummed(sqlite3 *db);
+/* The database is new and will have sums. Without this that is known only once its first page is written. */
+void vfs_add_sums(sqlite3 *db, uint32_t page_bytes);
+/* After a VACUUM of this connection, which has added them. */
+void vfs_sums_are_there(sqlite3 *db);
+/* A look at every page of the file, or at every committed frame of the log, one call after the other. */
+typedef struct vfs_looking {
+	uint64_t at;       /* how many were looked at */
+	uint64_t wrong;    /* the number of the page found last */
+	uint64_t count;    /* of wrong ones */
+	uint64_t unsummed; /* pages without a sum */
+	/* private */
+	uint8_t *logged; /* a bit per page: the log has it */
+	uint64_t logged_end;
+} vfs_looking;
+/* Goes on until a wrong one is found, which is true, or all or so many were looked at. A page that is read from the log is not wrong. */
+bool vfs_pages_look(sqlite3 *db, vfs_looking *l, uint64_t most);
+bool vfs_frames_look(sqlite3 *db, vfs_looking *l);
+void vfs_looking_done(vfs_looking *l);
 
 #endif

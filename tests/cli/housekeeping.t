@@ -80,7 +80,8 @@ my $db = "$world/folder/copy/cowbox.db";
 SKIP: {
 	skip('no sqlite3 here', 3) if !-x '/usr/bin/sqlite3' && !must_work();
 	my $sql = "UPDATE setting SET value='x'; UPDATE checkpoint SET seq=seq+1";
-	system('sqlite3', $db, $sql) == 0 or die;
+	# Left in the log, which cowbox folds in itself: pages that sqlite3 folds in have wrong sums, and hide what is in them.
+	system('sqlite3', '-cmd', '.dbconfig no_ckpt_on_close on', $db, $sql) == 0 or die;
 	my $r = cowbox('--store', 'copy', 'fsck');
 	is($r->{status}, 65, 'damage has an exit status of its own');
 	like($r->{out}, qr/demo.*\n.*complaints/, 'and is named');

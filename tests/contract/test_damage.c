@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 
 #include "harness/boxes.h"
 #include "harness/crashes.h"
+#include "harness/sql.h"
 
 enum {
 	MAX_EVENTS = 128,
@@ -340,13 +340,12 @@ static void sql(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void sql(const char *format, ...)
 {
 	char text[1000], file[4400], *message = NULL;
-	sqlite3 *db = NULL;
 	va_list args;
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	(void)snprintf(file, sizeof(file), "%.4300s/cowbox.db", o.trial);
-	CHECK(sqlite3_open_v2(file, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK);
+	sqlite3 *db = test_sql_open(file);
 	CHECK_MSG(sqlite3_exec(db, text, NULL, NULL, &message) == SQLITE_OK, "%s: %s", text, message);
 	CHECK(sqlite3_close(db) == SQLITE_OK);
 }
@@ -483,10 +482,9 @@ typedef struct cell {
 static bool harm_cell(const cell *c, test_rng *r, char *what, size_t size)
 {
 	char text[400], file[4400];
-	sqlite3 *db = NULL;
 	sqlite3_stmt *stmt = NULL;
 	(void)snprintf(file, sizeof(file), "%.4300s/cowbox.db", o.trial);
-	CHECK(sqlite3_open_v2(file, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK);
+	sqlite3 *db = test_sql_open(file);
 	(void)snprintf(text, sizeof(text),
 	               "SELECT %s,%s FROM %s WHERE length(%s)>0 ORDER BY 1,2 LIMIT 1 OFFSET %llu%%max(1,(SELECT count(*) FROM %s "
 	               "WHERE length(%s)>0))",

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,6 +13,7 @@
 #include "harness/boxes.h"
 #include "harness/hosttrees.h"
 #include "harness/mounts.h"
+#include "harness/sql.h"
 
 enum { OTHER_UID = 12345 };
 
@@ -64,8 +64,7 @@ static const char *file(const char *name)
 
 static void fold(void)
 {
-	sqlite3 *db = NULL;
-	CHECK(sqlite3_open_v2(file("cowbox.db"), &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK);
+	sqlite3 *db = test_sql_open(file("cowbox.db"));
 	CHECK(sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL) == SQLITE_OK);
 	(void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	CHECK(sqlite3_close(db) == SQLITE_OK);

@@ -1,9 +1,9 @@
 /* test_store_disk.c: reopening, backup and vacuum; folders and databases that are refused; damage. */
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "contract/test_store_kit.h"
+#include "harness/sql.h"
 
 /* ---- reopening ---- */
 
@@ -70,8 +70,7 @@ TEST(short_lived_handles_share_a_segment)
 
 static void boot_again(void)
 {
-	sqlite3 *db = NULL;
-	CHECK(sqlite3_open(in_folder("cowbox.db"), &db) == SQLITE_OK);
+	sqlite3 *db = test_sql_open(in_folder("cowbox.db"));
 	CHECK(sqlite3_exec(db, "UPDATE meta SET value='other' WHERE key='boot_id'", NULL, NULL, NULL) == SQLITE_OK);
 	(void)sqlite3_close(db);
 }
@@ -187,8 +186,7 @@ static void write_file(const char *path, const char *text)
 
 static void sql(const char *text)
 {
-	sqlite3 *db = NULL;
-	CHECK(sqlite3_open(in_folder("cowbox.db"), &db) == SQLITE_OK);
+	sqlite3 *db = test_sql_open(in_folder("cowbox.db"));
 	char *message = NULL;
 	CHECK_MSG(sqlite3_exec(db, text, NULL, NULL, &message) == SQLITE_OK, "%s: %s", text, message);
 	(void)sqlite3_close(db);

@@ -4,10 +4,10 @@
  * own. A visitor that ran inside a call on the database, or under a lock that others need, would never come back.
  */
 #include "harness/boxes.h"
+#include "harness/sql.h"
 
 #include <cowbox/cowbox.h>
 #include <pthread.h>
-#include <sqlite3.h>
 
 typedef struct visiting {
 	cb_store *s;
@@ -197,9 +197,8 @@ TEST(complaints)
 	cb_error err = {0};
 	visiting v = begin(false);
 	char file[4300];
-	sqlite3 *db = NULL;
 	(void)snprintf(file, sizeof(file), "%.4200s/cowbox.db", test_store_path());
-	CHECK(sqlite3_open(file, &db) == SQLITE_OK);
+	sqlite3 *db = test_sql_open(file);
 	CHECK(sqlite3_exec(
 		      db,
 		      "UPDATE checkpoint SET seq=1 WHERE name='second'; UPDATE node SET sum=sum+1; UPDATE content SET sum=sum+1",
