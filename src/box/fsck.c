@@ -404,7 +404,8 @@ static cb_code decode_only(void *context, span key_bytes, span old_value, span n
 
 typedef struct step_list {
 	checking *c;
-	buf roots; /* root, seq pairs */
+	uint64_t next; /* the step that comes next if none was pruned */
+	buf roots;     /* root, seq pairs */
 } step_list;
 
 static cb_code check_step(void *context, const store_step *step, cb_error *err)
@@ -412,6 +413,8 @@ static cb_code check_step(void *context, const store_step *step, cb_error *err)
 	step_list *l = context;
 	cb_error why = {0};
 	l->c->seq = step->seq;
+	if (step->seq != l->next && !step->gap) say(l->c, "the step before it is missing, and was not pruned");
+	l->next = step->seq + 1;
 	if (step->has_changes && tree_changes_decode(step->changes, decode_only, NULL, &why) != CB_OK)
 		say(l->c, "its changes are damaged: %s", why.message);
 	uint64_t pair[2] = {step->root, step->seq};
@@ -420,7 +423,7 @@ static cb_code check_step(void *context, const store_step *step, cb_error *err)
 
 static cb_code check_steps(checking *c, const store_box *row, cb_error *err)
 {
-	step_list l = {c, BUF_INIT(SIZE_MAX)};
+	step_list l = {c, 0, BUF_INIT(SIZE_MAX)};
 	cb_code code = store_step_walk(c->cs->s, row->id, 0, INT64_MAX, true, check_step, &l, err);
 	const uint64_t *pairs = (const uint64_t *)(const void *)l.roots.bytes;
 	for (size_t i = 0; code == CB_OK && i < l.roots.size / (2 * sizeof(uint64_t)); i++) {

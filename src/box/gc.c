@@ -77,8 +77,8 @@ static cb_code mark_change(void *context, span key_bytes, span old_value, span n
 /* Roots of a page of steps are walked after the rows were read: nothing else happens inside a walk of rows. */
 typedef struct step_page {
 	marking *m;
-	buf roots; /* uint64_t */
-	uint64_t last;
+	buf roots;           /* uint64_t */
+	uint64_t last, next; /* the step seen last; the one that comes next if none was pruned */
 	size_t count;
 } step_page;
 
@@ -86,6 +86,10 @@ static cb_code mark_step(void *context, const store_step *step, cb_error *err)
 {
 	step_page *p = context;
 	bool was;
+	if (step->seq != p->next && !step->gap)
+		return cb_err_set(err, CB_CORRUPT, "steps before %llu are missing, and were not pruned: see `cowbox fsck`",
+		                  (unsigned long long)step->seq);
+	p->next = step->seq + 1;
 	if (step->has_root) CB_TRY(buf_append(&p->roots, &step->root, sizeof(uint64_t), err));
 	if (step->params_content) CB_TRY(id_set_add(&p->m->contents, step->params_content, &was, err));
 	if (step->result_content) CB_TRY(id_set_add(&p->m->contents, step->result_content, &was, err));
@@ -98,7 +102,7 @@ static cb_code mark_steps(marking *m, uint64_t box, cb_error *err)
 {
 	AUTO_BUF buf roots = BUF_INIT(SIZE_MAX);
 	for (uint64_t from = 0;;) {
-		step_page p = {m, roots, 0, 0};
+		step_page p = {.m = m, .roots = roots, .next = from};
 		p.roots.size = 0;
 		cb_code code = store_step_walk(m->cs->s, box, from, INT64_MAX, true, mark_step, &p, err);
 		roots = p.roots;

@@ -650,7 +650,9 @@ cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conf
 
 /* All key changes of one step, from its list or from the two roots around it. */
 cb_code step_changes(cb_store *cs, uint64_t box, uint64_t seq, tree_diff_visit visit, void *context, cb_error *err);
-/* CB_NOTFOUND / CB_STALE (pruned) with a message; *out_state its state. */
+/* Why there is no row of a step: CB_NOTFOUND (not made yet), CB_STALE (pruned) or CB_CORRUPT (lost), with a message. */
+cb_code step_gone(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err);
+/* As step_gone when it is not there; *out_state its state. */
 cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_state, cb_error *err);
 /* What history indexes: the subjects (hashes of D and I keys) of a change. */
 uint64_t step_subject(span key_bytes);

@@ -305,6 +305,8 @@ typedef struct log_cursor {
 	uint64_t from; /* the next step to look at, downwards; of a path the newest that is wanted */
 	uint64_t left; /* so many are still to be given */
 	bool over;     /* step 0 was looked at */
+	bool exact;    /* the next step is `expected`: nothing between it and the one before was pruned */
+	uint64_t expected;
 	bool pruned;
 	bool of_path;
 	snapshot now; /* of a path; and a state by which folders that moved since are found */
@@ -335,6 +337,16 @@ static void page_clear(log_cursor *l)
 	l->count = l->at = 0;
 }
 
+/* Rows that are not there and were not pruned are lost. The first step of a box is never pruned. */
+static cb_code log_whole(log_cursor *l, const store_step *row, bool is_last, cb_error *err)
+{
+	bool lost = (l->exact && row->seq != l->expected) || (is_last && row->seq != 0 && !row->gap);
+	uint64_t missing = l->exact && row->seq != l->expected ? l->expected : row->seq - 1;
+	l->exact = !row->gap;
+	l->expected = row->seq - 1;
+	return lost ? step_gone(l->c.cs, l->box, missing, err) : CB_OK;
+}
+
 static cb_code log_next_step(log_cursor *l, const void **out, cb_error *err)
 {
 	if (l->at == l->count) {
@@ -344,9 +356,11 @@ static cb_code log_next_step(log_cursor *l, const void **out, cb_error *err)
 		uint64_t last = l->count ? l->rows[l->count - 1].row.seq : 0;
 		l->over = l->count < PAGE || last == 0;
 		l->from = last - 1;
-		if (l->count == 0) return CB_OK;
+		if (l->count == 0) return l->exact ? step_gone(l->c.cs, l->box, l->expected, err) : CB_OK;
 	}
-	return log_give(l, &l->rows[l->at++], out, err);
+	const step_row *r = &l->rows[l->at++];
+	CB_TRY(log_whole(l, &r->row, l->over && l->at == l->count, err));
+	return log_give(l, r, out, err);
 }
 
 static cb_code log_give_seq(log_cursor *l, uint64_t seq, const void **out, cb_error *err)
@@ -599,6 +613,8 @@ static cb_code log_start(log_cursor *l, cb_box *b, const cb_log_options *options
 	l->left = options->max_steps ? options->max_steps : UINT64_MAX;
 	l->from = options->before ? options->before - 1 : b->head->seq;
 	if (l->from > b->head->seq) l->from = b->head->seq;
+	l->exact = l->from == b->head->seq;
+	l->expected = l->from;
 	CB_TRY(kept_history(&l->history, b->cs, b->head, KEPT_VISIT, err));
 	return options->path ? log_start_path(l, b, options->path, err) : CB_OK;
 }

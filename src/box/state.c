@@ -118,13 +118,7 @@ static cb_code state_load_locked(cb_store *cs, uint64_t box, uint64_t seq, state
 	uint64_t id = 0;
 	cb_code code = store_step_walk(cs->s, box, seq, seq, false, take_state_id, &id, err);
 	if (code == CB_OK && !id) code = CB_NOTFOUND;
-	if (code == CB_NOTFOUND) {
-		store_head head;
-		CB_TRY(store_head_get(cs->s, box, &head, err));
-		if (seq <= head.seq) return cb_err_set(err, CB_STALE, "step %llu was pruned", (unsigned long long)seq);
-		return cb_err_set(err, CB_NOTFOUND, "there is no step %llu (the newest is %llu)", (unsigned long long)seq,
-		                  (unsigned long long)head.seq);
-	}
+	if (code == CB_NOTFOUND) return step_gone(cs, box, seq, err);
 	if (code != CB_OK) return code;
 	AUTO_STATE state *s = state_alloc(box, seq);
 	if (!s) return cb_err_nomem(err);

@@ -16,17 +16,48 @@ static cb_code take_state(void *context, const store_step *step, cb_error *err)
 	return CB_OK;
 }
 
+typedef struct next_step {
+	uint64_t seq;
+	bool found, gap;
+} next_step;
+
+static cb_code take_next(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	*(next_step *)context = (next_step){step->seq, true, step->gap};
+	return CB_INTERRUPTED;
+}
+
+/*
+ * The step above those that were pruned says so; where none does, a row is lost. In this order no lock is needed: what the head says is
+ * there stays there, unless the box is deleted, which is looked at last.
+ */
+cb_code step_gone(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
+{
+	store_head head;
+	store_box row;
+	next_step next = {0};
+	CB_TRY(store_head_get(cs->s, box, &head, err));
+	if (seq <= head.seq) CB_TRY(store_step_walk(cs->s, box, seq, INT64_MAX, false, take_next, &next, err));
+	if (seq > head.seq || (next.found && next.seq == seq)) /* made just now */
+		return cb_err_set(err, CB_NOTFOUND, "there is no step %llu (the newest is %llu)", (unsigned long long)seq,
+		                  (unsigned long long)head.seq);
+	if (!next.found || !next.gap) {
+		CB_TRY(store_box_get(cs->s, box, &row, err));
+		if (!row.deleted)
+			return cb_err_set(err, CB_CORRUPT,
+			                  "step %llu of box '%s' is missing, and was not pruned: see `cowbox fsck`",
+			                  (unsigned long long)seq, row.name);
+	}
+	return cb_err_set(err, CB_STALE, "step %llu was pruned", (unsigned long long)seq);
+}
+
 cb_code step_exists(cb_store *cs, uint64_t box, uint64_t seq, uint64_t *out_state, cb_error *err)
 {
 	*out_state = 0;
 	cb_code code = store_step_walk(cs->s, box, seq, seq, false, take_state, out_state, err);
 	if (code == CB_OK && !*out_state) code = CB_NOTFOUND;
-	if (code != CB_NOTFOUND) return code;
-	store_head head;
-	CB_TRY(store_head_get(cs->s, box, &head, err));
-	if (seq <= head.seq) return cb_err_set(err, CB_STALE, "step %llu was pruned", (unsigned long long)seq);
-	return cb_err_set(err, CB_NOTFOUND, "there is no step %llu (the newest is %llu)", (unsigned long long)seq,
-	                  (unsigned long long)head.seq);
+	return code == CB_NOTFOUND ? step_gone(cs, box, seq, err) : code;
 }
 
 /* ---- owned copies ---- */

@@ -52,16 +52,72 @@ static cb_code copy_database(store *s, const char *to, cb_error *err)
 	return s->engine->ops->backup(s->engine, file, err);
 }
 
+static cb_code note_place(void *context, const engine_row *row, cb_error *err)
+{
+	return buf_append(context, row, sizeof *row, err);
+}
+
+static cb_code list_places(store *s, uint64_t segment, buf *out, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	out->size = 0;
+	return s->engine->ops->segment_rows(s->engine, segment, note_place, out, err);
+}
+
+/* Each content of a segment is what its row says. */
+static cb_code verify_segment(store *s, uint64_t segment, buf *rows, uint8_t *room, cb_error *err)
+{
+	CB_TRY(list_places(s, segment, rows, err));
+	for (size_t at = 0; at < rows->size; at += sizeof(engine_row)) {
+		engine_row row;
+		memcpy(&row, rows->bytes + at, sizeof row);
+		CB_TRY(cancel_check(err));
+		cb_code code = segment_read(s->segments, segment, row.offset, room, row.size, err);
+		if (code == CB_NOTFOUND && err) err->code = CB_CORRUPT; /* the file */
+		if (code != CB_OK) return code == CB_NOTFOUND ? CB_CORRUPT : code;
+		if (store_sum(row.id, room, row.size) != row.sum)
+			return cb_err_set(err, CB_CORRUPT,
+			                  "content %llu is damaged: its sum is wrong (segment %06llu, offset %llu)",
+			                  (unsigned long long)row.id, (unsigned long long)segment, (unsigned long long)row.offset);
+	}
+	return CB_OK;
+}
+
+static void note_first(void *context, const char *line)
+{
+	buf *first = context;
+	if (first->size == 0) (void)buf_append_str(first, line, NULL);
+}
+
+/* Where pages have no sums, by the sums of all rows. */
+static cb_code verify_rows(store *s, cb_error *err)
+{
+	AUTO_BUF buf first = BUF_INIT(CB_ERROR_MESSAGE_MAX);
+	CB_TRY(store_check_rows(s, note_first, &first, err));
+	return first.size ? cb_err_set(err, CB_CORRUPT, "%.*s", (int)first.size, (const char *)first.bytes) : CB_OK;
+}
+
+static cb_code damaged(cb_code code, cb_error *err)
+{
+	if (code != CB_CORRUPT) return code;
+	return cb_err_wrap(err, code, "the store is damaged, nothing was copied (see `cowbox fsck`)");
+}
+
 static cb_code copy_segments(store *s, const char *to, cb_error *err)
 {
 	char folder[LIMIT_PATH_BYTES + 64];
 	(void)snprintf(folder, sizeof folder, "%s/seg", to);
 	if (mkdir(folder, 0700) != 0) return cb_err_errno(err, errno, "making '%s'", folder);
 	if (!s->segments) return CB_OK;
-	AUTO_BUF buf list = BUF_INIT(SIZE_MAX / 2);
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX / 2), rows = BUF_INIT(SIZE_MAX / 2);
+	AUTO_FREE uint8_t *room = mem_alloc_aligned(LIMIT_CONTENT_BYTES);
+	if (!room) return cb_err_nomem(err);
 	CB_TRY(list_segments(s, &list, err));
-	for (size_t i = 0; i < list.size / sizeof(segment_note); i++)
-		CB_TRY(segment_copy(s->segments, note_at(&list, i).segment, folder, err));
+	for (size_t i = 0; i < list.size / sizeof(segment_note); i++) {
+		uint64_t segment = note_at(&list, i).segment;
+		CB_TRY(damaged(verify_segment(s, segment, &rows, room, err), err));
+		CB_TRY(segment_copy(s->segments, segment, folder, err));
+	}
 	return io_flush_folder(folder, err);
 }
 
@@ -87,6 +143,7 @@ static cb_code give_name(const char *part, const char *to, cb_error *err)
 static cb_code backup_as(store *s, const char *part, const char *to, cb_error *err)
 {
 	CB_TRY(copy_database(s, part, err));
+	if (!s->engine->ops->is_summed(s->engine)) CB_TRY(damaged(verify_rows(s, err), err));
 	CB_TRY(copy_segments(s, part, err));
 	CB_TRY(io_flush_folder(part, err));
 	return give_name(part, to, err);

@@ -93,15 +93,20 @@ static cb_code inspect_table(inspection *n, bool is_node, cb_error *err)
 	}
 }
 
-cb_code store_check(store *s, store_complain complain, void *context, cb_error *err)
+cb_code store_check_rows(store *s, store_complain complain, void *context, cb_error *err)
 {
 	AUTO_FREE uint8_t *room = mem_alloc_aligned(LIMIT_CONTENT_BYTES);
 	if (!room) return cb_err_nomem(err);
-	STORE_ENTER(s, err);
-	CB_TRY(s->engine->ops->check(s->engine, complain, context, err));
 	inspection n = {.s = s, .complain = complain, .context = context, .room = room};
 	CB_TRY(inspect_table(&n, true, err));
 	return inspect_table(&n, false, err);
+}
+
+cb_code store_check(store *s, store_complain complain, void *context, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	CB_TRY(s->engine->ops->check(s->engine, complain, context, err));
+	return store_check_rows(s, complain, context, err);
 }
 
 static cb_code count_file(void *context, uint64_t segment, uint64_t bytes, cb_error *err)

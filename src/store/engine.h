@@ -134,6 +134,11 @@ typedef struct store_ops {
 	cb_code (*backup)(engine *e, const char *to_file, cb_error *err);
 	/* Complains about what the database itself and references between rows show; sums are checked above. */
 	cb_code (*check)(engine *e, store_complain complain, void *context, cb_error *err);
+	/* CB_CORRUPT when rows of the catalog are missing or disagree, as far as that is cheap to tell; where pages have no sums also when
+	 * the database itself is damaged, however long that takes. */
+	cb_code (*coherent)(engine *e, cb_error *err);
+	/* Was every page that was read so far found to be what was written? */
+	bool (*is_summed)(engine *e);
 	/* Fills boxes, steps, nodes, contents, database_bytes, wal_bytes, page_sums. */
 	cb_code (*stats)(engine *e, store_stats *out, cb_error *err);
 } store_ops;

@@ -122,6 +122,7 @@ cb_code store_gc_lock(store *s, cb_error *err)
 	if (code == CB_BUSY) return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	s->gc_running = true;
+	s->gc_thread = store_thread();
 	return CB_OK;
 }
 
@@ -171,9 +172,21 @@ static cb_code begin_body(store *s, void *context, cb_error *err)
 	return CB_OK;
 }
 
+/* Rows that are not found refer to nothing: before anything is removed, what can be known of them must be there. */
+static cb_code coherent(store *s, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	return s->engine->ops->coherent(s->engine, err);
+}
+
 cb_code store_gc_begin(store *s, uint64_t *out_horizon, cb_error *err)
 {
 	CB_TRY(store_gc_lock(s, err));
+	cb_code sound = coherent(s, err);
+	if (sound != CB_OK) {
+		store_gc_unlock(s);
+		return sound;
+	}
 	owner_look l = {.s = s, .dead = BUF_INIT(SIZE_MAX / 2)};
 	cb_code code = store_in_transaction_as(s, STORE_FREES, false, begin_body, &l, err);
 	s->gc_owners_dead = l.dead.size / sizeof(uint64_t);

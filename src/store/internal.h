@@ -80,6 +80,7 @@ struct store {
 	_Atomic bool poisoned; /* a flush failed */
 	bool unflushed;        /* commits since the last flush */
 	bool gc_running;
+	uintptr_t gc_thread; /* store_thread() of who runs it */
 	uint64_t gc_owners_dead;
 
 	lock_turn turn;
@@ -131,6 +132,9 @@ bool fork_is_broken_path(const char *path);
 cb_code fork_check_engine(cb_error *err);
 /* Takes the connection of a store that is being opened, closed or opened again; store_leave gives it back. */
 cb_code store_hold(store *s, cb_error *err);
+
+/* check.c: the sums of all nodes and contents, those in segments too. */
+cb_code store_check_rows(store *s, store_complain complain, void *context, cb_error *err);
 
 /* open.c: everything bound to this process, opened or let go. */
 cb_code store_attach(store *s, bool create, cb_error *err);

@@ -269,6 +269,8 @@ cb_code sqlite_audit_check(engine *e, store_complain complain, void *context, cb
 cb_code sqlite_vacuum(engine *e, cb_error *err);
 cb_code sqlite_backup(engine *e, const char *to_file, cb_error *err);
 cb_code sqlite_check(engine *e, store_complain complain, void *context, cb_error *err);
+cb_code sqlite_coherent(engine *e, cb_error *err);
+bool sqlite_is_summed(engine *e);
 cb_code sqlite_stats(engine *e, store_stats *out, cb_error *err);
 
 #endif

@@ -321,6 +321,8 @@ static const store_ops sqlite_ops = {
 	.vacuum = sqlite_vacuum,
 	.backup = sqlite_backup,
 	.check = sqlite_check,
+	.coherent = sqlite_coherent,
+	.is_summed = sqlite_is_summed,
 	.stats = sqlite_stats,
 };
 

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -71,6 +72,12 @@ static cb_code copy_error(sqlite3 *to, int rc, const char *to_file, cb_error *er
 	return cb_err_set(err, CB_IO, "copying to %s: %s", to_file, sqlite3_errstr(rc));
 }
 
+static int copy_is_over(void *context)
+{
+	(void)context;
+	return cancel_is_due();
+}
+
 static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to_file, cb_error *err)
 {
 	sqlite3_backup *b = sqlite3_backup_init(to, "main", e->db, "main");
@@ -96,6 +103,23 @@ static cb_code copy_database(const sqlite_engine *e, sqlite3 *to, const char *to
 	return copy_error(to, end ? end : rc, to_file, err);
 }
 
+/* A page that is missing in the middle of the file reads as zeros, and has no sum: that the copy has all of them is seen in its trees. */
+static cb_code copy_whole(sqlite3 *to, const char *to_file, cb_error *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3_progress_handler(to, COPY_PAGES, copy_is_over, NULL);
+	int rc = sqlite3_prepare_v2(to, "PRAGMA quick_check(1)", -1, &stmt, NULL);
+	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
+	const char *text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
+	cb_code code = cancel_check(err);
+	if (code == CB_OK && rc != SQLITE_ROW) code = copy_error(to, rc, to_file, err);
+	else if (code == CB_OK && (!text || strcmp(text, "ok") != 0))
+		code = cb_err_set(err, CB_CORRUPT, "the store is damaged (%.200s): nothing was copied: see `cowbox fsck`",
+		                  text ? text : "no memory");
+	(void)sqlite3_finalize(stmt);
+	return code;
+}
+
 cb_code sqlite_backup(engine *base, const char *to_file, cb_error *err)
 {
 	sqlite3 *to = NULL;
@@ -104,6 +128,7 @@ cb_code sqlite_backup(engine *base, const char *to_file, cb_error *err)
 	int rc = sqlite3_open_v2(to_file, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, vfs);
 	if (rc == SQLITE_OK) (void)sqlite3_extended_result_codes(to, 1);
 	cb_code code = rc == SQLITE_OK ? copy_database(sql_engine(base), to, to_file, err) : copy_error(to, rc, to_file, err);
+	if (code == CB_OK) code = copy_whole(to, to_file, err);
 	(void)sqlite3_close(to); /* the copy is made in one rollback-journal transaction: flushed when it ends */
 	if (code == CB_OK && chmod(to_file, 0600) != 0) return cb_err_errno(err, errno, "'%s'", to_file);
 	return code;
@@ -150,6 +175,39 @@ static const question questions[] = {
          "content %lld, the parameters of a step, is missing"},
 	{"SELECT result_content FROM step WHERE result_content<>0 AND result_content NOT IN (SELECT id FROM content)",
          "content %lld, the result of a step, is missing"},
+};
+
+#define FROM_LIVING " FROM head h JOIN box b ON b.id=h.box WHERE b.deleted=0 AND "
+#define STEPS_OF(box) "BETWEEN (" box "<<32) AND (" box "<<32)+4294967295"
+
+/* What a gc believes. Each is answered by a few rows a box, however long the history. */
+static const question coherence[] = {
+	{"SELECT id FROM box WHERE id NOT IN (SELECT box FROM head)", "box %lld has no head"},
+	{"SELECT box FROM head WHERE box<>0 AND box NOT IN (SELECT id FROM box)", "box %lld is missing, and has a head"},
+	{"WITH RECURSIVE had(box) AS (SELECT min(id)>>32 FROM step UNION ALL SELECT (SELECT id>>32 FROM step WHERE "
+         "id>(had.box<<32)+4294967295 ORDER BY id LIMIT 1) FROM had WHERE had.box IS NOT NULL) "
+         "SELECT box FROM had WHERE box IS NOT NULL AND box NOT IN (SELECT id FROM box)",
+         "box %lld is missing, and has steps"},
+	{"SELECT h.box" FROM_LIVING "NOT EXISTS(SELECT 1 FROM step WHERE id=(h.box<<32)+h.seq AND state=h.state)",
+         "the newest step of box %lld is missing"},
+	{"SELECT h.box" FROM_LIVING "EXISTS(SELECT 1 FROM step WHERE id " STEPS_OF("h.box") " AND id>(h.box<<32)+h.seq)",
+         "box %lld has steps after its head"},
+	{"SELECT h.box" FROM_LIVING "h.root<>0 AND NOT EXISTS(SELECT 1 FROM node WHERE id=h.root)",
+         "the root of box %lld is missing"},
+	{"SELECT id FROM box b WHERE deleted=0 AND origin_box<>0 AND NOT EXISTS(SELECT 1 FROM step WHERE "
+         "id=(b.origin_box<<32)+b.origin_seq)",
+         "the step that box %lld was forked from is missing"},
+	{"SELECT id FROM box b WHERE deleted=0 AND NOT EXISTS(SELECT 1 FROM box o INDEXED BY box_name WHERE o.name=b.name AND "
+         "o.deleted=0 AND o.id=b.id)",
+         "box %lld is not found by its name"},
+	{"SELECT seq FROM checkpoint c WHERE NOT EXISTS(SELECT 1 FROM step WHERE id=(c.box<<32)+c.seq)",
+         "a checkpoint names step %lld, which is missing"},
+	{"SELECT max(id) FROM node HAVING max(id)>=(SELECT next_node FROM head WHERE box=0)",
+         "the node counter is not above node %lld"},
+	{"SELECT max(id) FROM content HAVING max(id)>=(SELECT next_content FROM head WHERE box=0)",
+         "the content counter is not above content %lld"},
+	{"SELECT max(id) FROM box HAVING max(id)>=(SELECT next_box FROM head WHERE box=0)",
+         "the box counter is not above box %lld"},
 };
 
 static const question pin_question = {
@@ -274,6 +332,56 @@ cb_code sqlite_check(engine *base, store_complain complain, void *context, cb_er
 	return cancel_check(err);
 }
 
+/* ---- before something is removed ---- */
+
+bool sqlite_is_summed(engine *base)
+{
+	const sqlite_engine *e = sql_engine(base);
+	return e->memory || (vfs_has_sums(e->db) && vfs_pages_unsummed(e->db) == 0);
+}
+
+/* *out: the first column of the first row, when there is one. A failure is the statement's own, which may be of memory. */
+static cb_code first_of(const sqlite_engine *e, const char *text, char *out, size_t size, bool *found, cb_error *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	CB_TRY(cancel_check(err));
+	int rc = sqlite3_prepare_v2(e->db, text, -1, &stmt, NULL);
+	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
+	cb_code code = rc == SQLITE_ROW || rc == SQLITE_DONE ? CB_OK : sql_error(e, rc, err);
+	*found = rc == SQLITE_ROW;
+	if (*found) (void)snprintf(out, size, "%s", (const char *)sqlite3_column_text(stmt, 0));
+	(void)sqlite3_finalize(stmt);
+	return code;
+}
+
+static cb_code refuse(const sqlite_engine *e, const char *why, cb_error *err)
+{
+	return cb_err_set(err, CB_CORRUPT, "%s is damaged (%s), nothing was removed: see `cowbox fsck`; restore a backup", e->file,
+	                  why);
+}
+
+cb_code sqlite_coherent(engine *base, cb_error *err)
+{
+	const sqlite_engine *e = sql_engine(base);
+	char text[256], why[320];
+	bool found = false;
+	int64_t rows = 0;
+	/* What lies in segments is removed by this index alone: all of its pages are looked at. */
+	CB_TRY(sql_number(e, "SELECT count(*) FROM content INDEXED BY content_segment WHERE segment<>0", &rows, err));
+	for (size_t i = 0; i < ARRAY_LEN(coherence); i++) {
+		CB_TRY(first_of(e, coherence[i].text, text, sizeof text, &found, err));
+		if (!found) continue;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the formats are the constants above */
+		(void)snprintf(why, sizeof why, coherence[i].format, strtoll(text, NULL, 10));
+#pragma GCC diagnostic pop
+		return refuse(e, why, err);
+	}
+	if (sqlite_is_summed(base)) return CB_OK;
+	CB_TRY(first_of(e, "PRAGMA integrity_check(1)", text, sizeof text, &found, err));
+	return found && strcmp(text, "ok") == 0 ? CB_OK : refuse(e, text, err);
+}
+
 /* ---- figures ---- */
 
 static cb_code count(const sqlite_engine *e, const char *text, uint64_t *out, cb_error *err)
@@ -297,7 +405,7 @@ cb_code sqlite_stats(engine *base, store_stats *out, cb_error *err)
 	CB_TRY(count(e, "PRAGMA page_count", &pages, err));
 	CB_TRY(count(e, "PRAGMA page_size", &page_bytes, err));
 	out->database_bytes = pages * page_bytes;
-	out->page_sums = e->memory || (vfs_has_sums(e->db) && vfs_pages_unsummed(e->db) == 0);
+	out->page_sums = sqlite_is_summed(base);
 	char wal[LIMIT_PATH_BYTES + 8];
 	struct stat st;
 	(void)snprintf(wal, sizeof wal, "%s-wal", e->file);
