@@ -304,6 +304,24 @@ cb_code box_folder_set(cb_box *b, const char *host_path, const char *box_path, c
 cb_code box_folder_get(cb_box *b, char **out_host_path, char **out_box_path, cb_error *err);
 cb_code box_folder_find(cb_store *cs, const char *host_path, size_t size, char **out_name, cb_error *err);
 
+/* An entry of a folder of the box. */
+typedef struct box_only {
+	uint64_t parent;
+	uint8_t size;
+	uint8_t name[LIMIT_NAME_BYTES];
+} box_only;
+/* What an import tells of the box's own folder. */
+typedef struct box_folder_news {
+	cb_box *b;                        /* whose folder it is; not the transaction */
+	const char *host_path, *box_path; /* as box_folder_set; NULL: it is the box's already */
+	const box_only *only;             /* what the box has and the host has not */
+	size_t only_count;
+} box_folder_news;
+/* As cb_txn_commit. In the same write transaction the hidden base becomes what the transaction holds, less what only the box has, whatever
+ * others did meanwhile, and the folder the box's own. */
+cb_code box_txn_commit_folder(cb_box *txn, const cb_commit_options *options, const box_folder_news *news, cb_commit_result *out,
+                              cb_error *err);
+
 /* The hidden companion of a box: what its host folder holds. */
 typedef enum box_base_how {
 	BOX_BASE_EXISTING, /* CB_NOTFOUND when there is none */

@@ -274,14 +274,15 @@ cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_
 
 /* ---- the end ---- */
 
-/* Ends the write transaction that is open: with a new head, or without one. */
-static cb_code write_ended(cb_box *b, cb_code code, state *head, bool sync, cb_commit_result *out, cb_error *err)
+/* Ends the write transaction that is open: with a new head, or without one. told: something else was written. */
+static cb_code write_ended(cb_box *b, cb_code code, state *head, bool told, bool sync, cb_commit_result *out, cb_error *err)
 {
 	store *s = b->cs->s;
-	if (code != CB_OK || !head) { /* there is nothing to commit, and nobody's picture grows old */
+	if (code != CB_OK || (!head && !told)) { /* there is nothing to commit, and nobody's picture grows old */
 		store_write_abort(s);
 		return code;
 	}
+	if (!head) return store_write_commit(s, sync, err);
 	uint64_t stamp = store_stamp_after(s, b->id);
 	CB_TRY(store_write_commit(s, sync, err));
 	state_unref(b->head);
@@ -297,7 +298,7 @@ static cb_code write_ended(cb_box *b, cb_code code, state *head, bool sync, cb_c
 }
 
 /* last (t, or what it was merged to) if its base is still the head, with everything slow done before the writer lock is taken. */
-static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_commit_result *out, cb_error *err)
+static cb_code publish(cb_box *b, txn *last, folder_news *folder, bool sync, bool *out_moved, cb_commit_result *out, cb_error *err)
 {
 	AUTO_STATE state *head = NULL;
 	prepared *p = NULL;
@@ -319,7 +320,9 @@ static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_comm
 		code = p ? txn_append_prepared(last, p, b->id, step_who(b), &head, err)
 		         : txn_append(last, b->id, step_who(b), &head, err);
 	}
-	code = write_ended(b, code, head, sync, out, err);
+	bool told = code == CB_OK && !*out_moved && folder;
+	if (told) code = folder_news_put(folder, head, err);
+	code = write_ended(b, code, head, told, sync, out, err);
 	txn_locals_settle(last, code == CB_OK && head);
 	prepared_destroy(p);
 	return code;
@@ -327,7 +330,7 @@ static cb_code publish(cb_box *b, txn *last, bool sync, bool *out_moved, cb_comm
 
 cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *out, cb_error *err)
 {
-	return publish(b, t, false, out_moved, out, err);
+	return publish(b, t, NULL, false, out_moved, out, err);
 }
 
 /* A large one is merged and written outside the writer lock. *out_done: it is settled; otherwise others were faster each time. */
@@ -347,7 +350,8 @@ static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, boo
 			if (unseen) CB_TRY(times_as_begun(t, merged, err));
 			if (merged) merged->need = t->need;
 		}
-		CB_TRY(publish(b, merged ? merged : t, how->sync, &moved, out, err));
+		if (merged && t->folder) CB_TRY(folder_news_apart(t->folder, err));
+		CB_TRY(publish(b, merged ? merged : t, t->folder, how->sync, &moved, out, err));
 		if (!moved && merged && out) out->merged = !unseen;
 		if (!moved) return CB_OK;
 	}
@@ -362,14 +366,17 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 	AUTO_STATE state *head = NULL;
 	bool was_in_write = t->in_write, done = false;
 	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
-	if (!was_in_write && txn_is_large(t)) {
+	if (t->folder) CB_TRY(folder_news_prepare(t->folder, t, err));
+	if (!was_in_write && (txn_is_large(t) || t->folder)) {
 		cb_code code = commit_ahead(b, t, how, &done, out, err);
 		if (code != CB_OK || done) return code;
+		if (t->folder) CB_TRY(folder_news_apart(t->folder, err));
 	}
 	if (!was_in_write) CB_TRY(store_write_begin_as(b->cs->s, t->need, err));
 	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
 	if (code == CB_OK) code = commit_current(b, t, how, &head, out, err);
-	code = write_ended(b, code, head, how->sync, out, err);
+	if (code == CB_OK && t->folder) code = folder_news_put(t->folder, head, err);
+	code = write_ended(b, code, head, t->folder, how->sync, out, err);
 	t->in_write = false;
 	txn_locals_settle(t, code == CB_OK && head);
 	return code;

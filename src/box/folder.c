@@ -31,7 +31,7 @@ static cb_code link_folder(cb_box *b, const char *host_path, cb_error *err)
 	return box_store_setting_set(b->cs, name, (const char *)value.bytes, err);
 }
 
-static cb_code link_settings(cb_box *b, const char *host_path, const char *box_path, cb_error *err)
+cb_code box_folder_put(cb_box *b, const char *host_path, const char *box_path, cb_error *err)
 {
 	CB_TRY(box_setting_set(b, SETTING_HOST, host_path, err));
 	CB_TRY(box_setting_set(b, SETTING_PATH, box_path, err));
@@ -42,7 +42,7 @@ static cb_code link_settings(cb_box *b, const char *host_path, const char *box_p
 cb_code box_folder_set(cb_box *b, const char *host_path, const char *box_path, cb_error *err)
 {
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
-	cb_code code = link_settings(b, host_path, box_path, err);
+	cb_code code = box_folder_put(b, host_path, box_path, err);
 	if (code == CB_OK) return store_write_commit(b->cs->s, false, err);
 	store_write_abort(b->cs->s);
 	return code;

@@ -65,20 +65,41 @@ static cb_code overlay_seen(const cb_box *b, const state *from, pmap *out, cb_er
 	return pmap_put(out, key_span(&counts), span_make(room.bytes, room.size), err);
 }
 
-/* Inside a write transaction. from NULL: empty, but for what every new box holds. */
-static cb_code base_insert(cb_store *cs, uint64_t box, const state *from, store_box *out, cb_error *err)
+static cb_code base_insert_at(cb_store *cs, uint64_t box, uint64_t state_id, uint64_t root, cb_error *err)
 {
 	char name[CB_NAME_MAX + 1];
+	store_box row;
 	base_name(box, name);
-	if (!from) {
-		CB_TRY(box_insert(cs, name, NULL, out, err));
-	} else {
-		uint64_t root = 0;
+	CB_TRY(box_insert_at(cs, name, state_id, root, &row, err));
+	row.keep_steps = 1;
+	return store_box_update(cs->s, &row, err);
+}
+
+/* Inside a write transaction. from NULL: empty, but for what every new box holds. */
+static cb_code base_insert(cb_store *cs, uint64_t box, const state *from, cb_error *err)
+{
+	char name[CB_NAME_MAX + 1];
+	uint64_t root = 0;
+	store_box row;
+	if (from) {
 		CB_TRY(tree_apply(&cs->nodes, from->root, &from->overlay, &root, err));
-		CB_TRY(box_insert_at(cs, name, from->id, root, out, err));
+		return base_insert_at(cs, box, from->id, root, err);
 	}
-	out->keep_steps = 1;
-	return store_box_update(cs->s, out, err);
+	base_name(box, name);
+	CB_TRY(box_insert(cs, name, NULL, &row, err));
+	row.keep_steps = 1;
+	return store_box_update(cs->s, &row, err);
+}
+
+cb_code box_base_insert_seen(const cb_box *b, const state *from, cb_error *err)
+{
+	if (!gate_has_rules(b->cs, b)) return base_insert(b->cs, b->id, from, err);
+	state seen = *from; /* only what base_insert looks at: the map and its number */
+	seen.overlay = pmap_ref(&from->overlay);
+	cb_code code = overlay_seen(b, from, &seen.overlay, err);
+	if (code == CB_OK) code = base_insert(b->cs, b->id, &seen, err);
+	pmap_done(&seen.overlay);
+	return code;
 }
 
 /* The settings that say which folder is meant. */
@@ -110,7 +131,7 @@ static cb_code copy_settings(cb_store *cs, uint64_t from, uint64_t to, cb_error 
 
 cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error *err)
 {
-	store_box from, made;
+	store_box from;
 	CB_TRY(copy_settings(cs, from_box, to_box, err));
 	cb_error why;
 	cb_code code = box_base_find(cs, from_box, &from, cb_err_aside(&why));
@@ -118,7 +139,7 @@ cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	AUTO_STATE state *head = NULL;
 	CB_TRY(state_load_head(cs, from.id, &from.head, NULL, &head, err));
-	return base_insert(cs, to_box, head, &made, err);
+	return base_insert(cs, to_box, head, err);
 }
 
 cb_code box_base_delete(cb_store *cs, uint64_t box, cb_error *err)
@@ -135,18 +156,9 @@ cb_code box_base_delete(cb_store *cs, uint64_t box, cb_error *err)
 static cb_code base_create(cb_box *b, bool at_head, cb_error *err)
 {
 	store *s = b->cs->s;
-	store_box row;
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
 	cb_code code = box_refresh(b, err);
-	if (code == CB_OK && at_head && gate_has_rules(b->cs, b)) {
-		state seen = *b->head; /* only what base_insert looks at: the map and its number */
-		seen.overlay = pmap_ref(&b->head->overlay);
-		code = overlay_seen(b, b->head, &seen.overlay, err);
-		if (code == CB_OK) code = base_insert(b->cs, b->id, &seen, &row, err);
-		pmap_done(&seen.overlay);
-	} else if (code == CB_OK) {
-		code = base_insert(b->cs, b->id, at_head ? b->head : NULL, &row, err);
-	}
+	if (code == CB_OK) code = at_head ? box_base_insert_seen(b, b->head, err) : base_insert(b->cs, b->id, NULL, err);
 	if (code == CB_OK) return store_write_commit(s, false, err);
 	store_write_abort(s);
 	return code;
@@ -205,9 +217,8 @@ cb_code box_base_open(cb_box *b, box_base_how how, cb_box **out, cb_error *err)
 
 static cb_code base_replace(cb_box *b, cb_error *err)
 {
-	store_box row;
 	CB_TRY(box_base_delete(b->cs, b->id, err));
-	return base_insert(b->cs, b->id, b->head, &row, err);
+	return base_insert(b->cs, b->id, b->head, err);
 }
 
 cb_code box_base_reset(cb_box *b, cb_error *err)

@@ -175,11 +175,12 @@ typedef struct txn {
 	store_need need; /* of the write transaction that commits it */
 	bool is_account; /* of what a program did already: its need does not depend on its calls */
 	uint64_t target, other_box, other_seq;
-	buf expected;            /* what its calls relied on (expect.c) */
-	struct veil *veil;       /* of its view (gate.h); NULL: none was needed yet */
-	pmap passed;             /* the changes that the gate let pass, */
-	uint64_t passed_version; /* under rules of that version, for who its handle is; 0: not for him */
-	buf lost;                /* lost_path: what the last commit failed for */
+	buf expected;               /* what its calls relied on (expect.c) */
+	struct veil *veil;          /* of its view (gate.h); NULL: none was needed yet */
+	pmap passed;                /* the changes that the gate let pass, */
+	uint64_t passed_version;    /* under rules of that version, for who its handle is; 0: not for him */
+	buf lost;                   /* lost_path: what the last commit failed for */
+	struct folder_news *folder; /* what its commit tells of the box's own folder (folder_news.c); NULL: nothing */
 } txn;
 
 typedef struct lost_path {
@@ -237,6 +238,9 @@ bool txn_is_large(const txn *t);
 cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err);
 cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err);
 void prepared_destroy(prepared *p); /* accepts NULL */
+/* What t sees as a root, under a state's number that is taken for it; nobody refers to it yet. Outside any write transaction; t's owner
+ * keeps it from gc. Contents of t must be in the store. */
+cb_code txn_root_ahead(txn *t, uint64_t *out_state, uint64_t *out_root, cb_error *err);
 /* What a view of t needs besides its delta when t may change or end meanwhile: a transaction that has copies of the contents that t has in
  * memory, by the same numbers, and nothing else. At most some 8 MiB: t puts more than that into the store, and those are kept from gc as
  * long as the picture is. txn_destroy() it. wanted (size_t, indices): only these of them; NULL: all. */
@@ -375,11 +379,37 @@ cb_code box_base_find(cb_store *cs, uint64_t box, store_box *out, cb_error *err)
 /* Inside a write transaction, with its box: */
 cb_code box_base_fork(cb_store *cs, uint64_t from_box, uint64_t to_box, cb_error *err);
 cb_code box_base_delete(cb_store *cs, uint64_t box, cb_error *err);
+/* A base where there is none, as who uses b sees that state. Of it only the map and its number matter. */
+cb_code box_base_insert_seen(const cb_box *b, const state *from, cb_error *err);
+/* As box_folder_set. */
+cb_code box_folder_put(cb_box *b, const char *host_path, const char *box_path, cb_error *err);
 /* Not to be listed, counted or addressed: a base, or a draft. */
 bool box_is_hidden(const store_box *row);
 bool box_is_base(const store_box *row);
 /* Under the gc lock: drops all steps of a base but the newest. */
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err);
+
+/* What the commit of an import says of the box's own folder (folder_news.c). End it with folder_news_done(). */
+typedef struct folder_news {
+	const box_folder_news *says;
+	txn *picture;    /* what the folder holds: the import's delta over its base, less what only the box has */
+	uint64_t epoch;  /* of the import */
+	cb_box *base;    /* NULL: there was none */
+	txn *change;     /* of the base, to the picture */
+	prepared *ahead; /* of change; NULL: it is small */
+	bool has_root;   /* of the picture: a new base begins there */
+	uint64_t state, root;
+} folder_news;
+/* Outside any write transaction, once; t is the import. */
+cb_code folder_news_prepare(folder_news *f, txn *t, cb_error *err);
+/* The same: the picture will not be the box's next state, because others' work is merged. */
+cb_code folder_news_apart(folder_news *f, cb_error *err);
+/* Inside the write transaction that makes the import's step. head: the state after it; NULL: the import changed nothing. */
+cb_code folder_news_put(folder_news *f, const state *head, cb_error *err);
+void folder_news_done(folder_news *f);
+
+/* Into t, over whose base it leads to `from`. seen_only: by name, what `from` hides stays. (restore.c) */
+cb_code restore_state(txn *t, const tree_view *from, bool seen_only, cb_error *err);
 
 /* Inside a write transaction: a box that was linked as a draft, which no folder can have, becomes its folder's. (folder.c) */
 cb_code box_folder_publish(cb_box *b, cb_error *err);

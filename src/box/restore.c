@@ -296,10 +296,9 @@ static cb_code restore_kv(void *context, span key_bytes, span old_value, span ne
 }
 
 /* Name by name and not key by key: what is hidden stays, also where the source had one of its files elsewhere. */
-static cb_code restore_seen(op *o, const tree_view *from, cb_error *err)
+static cb_code restore_seen(txn *t, const tree_view *from, cb_error *err)
 {
 	static const uint8_t kv = KIND_KV;
-	txn *t = o->t;
 	tree_view v = txn_view(t), raw = txn_raw(t);
 	inode here, there;
 	CB_TRY(inode_find(&raw, INO_ROOT, &here, err));
@@ -314,6 +313,13 @@ static cb_code restore_seen(op *o, const tree_view *from, cb_error *err)
 	tree_view base = v;
 	base.delta = NULL;
 	return tree_diff_prefix(&base, from, span_make(&kv, 1), restore_kv, t, err);
+}
+
+cb_code restore_state(txn *t, const tree_view *from, bool seen_only, cb_error *err)
+{
+	if (seen_only) return restore_seen(t, from, err);
+	tree_view now = state_view(t->cs, t->base);
+	return tree_diff(&now, from, restore_key, t, err);
 }
 
 typedef struct bringing {
@@ -333,7 +339,7 @@ static cb_code do_restore(op *o, void *context, cb_error *err)
 	AUTO_VEIL veil *veiled = NULL;
 	CB_TRY(gate_view(back->source, &all, &veiled, &v, err));
 	if (!back->whole) return restore_path(o, back->source, &v, back->path, err);
-	if (gate_has_rules(o->b->cs, o->b) || gate_has_rules(o->b->cs, back->source)) return restore_seen(o, &v, err);
+	if (gate_has_rules(o->b->cs, o->b) || gate_has_rules(o->b->cs, back->source)) return restore_seen(o->t, &v, err);
 	/* Its past becomes the source's: that may matter to merges even where no file differs. */
 	if (wanted->box == o->b->id)
 		CB_TRY(past_ends_in_merge(o->b->cs, wanted->box, wanted->seq, o->t->base->seq, &o->t->record, err));

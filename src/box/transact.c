@@ -151,9 +151,9 @@ static cb_code choices_check(const cb_commit_options *o, cb_error *err)
 	return CB_OK;
 }
 
-cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_result *out, cb_error *err)
+static cb_code txn_end_by_commit(cb_box *b, const cb_commit_options *options, folder_news *folder, cb_commit_result *out,
+                                 cb_error *err)
 {
-	NEED(err, "txn", b);
 	cb_commit_options o;
 	cb_step_info step;
 	cb_commit_result result = CB_INIT(cb_commit_result);
@@ -164,11 +164,28 @@ cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_res
 	o.step = &step;
 	CB_TRY(choices_check(&o, err));
 	CB_TRY(end_begin(b, err));
+	b->txn->folder = folder;
 	cb_code code = commit_locked(b, &o, &result, &over, err);
+	b->txn->folder = NULL;
 	if (over) txn_destroy(TAKE_PTR(b->txn));
 	if (over && !b->is_txn) box_committed(b);
 	if (code == CB_OK || code == CB_CONFLICT) SIZED_GIVE(out, &result);
 	return box_leave(b, code);
+}
+
+cb_code cb_txn_commit(cb_box *b, const cb_commit_options *options, cb_commit_result *out, cb_error *err)
+{
+	NEED(err, "txn", b);
+	return txn_end_by_commit(b, options, NULL, out, err);
+}
+
+cb_code box_txn_commit_folder(cb_box *b, const cb_commit_options *options, const box_folder_news *news, cb_commit_result *out,
+                              cb_error *err)
+{
+	folder_news folder = {.says = news};
+	cb_code code = txn_end_by_commit(b, options, &folder, out, err);
+	folder_news_done(&folder);
+	return code;
 }
 
 cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error *err)

@@ -752,6 +752,22 @@ cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err)
 	return code;
 }
 
+cb_code txn_root_ahead(txn *t, uint64_t *out_state, uint64_t *out_root, cb_error *err)
+{
+	uint64_t root = 0;
+	seal s = {0};
+	ahead a = {.cs = t->cs, .need = t->need};
+	tree_nodes nodes = {ahead_get, ahead_put, &a};
+	if (!t->owner) CB_TRY(store_owner_begin(t->cs->s, &t->owner, err));
+	CB_TRY(take_state_number(t->cs, t->need, out_state, err));
+	cb_code code = seal_run(&s, t, *out_state, err);
+	if (code == CB_OK) code = tree_apply(&nodes, t->base->root, &t->base->overlay, &root, err);
+	if (code == CB_OK) code = tree_apply(&nodes, root, &s.delta, out_root, err);
+	code = ahead_end(&a, code, err);
+	seal_done(&s);
+	return code;
+}
+
 cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err)
 {
 	bool any = false;

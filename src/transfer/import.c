@@ -5,9 +5,8 @@
  * bytes each) wait in memory. The handle is locked meanwhile, the box is not: what others committed is merged at the end, or is a
  * conflict.
  *
- * A folder that is the box's own also has a hidden base (folder_base.c), brought to what the host holds after the step. Crash window:
- * a process killed between the two leaves a base that is older than the folder; apply then takes the files for changed on the host and
- * refuses, and the next import mends it.
+ * A folder that is the box's own also has a hidden base (folder_base.c): what the host was found to hold, without what others did
+ * meanwhile. It is told with the step, in one write transaction (box_txn_commit_folder): after that nothing can fail any more.
  */
 #include "transfer/import.h"
 #include "base/args.h"
@@ -17,10 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum {
-	NAME_SHOWN_BYTES = 200,
-	ROUNDS = 3, /* of an import into a box that others write to, when what it brought must be told apart */
-};
+enum { NAME_SHOWN_BYTES = 200 };
 
 /* ---- telling the caller ---- */
 
@@ -149,7 +145,8 @@ static cb_code import_in_txn(importing *im, bool caching, cb_error *err)
 	return pen_end(im->e, code, err);
 }
 
-static cb_code commit(importing *im, const box_place *before, cb_commit_result *out, cb_error *err)
+/* box: whose transaction im->b is. */
+static cb_code commit(importing *im, cb_box *box, const box_place *before, cb_commit_result *out, cb_error *err)
 {
 	char result[200];
 	const cb_transfer_count *c = &im->count;
@@ -157,17 +154,18 @@ static cb_code commit(importing *im, const box_place *before, cb_commit_result *
 	               "%" PRIu64 " files, %" PRIu64 " folders, %" PRIu64 " links, %" PRIu64 " bytes; %" PRIu64
 	               " unchanged, %" PRIu64 " removed, %" PRIu64 " left out",
 	               c->files, c->folders, c->symlinks, c->bytes, c->unchanged, c->removed, c->left_out);
-	CB_TRY(cb_txn_commit(im->b,
-	                     &CB_WITH(cb_commit_options, .step = &CB_WITH(cb_step_info, .result = result, .result_size = CB_STRING),
-	                              .lost = CB_LOST_FORK),
-	                     out, err));
+	cb_step_info step = CB_WITH(cb_step_info, .result = result, .result_size = CB_STRING);
+	cb_commit_options how = CB_WITH(cb_commit_options, .step = &step, .lost = CB_LOST_FORK);
+	box_folder_news news = {box, im->options->link ? im->host_path : NULL, im->to,
+	                        (const box_only *)(const void *)im->only.bytes, im->only.size / sizeof(box_only)};
+	CB_TRY(im->linked ? box_txn_commit_folder(im->b, &how, &news, out, err) : cb_txn_commit(im->b, &how, out, err));
 	im->count.seq = out->seq;
 	/* After a merge a file's version does not say that it is what was imported. */
 	if (!out->merged) cache_writer_commit(TAKE_PTR(im->remember), out->state ? out->state : before->state);
 	return CB_OK;
 }
 
-static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
+static cb_code import_as_step(importing *im, cb_error *err)
 {
 	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = im->host_path, .params_size = CB_STRING);
 	cb_box *box = im->b;
@@ -176,53 +174,42 @@ static cb_code import_as_step(importing *im, bool *merged, cb_error *err)
 	CB_TRY(cb_txn_begin(box, &CB_WITH(cb_txn_options, .step = &step), &im->b, err));
 	cb_code code = box_place_of(im->b, &before, err);
 	if (code == CB_OK) code = import_in_txn(im, true, err);
-	if (code == CB_OK) code = commit(im, &before, &result, err);
+	if (code == CB_OK) code = commit(im, box, &before, &result, err);
 	cb_box_close(im->b);
 	im->b = box;
-	if (code != CB_OK) return code;
-	CANCEL_SHIELD; /* the step is made: what it came from must be known too */
-	box_made(box, result.seq);
-	*merged = result.merged;
-	if (!im->linked || result.merged) return CB_OK;
-	return import_base_set(im->b, result.seq ? result.seq : before.seq, (const import_only *)(const void *)im->only.bytes,
-	                       im->only.size / sizeof(import_only), err);
+	if (code == CB_OK) box_made(box, result.seq);
+	return code;
 }
 
-static cb_code import_round(cb_box *b, const char *host_path, const char *to, const cb_import_options *options, bool linked,
-                            bool *merged, cb_transfer_count *out, cb_error *err)
+/* Is that folder, at that place in the box, the box's own? */
+static cb_code is_own(cb_box *b, const char *host_path, const char *to, bool *out, cb_error *err)
 {
-	importing im;
-	cb_code code = importing_init(&im, b, options, err);
-	im.host_path = host_path;
-	im.to = to;
-	im.linked = linked;
-	if (code == CB_OK) code = box_about(b).is_txn ? import_in_txn(&im, false, err) : import_as_step(&im, merged, err);
-	im.count.struct_size = sizeof(im.count);
-	if (code == CB_OK) SIZED_GIVE(out, &im.count);
-	importing_done(&im);
-	return code;
+	AUTO_FREE char *folder = NULL;
+	AUTO_FREE char *path = NULL;
+	cb_error why;
+	cb_code code = cb_folder_get(b, &folder, &path, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	*out = code == CB_OK && strcmp(folder, host_path) == 0 && strcmp(path, to) == 0;
+	return CB_OK;
 }
 
 /* The handle is locked: its calls are serialised, and an import is one call. */
 static cb_code import_locked(cb_box *b, const char *host_path, const char *to, const cb_import_options *options,
                              cb_transfer_count *out, cb_error *err)
 {
-	bool linked = options->link;
+	bool linked = options->link, in_txn = box_about(b).is_txn;
 	if (linked) CB_TRY(box_refuse_txn(b, "linking a folder", err));
-	if (!linked && !box_about(b).is_txn) CB_TRY(import_is_own(b, host_path, to, &linked, err));
-	bool merged = true;
-	for (int i = 0; i < ROUNDS && merged; i++) {
-		merged = false;
-		CB_TRY(import_round(b, host_path, to, options, linked, &merged, out, err));
-		if (!linked) return CB_OK;
-	}
-	if (merged) {
-		char name[CB_NAME_MAX + 1];
-		CB_TRY(box_name_get(b, name, err));
-		return cb_err_set(err, CB_BUSY, "others keep changing box '%s': try again", name);
-	}
-	CANCEL_SHIELD; /* the step is made */
-	return options->link ? box_folder_set(b, host_path, to, err) : CB_OK;
+	if (!linked && !in_txn) CB_TRY(is_own(b, host_path, to, &linked, err));
+	importing im;
+	cb_code code = importing_init(&im, b, options, err);
+	im.host_path = host_path;
+	im.to = to;
+	im.linked = linked;
+	if (code == CB_OK) code = in_txn ? import_in_txn(&im, false, err) : import_as_step(&im, err);
+	im.count.struct_size = sizeof(im.count);
+	if (code == CB_OK) SIZED_GIVE(out, &im.count);
+	importing_done(&im);
+	return code;
 }
 
 static cb_code default_target(const char *host_path, char **out, cb_error *err)

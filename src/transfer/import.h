@@ -20,13 +20,6 @@ typedef struct import_level {
 	size_t names_at; /* the first that the walk has not passed */
 } import_level;
 
-/* Something that only the box has: an entry of a folder of it. */
-typedef struct import_only {
-	uint64_t parent;
-	uint8_t size;
-	uint8_t name[LIMIT_NAME_BYTES];
-} import_only;
-
 typedef struct importing {
 	cb_box *b;
 	pen *e;
@@ -42,7 +35,7 @@ typedef struct importing {
 	cache_writer *remember;
 	inode_map links;   /* (device, inode) of the host -> inode of the box, for files with several links */
 	inode_map claimed; /* (0, inode of the box with several links) -> inode of the host that it stands for */
-	buf only;          /* import_only rows */
+	buf only;          /* box_only rows */
 	uint64_t since_progress;
 	cb_transfer_count count;
 } importing;
@@ -62,13 +55,6 @@ cb_code import_attributes(importing *im, int fd, const host_stat *stat, box_node
 cb_code import_tree(importing *im, uint64_t ino, bool fresh, cb_error *err);
 /* One entry that is not a folder. */
 cb_code import_leaf(importing *im, const host_entry *e, uint64_t parent, bool fresh, cb_error *err);
-
-/* ---- import_base.c ---- */
-
-/* Is that folder, at that place in the box, the box's own? */
-cb_code import_is_own(cb_box *b, const char *host_path, const char *to, bool *out, cb_error *err);
-/* Brings the hidden base of the box to its state after step seq, less the entries that only the box has. */
-cb_code import_base_set(cb_box *b, uint64_t seq, const import_only *only, size_t count, cb_error *err);
 
 /* ---- import.c ---- */
 

@@ -54,7 +54,7 @@ static cb_code name_is_missing(importing *im, const import_level *l, const char 
 		CB_TRY(pen_remove(im->e, l->ino, n, &removed, err));
 		im->count.removed += removed;
 	} else if (im->linked) {
-		import_only only = {.parent = l->ino, .size = (uint8_t)n.size};
+		box_only only = {.parent = l->ino, .size = (uint8_t)n.size};
 		memcpy(only.name, n.bytes, n.size);
 		CB_TRY(buf_append(&im->only, &only, sizeof(only), err));
 	}
