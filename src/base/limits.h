@@ -45,8 +45,8 @@ enum {
 	LIMIT_PACK_DEPTH = 65536, /* nested folders of a box that is unpacked: a bound for the check that each leads to the root */
 	LIMIT_PACK_RECORD_BYTES = 4 << 20, /* one record of a pack: a step with its parameters and result, or 4,096 keys */
 	LIMIT_PACK_BATCH_BYTES = 16 << 20, /* records read from a pack before they are written under one hold of the writer lock */
-	LIMIT_EDIT_BYTES = 64 << 20,    /* a file that is edited, before and after: it is held in memory under the writer's lock */
-	LIMIT_EDIT_REPLACEMENTS = 1000, /* in one edit: each reads the whole text */
+	LIMIT_EDIT_BYTES = 64 << 20,       /* a file that is edited, before and after: both are held in memory */
+	LIMIT_EDIT_REPLACEMENTS = 1000,    /* in one edit */
 	LIMIT_GREP_PATTERN_BYTES = 32 << 10,
 	LIMIT_GREP_WINDOW_BYTES = 16 << 20, /* a file is searched so much at a time; a longer line is searched in pieces */
 	LIMIT_GREP_MATCHES = 1 << 20,       /* matches of one line that are listed, 16 bytes each */

@@ -366,6 +366,7 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 	AUTO_STATE state *head = NULL;
 	bool was_in_write = t->in_write, done = false;
 	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	if (!was_in_write) CB_TRY(txn_lighten(t, err));
 	if (t->folder) CB_TRY(folder_news_prepare(t->folder, t, err));
 	if (!was_in_write && (txn_is_large(t) || t->folder)) {
 		cb_code code = commit_ahead(b, t, how, &done, out, err);

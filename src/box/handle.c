@@ -464,6 +464,11 @@ cb_code op_begin_as(op *o, cb_box *b, store_need need, const char *kind, const c
 	return op_begin_how(o, b, need, kind, params, false, err);
 }
 
+cb_code op_begin_unlocked(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
+{
+	return op_begin_how(o, b, STORE_GROWS, kind, params, true, err);
+}
+
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err)
 {
 	*o = (op){.b = b, .kind = kind, .subject = params};

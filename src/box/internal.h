@@ -247,6 +247,8 @@ cb_code txn_root_ahead(txn *t, uint64_t *out_state, uint64_t *out_root, cb_error
 cb_code txn_picture(const txn *t, const buf *wanted, txn **out, cb_error *err);
 /* Puts all contents that wait in memory into the store, in write transactions of its own. */
 cb_code txn_contents_store(txn *t, cb_error *err);
+/* Does that when they are more than others should wait for: before the write transaction that commits t. */
+cb_code txn_lighten(txn *t, cb_error *err);
 /* Inside a write transaction: gives every content that waits in memory its number. */
 cb_code txn_locals_put(txn *t, cb_error *err);
 /* After it: whether they may keep these numbers. */
@@ -473,6 +475,8 @@ typedef struct op {
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
 /* As op_begin, for calls that take away, take back or record: on a full disk they may use what is kept for them. */
 cb_code op_begin_as(op *o, cb_box *b, store_need need, const char *kind, const char *params, cb_error *err);
+/* As op_begin, without the writer lock: op_end merges with what others did meanwhile, or fails with CB_CONFLICT. */
+cb_code op_begin_unlocked(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
 /* As op_begin, for writes through an open file: joins or starts the handle's running step. */
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
 cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err);

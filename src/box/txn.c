@@ -276,6 +276,11 @@ cb_code txn_contents_store(txn *t, cb_error *err)
 	return CB_OK;
 }
 
+cb_code txn_lighten(txn *t, cb_error *err)
+{
+	return t->local_bytes > AHEAD_BATCH_BYTES ? txn_contents_store(t, err) : CB_OK;
+}
+
 static cb_code picture_add(txn *p, const txn *t, size_t index, cb_error *err)
 {
 	const local_content *from = &t->locals[index];
