@@ -1,8 +1,9 @@
 /*
  * commit.c: how a transaction ends: as a step of its box, merged with what others did meanwhile, kept as a fork, or not at all.
  *
- * Under the writer lock: if the head is still the base, the delta becomes a step; if it moved, what the calls relied on is looked at
- * again (expect.c) and the delta is merged onto the head (merge.c). Whatever fails leaves the transaction as it was, so that it can be
+ * If the head is still the base, the delta becomes a step, under the writer lock; if it moved, what the calls relied on is looked at
+ * again (expect.c) and the delta is merged onto the head (merge.c): under the lock where that takes next to nothing, else before it is
+ * taken. Whatever fails leaves the transaction as it was, so that it can be
  * committed again with resolutions, kept, or dropped: the delta is never touched here, and contents that got numbers in a write
  * transaction that did not commit lose them again.
  */
@@ -11,6 +12,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+
+enum {
+	LIGHT_KEYS = 256,       /* a merge of more than that, */
+	LIGHT_BYTES = 64 << 10, /* or of files that are larger together, is not done under the writer lock */
+};
 
 /* ---- conflicts ---- */
 
@@ -201,6 +207,48 @@ static const char *step_who(const cb_box *b)
 	return b->recorded_for ? b->recorded_for : b->who;
 }
 
+/* What a merge would compare of one file: the largest that it is on any side. */
+static cb_code merge_bytes(const tree_view *base, const tree_view *head, span key_bytes, span value, uint64_t *out, cb_error *err)
+{
+	tree_value old_value;
+	inode node;
+	entry e = {0};
+	if (!value.bytes) { /* it goes: what was it? */
+		cb_code code = tree_get(base, key_bytes, &old_value, err);
+		if (code == CB_NOTFOUND) return CB_OK;
+		if (code != CB_OK) return code;
+		value = span_make(old_value.bytes, old_value.size);
+	}
+	if (key_bytes.bytes[0] == KIND_ENTRY) CB_TRY(entry_decode(value, &e, err));
+	else CB_TRY(record_decode(value, &e.rec, err));
+	uint64_t most = e.is_link || e.rec.type == CB_DIR ? 0 : e.rec.size;
+	const tree_view *const sides[] = {base, head};
+	for (size_t i = 0; i < ARRAY_LEN(sides); i++) {
+		cb_code code = inode_find(sides[i], e.rec.ino, &node, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		if (code == CB_OK && node.rec.type != CB_DIR && node.rec.size > most) most = node.rec.size;
+	}
+	*out += most;
+	return CB_OK;
+}
+
+/* Would merging t onto the head take so little that others may wait for it? */
+static cb_code merge_is_light(cb_box *b, const txn *t, bool *out, cb_error *err)
+{
+	tree_view base = state_view(b->cs, t->base), head = state_view(b->cs, b->head);
+	uint64_t bytes = 0;
+	pmap_cursor c;
+	span k, value;
+	bool tombstone;
+	*out = pmap_count(&t->delta) <= LIGHT_KEYS;
+	for (pmap_seek(&c, &t->delta, (span){0}); *out && pmap_cursor_get(&c, &k, &value, &tombstone); pmap_cursor_next(&c)) {
+		if (k.bytes[0] != KIND_ENTRY && k.bytes[0] != KIND_INODE) continue;
+		CB_TRY(merge_bytes(&base, &head, k, tombstone ? (span){0} : value, &bytes, err));
+		*out = bytes <= LIGHT_BYTES;
+	}
+	return CB_OK;
+}
+
 /* Under the writer lock, with b->head and b->row current. */
 static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, state **out_head, cb_commit_result *out,
                               cb_error *err)
@@ -333,7 +381,7 @@ cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *o
 	return publish(b, t, NULL, false, out_moved, out, err);
 }
 
-/* A large one is merged and written outside the writer lock. *out_done: it is settled; otherwise others were faster each time. */
+/* Merged and written outside the writer lock. *out_done: it is settled; otherwise others were faster each time. */
 static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, bool *out_done, cb_commit_result *out, cb_error *err)
 {
 	*out_done = true;
@@ -359,26 +407,36 @@ static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, boo
 	return CB_OK;
 }
 
+/* Under the writer lock from the start. light: only if that takes next to nothing; else nothing happens, and *out_done is false. */
+static cb_code commit_held(cb_box *b, txn *t, const cb_commit_options *how, bool light, bool *out_done, cb_commit_result *out,
+                           cb_error *err)
+{
+	AUTO_STATE state *head = NULL;
+	bool held = t->in_write, go = true;
+	if (!held) CB_TRY(store_write_begin_as(b->cs->s, t->need, err));
+	cb_code code = held ? CB_OK : box_refresh(b, err);
+	if (code == CB_OK && light && t->base->id != b->head->id && !how->no_merge) code = merge_is_light(b, t, &go, err);
+	*out_done = go;
+	if (code == CB_OK && go) code = commit_current(b, t, how, &head, out, err);
+	bool told = code == CB_OK && t->folder;
+	if (told) code = folder_news_put(t->folder, head, err);
+	code = write_ended(b, code, head, told, how->sync, out, err);
+	t->in_write = false;
+	txn_locals_settle(t, code == CB_OK && head);
+	return code;
+}
+
 cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_result *out, cb_error *err)
 {
 	static const cb_commit_options defaults = {0};
 	if (!how) how = &defaults;
-	AUTO_STATE state *head = NULL;
 	bool was_in_write = t->in_write, done = false;
 	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	if (!was_in_write) CB_TRY(txn_lighten(t, err));
 	if (t->folder) CB_TRY(folder_news_prepare(t->folder, t, err));
-	if (!was_in_write && (txn_is_large(t) || t->folder)) {
-		cb_code code = commit_ahead(b, t, how, &done, out, err);
-		if (code != CB_OK || done) return code;
-		if (t->folder) CB_TRY(folder_news_apart(t->folder, err));
-	}
-	if (!was_in_write) CB_TRY(store_write_begin_as(b->cs->s, t->need, err));
-	cb_code code = was_in_write ? CB_OK : box_refresh(b, err);
-	if (code == CB_OK) code = commit_current(b, t, how, &head, out, err);
-	if (code == CB_OK && t->folder) code = folder_news_put(t->folder, head, err);
-	code = write_ended(b, code, head, t->folder, how->sync, out, err);
-	t->in_write = false;
-	txn_locals_settle(t, code == CB_OK && head);
-	return code;
+	bool light = was_in_write || (!txn_is_large(t) && !t->folder);
+	if (light) CB_TRY(commit_held(b, t, how, !was_in_write, &done, out, err));
+	if (!done) CB_TRY(commit_ahead(b, t, how, &done, out, err));
+	if (!done && t->folder) CB_TRY(folder_news_apart(t->folder, err));
+	return done ? CB_OK : commit_held(b, t, how, false, &done, out, err);
 }
