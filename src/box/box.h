@@ -240,11 +240,10 @@ bool box_has_rules(cb_box *b);
 cb_code box_refuse_rules(cb_box *b, const char *what, cb_error *err);
 /* CB_INVALID on a transaction's handle: `what` is not for it. */
 cb_code box_refuse_txn(const cb_box *b, const char *what, cb_error *err);
-/* A read-only handle on what the handle shows now, kept from that moment on. NULL: it is one itself, or it sees what no step has yet (a
- * transaction's, or writes of its open files). */
-cb_code box_open_now(cb_box *b, cb_box **out, cb_error *err);
 /* A read-only handle on a step of the same box, whatever the box is called by now, for who uses b. */
 cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err);
+/* A handle of its own on what b sees now, its transaction or running writes included, whatever becomes of b: for reading by path. */
+cb_code box_picture_open(cb_box *b, cb_box **out, cb_error *err);
 /* A handle by the number of the box. CB_NOTFOUND: deleted. */
 cb_code box_open_id(cb_store *cs, uint64_t id, cb_box **out, cb_error *err);
 /* As cb_txn_begin, over a state of the box (CB_STALE: it is another one, or pruned): what a command did that began there is merged onto the

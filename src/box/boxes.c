@@ -226,26 +226,6 @@ cb_code cb_box_open(cb_store *cs, const char *address, cb_box **out, cb_error *e
 	}
 }
 
-static cb_code open_head(const cb_box *b, cb_box **out, cb_error *err)
-{
-	cb_box *now = NULL;
-	CB_TRY(box_handle_create(b->cs, &b->row, &now, err));
-	now->pinned = true;
-	cb_code code = kept_set(&now->kept, b->cs, b->head, KEPT_OPEN, err);
-	if (code == CB_OK) now->head = state_ref(b->head);
-	if (code == CB_OK) code = cb_box_who_set(now, b->who, err);
-	if (code == CB_OK) *out = now;
-	else cb_box_close(now);
-	return code;
-}
-
-cb_code box_open_now(cb_box *b, cb_box **out, cb_error *err)
-{
-	*out = NULL;
-	CB_TRY(box_enter(b, err));
-	return box_leave(b, b->pinned || b->txn ? CB_OK : open_head(b, out, err));
-}
-
 cb_code box_open_step(const cb_box *b, uint64_t seq, cb_box **out, cb_error *err)
 {
 	store_box row;

@@ -415,7 +415,8 @@ static cb_code commit_held(cb_box *b, txn *t, const cb_commit_options *how, bool
 	bool held = t->in_write, go = true;
 	if (!held) CB_TRY(store_write_begin_as(b->cs->s, t->need, err));
 	cb_code code = held ? CB_OK : box_refresh(b, err);
-	if (code == CB_OK && light && t->base->id != b->head->id && !how->no_merge) code = merge_is_light(b, t, &go, err);
+	bool merges = !how->no_merge || gate_has_rules(b->cs, b); /* with what is hidden in any case */
+	if (code == CB_OK && light && t->base->id != b->head->id && merges) code = merge_is_light(b, t, &go, err);
 	*out_done = go;
 	if (code == CB_OK && go) code = commit_current(b, t, how, &head, out, err);
 	bool told = code == CB_OK && t->folder;

@@ -92,6 +92,48 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 	return box_leave(b, code);
 }
 
+/* A transaction that nobody changes or commits: what t holds now. Its veil, if it needs one, it gets with the first call on p. */
+static cb_code txn_frozen(cb_box *p, const txn *t, txn **out, cb_error *err)
+{
+	AUTO_TXN txn *f = NULL;
+	CB_TRY(txn_picture(t, NULL, &f, err));
+	f->b = p;
+	f->base = state_ref(t->base);
+	f->delta = pmap_ref(&t->delta);
+	f->now = t->now;
+	f->now_ns = t->now_ns;
+	f->pid = t->pid;
+	f->explicit_ = true;
+	CB_TRY(txn_base_keep(f, err));
+	*out = TAKE_PTR(f);
+	return CB_OK;
+}
+
+static cb_code picture_of(cb_box *b, cb_box **out, cb_error *err)
+{
+	cb_box *p = NULL;
+	CB_TRY(box_handle_create(b->cs, &b->row, &p, err));
+	cb_code code = cb_box_who_set(p, b->who, err);
+	if (b->txn) {
+		p->is_txn = true;
+		p->head = state_ref(b->txn->base);
+		if (code == CB_OK) code = txn_frozen(p, b->txn, &p->txn, err);
+	} else {
+		p->pinned = true;
+		p->head = state_ref(b->head);
+		if (code == CB_OK) code = kept_set(&p->kept, b->cs, b->head, KEPT_OPEN, err);
+	}
+	if (code == CB_OK) *out = p;
+	else cb_box_close(p);
+	return code;
+}
+
+cb_code box_picture_open(cb_box *b, cb_box **out, cb_error *err)
+{
+	CB_TRY(box_enter(b, err));
+	return box_leave(b, picture_of(b, out, err));
+}
+
 /* ---- its ends ---- */
 
 /* Locks; the transaction, or the running step, to be ended. Not a call under way on the same thread: its transaction is not the

@@ -581,10 +581,10 @@ cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options 
 	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
-	/* Others may go on writing: one state is exported. A handle in the middle of a transaction shows what it sees. */
-	cb_box *now = NULL;
-	CB_TRY(box_open_now(b, &now, err));
-	cb_code code = export_from(now ? now : b, path, fd, &o, out, err);
-	cb_box_close(now);
+	/* Others may go on writing, and so may the handle: what it sees now is exported. */
+	cb_box *picture = NULL;
+	CB_TRY(box_picture_open(b, &picture, err));
+	cb_code code = export_from(picture, path, fd, &o, out, err);
+	cb_box_close(picture);
 	return code;
 }
