@@ -1,11 +1,15 @@
 /*
  * core_waits.c: how long others wait. A second process writes 1 KiB into a box of its own, again and again, while the first makes one call
  * on a large box of the same store. The figure is the longest single write; beside it the longest while nothing else happens, because
- * the machine itself pauses now and then.
+ * the machine itself pauses now and then. Then the same with a third process, which writes to the large box every millisecond, so that each
+ * call finds that it was overtaken.
  */
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cowbox/transfer.h>
 
 #include "bench.h"
 
@@ -16,21 +20,36 @@ typedef struct shared {
 
 static shared *seen;
 static cb_store *s;
-static cb_box *big;
+static cb_box *big, *side;
+static char folder[BENCH_PATH];
 
-static void write_for_ever(const char *path)
+static void write_for_ever(const char *path, const char *box, bool measured)
 {
 	cb_store *mine = bench_store(path, false);
 	cb_box *b = NULL;
-	CB(cb_box_open(mine, "other", &b, &bench_err));
+	CB(cb_box_open(mine, box, &b, &bench_err));
 	for (uint64_t i = 0;; i++) {
 		double start = bench_now_us();
-		bench_write(b, "/work/f", bench_bytes(i), BENCH_KB);
+		bench_write(b, "/home/agent/f", bench_bytes(i), BENCH_KB);
 		uint64_t took = (uint64_t)(bench_now_us() - start);
-		if (took > atomic_load(&seen->worst_us)) atomic_store(&seen->worst_us, took);
-		atomic_fetch_add(&seen->writes, 1);
-		(void)usleep(200);
+		if (measured && took > atomic_load(&seen->worst_us)) atomic_store(&seen->worst_us, took);
+		if (measured) atomic_fetch_add(&seen->writes, 1);
+		(void)usleep(measured ? 200 : 1000);
 	}
+}
+
+static pid_t start_writer(const char *path, const char *box, bool measured)
+{
+	pid_t child = fork();
+	SYS(child);
+	if (child == 0) write_for_ever(path, box, measured);
+	return child;
+}
+
+static void end_writer(pid_t child)
+{
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
 }
 
 static void reset(void)
@@ -54,9 +73,26 @@ static void do_remove(void)
 	CB(cb_remove(big, "/copy", &bench_err));
 }
 
+/* The step is named: beside another writer the newest one is his. */
 static void do_undo(void)
 {
-	CB(cb_undo(big, 0, NULL, &bench_err));
+	CB(cb_undo(big, cb_box_step(big), NULL, &bench_err));
+}
+
+static void do_remove_again(void)
+{
+	CB(cb_remove(big, "/copy", &bench_err));
+}
+
+/* Of a fork in which every second file was changed. */
+static void do_merge(void)
+{
+	CB(cb_merge(big, side, NULL, NULL, NULL, &bench_err));
+}
+
+static void do_import(void)
+{
+	CB(cb_import(big, folder, &CB_WITH(cb_import_options, .to = "/in", .full = true), NULL, &bench_err));
 }
 
 static void do_restore(void)
@@ -77,10 +113,49 @@ typedef struct deed {
 	void (*run)(void);
 } deed;
 
+static void run_all(const deed *deeds, size_t count, const char *beside)
+{
+	while (atomic_load(&seen->writes) < 10) (void)usleep(1000);
+	reset();
+	quiet();
+	double idle = (double)atomic_load(&seen->worst_us) / 1000;
+	for (size_t i = 0; i < count; i++) {
+		char name[96];
+		reset();
+		double start = bench_now_us();
+		deeds[i].run();
+		double took = (bench_now_us() - start) / 1000;
+		(void)snprintf(name, sizeof(name), "%s%s: longest wait", deeds[i].name, beside);
+		bench_value(name, "ms", (double)atomic_load(&seen->worst_us) / 1000, "beside nothing", idle, 0);
+		(void)snprintf(name, sizeof(name), "%s%s: the call itself", deeds[i].name, beside);
+		bench_value(name, "ms", took, NULL, 0, 0);
+	}
+}
+
+static cb_code change_second(void *context, const char *path, const cb_stat_info *info, cb_error *err)
+{
+	static uint64_t n;
+	if (info->type != CB_FILE || n++ % 2) return CB_OK;
+	return cb_write_file(context, path, "side", 4, NULL, err);
+}
+
+static void fill(uint64_t files)
+{
+	bench_fill(big, files, 100);
+	CB(cb_checkpoint_save(big, "start", 0, true, &bench_err));
+	CB(cb_export(big, "/work", folder, NULL, NULL, &bench_err));
+	CB(cb_box_fork(s, "big", "side", &side, &bench_err));
+	cb_box *t = NULL;
+	CB(cb_txn_begin(side, NULL, &t, &bench_err));
+	CB(cb_walk(side, "/work", change_second, t, &bench_err));
+	CB(cb_txn_commit(t, NULL, NULL, &bench_err));
+	cb_box_close(t);
+}
+
 int main(int argc, char **argv)
 {
 	bench_init(argc, argv);
-	uint64_t files = bench.full ? 200000 : 50000;
+	uint64_t files = bench.full ? 200000 : 20000;
 	char path[BENCH_PATH], title[128];
 	(void)snprintf(title, sizeof(title), "longest wait of another writer, beside one call on %llu files",
 	               (unsigned long long)files);
@@ -88,32 +163,22 @@ int main(int argc, char **argv)
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	NEED(seen != MAP_FAILED);
 	s = bench_store(bench_path(path, "waits"), false);
+	(void)bench_path(folder, "waits-folder");
 	CB(cb_box_create(s, "other", NULL, &bench_err));
 	CB(cb_box_create(s, "big", &big, &bench_err));
-	bench_fill(big, files, 100);
-	CB(cb_checkpoint_save(big, "start", 0, true, &bench_err));
-	pid_t child = fork();
-	SYS(child);
-	if (child == 0) write_for_ever(path);
-	while (atomic_load(&seen->writes) < 10) (void)usleep(1000);
-	reset();
-	quiet();
-	double idle = (double)atomic_load(&seen->worst_us) / 1000;
-	static const deed deeds[] = {
+	fill(files);
+	pid_t other = start_writer(path, "other", true);
+	static const deed alone[] = {
 		{"copy", do_copy}, {"remove", do_remove}, {"undo of the removal", do_undo}, {"restore", do_restore}, {"gc", do_gc}};
-	for (size_t i = 0; i < sizeof(deeds) / sizeof(*deeds); i++) {
-		char name[64];
-		reset();
-		double start = bench_now_us();
-		deeds[i].run();
-		double took = (bench_now_us() - start) / 1000;
-		(void)snprintf(name, sizeof(name), "%s: longest wait", deeds[i].name);
-		bench_value(name, "ms", (double)atomic_load(&seen->worst_us) / 1000, "beside nothing", idle, 0);
-		(void)snprintf(name, sizeof(name), "%s: the call itself", deeds[i].name);
-		bench_value(name, "ms", took, NULL, 0, 0);
-	}
-	(void)kill(child, SIGKILL);
-	(void)waitpid(child, NULL, 0);
+	run_all(alone, sizeof(alone) / sizeof(*alone), "");
+	static const deed beside[] = {
+		{"copy", do_copy},   {"remove", do_remove}, {"undo of the removal", do_undo}, {"remove again", do_remove_again},
+		{"merge", do_merge}, {"import", do_import}};
+	pid_t same = start_writer(path, "big", false);
+	run_all(beside, sizeof(beside) / sizeof(*beside), ", one writer in the box");
+	end_writer(same);
+	end_writer(other);
+	cb_box_close(side);
 	cb_box_close(big);
 	cb_store_close(s);
 	return 0;

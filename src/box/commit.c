@@ -345,19 +345,19 @@ static cb_code write_ended(cb_box *b, cb_code code, state *head, bool told, bool
 	return CB_OK;
 }
 
-/* last (t, or what it was merged to) if its base is still the head, with everything slow done before the writer lock is taken. */
-static cb_code publish(cb_box *b, txn *last, folder_news *folder, bool sync, bool *out_moved, cb_commit_result *out, cb_error *err)
+enum { REBASES = 3 }; /* of which the last is done under the lock */
+
+/* One try. p: what was prepared of last, or NULL. *out_moved: its base is not the head; nothing happened. */
+static cb_code publish_once(cb_box *b, txn *last, const txn *relied, prepared **pp, folder_news *folder, bool sync, bool rebase,
+                            bool *out_moved, cb_commit_result *out, cb_error *err)
 {
 	AUTO_STATE state *head = NULL;
-	prepared *p = NULL;
 	*out_moved = false;
-	if (txn_is_large(last)) CB_TRY(txn_prepare(last, b->id, &p, err));
-	cb_code code = store_write_begin_as(b->cs->s, last->need, err);
-	if (code != CB_OK) {
-		prepared_destroy(p);
-		return code;
-	}
-	code = box_refresh(b, err);
+	CB_TRY(store_write_begin_as(b->cs->s, last->need, err));
+	cb_code code = box_refresh(b, err);
+	rebase = rebase && (b->head->id != last->base->id || b->head->seq != last->base->seq);
+	if (code == CB_OK && rebase) code = txn_rebase(b, last, pp, relied, &rebase, err);
+	prepared *p = *pp;
 	*out_moved = code == CB_OK && b->head->id != last->base->id;
 	/* Records may have been added: the base is the head, under a later number. What was prepared has the wrong one then. */
 	bool renumbered = code == CB_OK && !*out_moved && b->head->seq != last->base->seq;
@@ -372,13 +372,36 @@ static cb_code publish(cb_box *b, txn *last, folder_news *folder, bool sync, boo
 	if (told) code = folder_news_put(folder, head, err);
 	code = write_ended(b, code, head, told, sync, out, err);
 	txn_locals_settle(last, code == CB_OK && head);
+	return code;
+}
+
+/* last (t, or what it was merged to) if its base is still the head, or if what others did meanwhile does not meet it, with everything slow
+ * done before the writer lock is taken. relied: t, where last is not. */
+static cb_code publish(cb_box *b, txn *last, const txn *relied, folder_news *folder, bool sync, bool *out_moved,
+                       cb_commit_result *out, cb_error *err)
+{
+	prepared *p = NULL;
+	cb_code code = CB_OK;
+	*out_moved = true;
+	for (int tries = 0; code == CB_OK && *out_moved; tries++) {
+		bool large = txn_is_large(last), on = large && last->rebases;
+		if (large && !p) code = txn_prepare(last, b->id, &p, err);
+		if (code == CB_OK)
+			code = publish_once(b, last, relied, &p, folder, sync, on && tries == REBASES, out_moved, out, err);
+		if (code != CB_OK || !*out_moved || !on || tries == REBASES) break;
+		bool done = false;
+		if (tries + 1 < REBASES) code = txn_rebase(b, last, &p, relied, &done, err);
+		else done = true;
+		if (!done) break;
+		if (last->closes) last->other_seq = 0;
+	}
 	prepared_destroy(p);
 	return code;
 }
 
 cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *out, cb_error *err)
 {
-	return publish(b, t, NULL, false, out_moved, out, err);
+	return publish(b, t, NULL, NULL, false, out_moved, out, err);
 }
 
 /* Merged and written outside the writer lock. *out_done: it is settled; otherwise others were faster each time. */
@@ -396,10 +419,11 @@ static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, boo
 			CB_TRY(txn_contents_store(t, err));
 			CB_TRY(merge_txn(b, t, how, false, &merged, out, err));
 			if (unseen) CB_TRY(times_as_begun(t, merged, err));
-			if (merged) merged->need = t->need;
+			merged->need = t->need;
+			merged->rebases = true;
 		}
 		if (merged && t->folder) CB_TRY(folder_news_apart(t->folder, err));
-		CB_TRY(publish(b, merged ? merged : t, t->folder, how->sync, &moved, out, err));
+		CB_TRY(publish(b, merged ? merged : t, t, t->folder, how->sync, &moved, out, err));
 		if (!moved && merged && out) out->merged = !unseen;
 		if (!moved) return CB_OK;
 	}

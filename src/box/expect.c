@@ -118,3 +118,20 @@ cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts 
 	}
 	return CB_OK;
 }
+
+cb_code expectations_touched(const txn *t, const uint64_t *inos, size_t count, const pmap *keys, bool *out, cb_error *err)
+{
+	const expectation *all = (const expectation *)(const void *)t->expected.bytes;
+	AUTO_FREE uint64_t *sorted = mem_alloc((count + 1) * sizeof(*sorted));
+	if (!sorted) return cb_err_nomem(err);
+	if (count) memcpy(sorted, inos, count * sizeof(*sorted));
+	if (count) qsort(sorted, count, sizeof(*sorted), u64_compare);
+	for (size_t i = 0; !*out && i < t->expected.size / sizeof(*all); i++) {
+		const expectation *e = &all[i];
+		span ignored;
+		key name = key_entry(e->parent, span_str(e->path + e->name_at));
+		if (e->ino) *out = count && bsearch(&e->ino, sorted, count, sizeof(*sorted), u64_compare) != NULL;
+		else *out = pmap_get(keys, key_span(&name), &ignored) != PMAP_ABSENT;
+	}
+	return CB_OK;
+}

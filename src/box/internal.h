@@ -180,6 +180,9 @@ typedef struct txn {
 	pmap passed;                /* the changes that the gate let pass, */
 	uint64_t passed_version;    /* under rules of that version, for who its handle is; 0: not for him */
 	buf lost;                   /* lost_path: what the last commit failed for */
+	bool rebases;               /* it may be moved onto a later head when what others did does not meet it (rebase.c), */
+	uint64_t source;            /* and nothing in that folder, which it went by; 0: none. */
+	bool closes;                /* other_seq says that nothing lies between it and its target */
 	struct folder_news *folder; /* what its commit tells of the box's own folder (folder_news.c); NULL: nothing */
 } txn;
 
@@ -238,6 +241,16 @@ bool txn_is_large(const txn *t);
 cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err);
 cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err);
 void prepared_destroy(prepared *p); /* accepts NULL */
+/* What was prepared, over t's new base, to which `changes` led from the old one, with what t has in place of its own values since. *p NULL
+ * afterwards: it is to be prepared anew. Also inside a write transaction. */
+cb_code prepared_move(txn *t, prepared **p, uint64_t state_id, const pmap *changes, cb_error *err);
+/* The number of a state, also inside a write transaction. */
+cb_code txn_number_take(txn *t, uint64_t *out, cb_error *err);
+/* Moves t, and what was prepared of it, onto b->head, if what others did since t's base does not meet it: else *out_done is false and t
+ * is as it was. relied (may be NULL): whose expectations must not be touched either. Inside a write transaction or not. t is of no use after
+ * an error. */
+enum { REBASE_STEPS = 1 << 14 }; /* of others: for more it is not asked */
+cb_code txn_rebase(cb_box *b, txn *t, prepared **p, const txn *relied, bool *out_done, cb_error *err);
 /* What t sees as a root, under a state's number that is taken for it; nobody refers to it yet. Outside any write transaction; t's owner
  * keeps it from gc. Contents of t must be in the store. */
 cb_code txn_root_ahead(txn *t, uint64_t *out_state, uint64_t *out_root, cb_error *err);
@@ -268,6 +281,8 @@ void txn_conflicts_forget(txn *t);
 struct resolved;
 cb_code expect_absent(txn *t, const struct resolved *r, cb_error *err);
 cb_code expect_version(txn *t, const struct resolved *r, uint64_t version, cb_error *err);
+/* Is one of them about the version of one of these inodes, or about one of these keys? */
+cb_code expectations_touched(const txn *t, const uint64_t *inos, size_t count, const pmap *keys, bool *out, cb_error *err);
 void expectations_done(txn *t);
 
 /* Reads a content of the store or of t (may be NULL). */
@@ -480,8 +495,9 @@ cb_code op_begin_unlocked(op *o, cb_box *b, const char *kind, const char *params
 /* As op_begin, for writes through an open file: joins or starts the handle's running step. */
 cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);
 cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err);
-/* A changing call that may take long: body is run over the newest state without the writer lock, and once more when others were faster;
- * the fourth time the lock is held. So body may be called several times, each time with a fresh transaction. */
+/* A changing call that may take long: body is run over the newest state without the writer lock, and once more when others were faster
+ * and their work meets it (rebase.c; body says by txn.rebases that this may be asked); the fourth time the lock is held. So body may be
+ * called several times, each time with a fresh transaction. */
 typedef cb_code (*op_body)(op *o, void *context, cb_error *err);
 cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out,
                cb_error *err);

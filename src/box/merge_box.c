@@ -86,6 +86,7 @@ static cb_code merge_compute(merging *g, txn *t, state *ours, state *theirs, cb_
 	merge_base_done(&base);
 	t->other_box = theirs->box;
 	t->other_seq = theirs->seq;
+	t->rebases = true;
 	t->record = true; /* also an empty merge moves the base of the next one */
 	if (code == CB_OK && c->open)
 		code = cb_err_set(err, CB_CONFLICT, "%llu conflicts: %.*s", (unsigned long long)c->open, (int)c->list.size,

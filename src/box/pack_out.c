@@ -74,6 +74,8 @@ static cb_code pack_file_version(void *context, uint64_t *version, cb_error *err
 	bool exact = all[low].state == *version && all[low].changed, gap = low > 0 && all[low - 1].seq + 1 != all[low].seq;
 	if (low == 0) *version = 0;
 	else if (exact || gap) *version = pack_version(all[low].seq, !exact);
+	/* No state has it: the step was moved onto later ones (rebase.c), of which none changed this file. */
+	else if (all[low].state != *version) *version = pack_version(all[low].seq, false);
 	else *version = pack_version(all[low - 1].seq, false);
 	return CB_OK;
 }

@@ -282,6 +282,9 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 	CB_TRY(path_resolve(o->b, &v, path, 0, GATE_CREATE, &here, err));
 	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);
 	if (here.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be restored by this name", path);
+	/* What others put there since would have to go too. */
+	o->t->rebases = o->own;
+	if (o->own && here.exists) o->t->source = here.node.rec.ino;
 	return restore_below(o->t, from, &here, there.exists ? &there.node.rec : NULL, err);
 }
 

@@ -736,6 +736,39 @@ static cb_code take_state_number(cb_store *cs, store_need need, uint64_t *out, c
 	return code;
 }
 
+cb_code txn_number_take(txn *t, uint64_t *out, cb_error *err)
+{
+	return store_in_write(t->cs->s) ? store_take(t->cs->s, STORE_NEXT_STATE, 1, out, err)
+	                                : take_state_number(t->cs, t->need, out, err);
+}
+
+/* Versions of what t changed keep the number that was taken first. It is greater than those that the files had, since nobody else changed
+ * them, and no state has it: only the state that t becomes has the later one. */
+static cb_code moved_root(txn *t, prepared *p, const tree_nodes *nodes, uint64_t state_id, const pmap *changes, cb_error *err)
+{
+	state *n = p->next.n;
+	const state *base = t->base;
+	CB_TRY(tree_apply(nodes, n->root, changes, &n->root, err));
+	CB_TRY(tree_apply(nodes, base->root, &base->overlay, &p->next.before, err));
+	p->next.has_before = base->root_box != base->box || base->root_seq != base->seq;
+	n->id = state_id;
+	n->seq = n->root_seq = base->seq + 1;
+	return CB_OK;
+}
+
+cb_code prepared_move(txn *t, prepared **p, uint64_t state_id, const pmap *changes, cb_error *err)
+{
+	/* A list of changes has old values too: it is made again. */
+	if (!*p || !(*p)->s.large || !(*p)->s.count || t->base->box != (*p)->next.n->box) {
+		prepared_destroy(TAKE_PTR(*p));
+		return CB_OK;
+	}
+	if (store_in_write(t->cs->s)) return moved_root(t, *p, &t->cs->nodes, state_id, changes, err);
+	ahead a = {.cs = t->cs, .need = t->need};
+	tree_nodes nodes = {ahead_get, ahead_put, &a};
+	return ahead_end(&a, moved_root(t, *p, &nodes, state_id, changes, err), err);
+}
+
 /* The number is taken now: it is greater than the base's, and nobody can have a greater one in this box while the base is its head. */
 cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err)
 {

@@ -310,6 +310,9 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	CB_TRY(gate_step_reversed(b, seq, err));
 	o->t->target = u->target = seq;
 	if (closed) o->t->other_seq = seq;
+	/* One that was named stays the one that is meant, whatever others do. */
+	o->t->rebases = u->seq != 0;
+	o->t->closes = closed;
 	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the
 	 * next undo goes on from here, and would otherwise find the same step for ever. */
 	o->t->record = u->seq == 0;

@@ -347,6 +347,7 @@ static cb_code do_remove(op *o, void *context, cb_error *err)
 	resolved r;
 	CB_TRY(path_find(o->b, &v, path, 0, GATE_REMOVE, &r, err));
 	if (r.is_dot) return cb_err_set(err, CB_BUSY, "'%s' cannot be removed by this name", path);
+	o->t->rebases = o->own;
 	return tree_remove(o->t, r.parent, resolved_name(&r), &r.node, err);
 }
 
@@ -558,6 +559,8 @@ static cb_code do_copy(op *o, void *context, cb_error *err)
 	CB_TRY(path_find(o->b, &before.v, from, path_how(flags), GATE_READ, &f, err));
 	CB_TRY(gate_copied(&before.v, &f, err));
 	CB_TRY(path_resolve(o->b, &before.v, to, PATH_FOLLOW, GATE_CREATE, &r, err));
+	o->t->rebases = o->own;
+	if (o->own) o->t->source = f.node.rec.ino;
 	cb_code code = copy_resolved(o, &before, &f, &r, flags, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "copying '%s' to '%s'", from, to);
 }

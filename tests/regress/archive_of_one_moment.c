@@ -1,6 +1,6 @@
 /*
- * A tar export through a handle with writes under way read the handle itself, entry by entry. Its step ended in the middle (a quiet second),
- * and the rest of the archive was of another state: one that never was.
+ * A tar export through a handle with writes under way read the handle itself, entry by entry. Its step ended in the middle (a quiet
+ * second), and the rest of the archive was of another state: one that never was.
  */
 #include <fcntl.h>
 #include <unistd.h>
