@@ -43,7 +43,7 @@ static cb_code gone(store *s, bool is_node, uint64_t id, cb_error *err)
 {
 	uint64_t epoch = 0;
 	CB_TRY(store_epoch(s, &epoch, err));
-	if (epoch != s->epoch_at_open && !(s->gc_running && s->gc_thread == store_thread()))
+	if (epoch != s->epoch_at_open && !(s->gc_running && s->gc_thread == entry_thread()))
 		return cb_err_set(err, CB_STALE, "%s %llu is gone: a gc removed what nobody kept; open the state again",
 		                  noun(is_node), (ull)id);
 	return cb_err_set(err, CB_CORRUPT, "%s %llu is missing: see `cowbox fsck`", noun(is_node), (ull)id);

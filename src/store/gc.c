@@ -122,7 +122,7 @@ cb_code store_gc_lock(store *s, cb_error *err)
 	if (code == CB_BUSY) return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	s->gc_running = true;
-	s->gc_thread = store_thread();
+	s->gc_thread = entry_thread();
 	return CB_OK;
 }
 

@@ -80,7 +80,7 @@ struct store {
 	_Atomic bool poisoned; /* a flush failed */
 	bool unflushed;        /* commits since the last flush */
 	bool gc_running;
-	uintptr_t gc_thread; /* store_thread() of who runs it */
+	uintptr_t gc_thread; /* entry_thread() of who runs it */
 	uint64_t gc_owners_dead;
 
 	lock_turn turn;
