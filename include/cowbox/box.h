@@ -23,7 +23,7 @@ typedef struct cb_box_info {
 	uint64_t keep_steps;                                 /* retention: prune keeps this many newest steps; 0: all */
 	int64_t keep_ns;                                     /* retention: prune keeps steps younger than this; 0: all */
 	uint64_t checkpoint_every;                           /* a checkpoint "auto-SEQ" every so many steps; 0: none */
-	bool lost; /* it holds a transaction that lost, and nobody has changed or renamed it since */
+	bool lost; /* it holds a transaction that lost, and nobody has changed, renamed, forked or marked it since */
 } cb_box_info;
 
 /* out may be NULL. A new box holds /work, /home/agent and /tmp. CB_EXISTS, CB_INVALID (name). */

@@ -28,16 +28,35 @@ cb_code box_lost_clear(cb_store *cs, uint64_t box, cb_error *err)
 	return store_setting_set(cs->s, box, LOST_SETTING, NULL, err);
 }
 
+static cb_code found_one(void *context, const store_box *fork, cb_error *err)
+{
+	(void)fork;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED;
+}
+
+static cb_code found_checkpoint(void *context, const store_checkpoint *c, cb_error *err)
+{
+	(void)c;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED;
+}
+
 cb_code box_lost(cb_store *cs, const store_box *row, bool *out, cb_error *err)
 {
 	AUTO_FREE char *text = NULL;
 	cb_error missing = {0};
 	*out = false;
 	cb_code code = store_setting_get(cs->s, row->id, LOST_SETTING, &text, &missing);
-	if (code == CB_OK) *out = strtoull(text, NULL, 10) == row->head.seq;
-	if (code == CB_OK || code == CB_NOTFOUND) return CB_OK;
-	if (err) *err = missing;
-	return code;
+	if (code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK) return cb_err_pass(err, code, &missing);
+	bool wanted = strtoull(text, NULL, 10) != row->head.seq;
+	if (!wanted) CB_TRY(store_box_forks(cs->s, row->id, found_one, &wanted, err));
+	if (!wanted) CB_TRY(store_checkpoint_list(cs->s, row->id, found_checkpoint, &wanted, err));
+	*out = !wanted;
+	return CB_OK;
 }
 
 /* How old a kept box may get; INT64_MAX: it is never removed. */
@@ -60,33 +79,14 @@ static cb_code age_limit(cb_store *cs, int64_t *out_ns, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code found_one(void *context, const store_box *fork, cb_error *err)
-{
-	(void)fork;
-	(void)err;
-	*(bool *)context = true;
-	return CB_INTERRUPTED;
-}
-
-static cb_code found_checkpoint(void *context, const store_checkpoint *c, cb_error *err)
-{
-	(void)c;
-	(void)err;
-	*(bool *)context = true;
-	return CB_INTERRUPTED;
-}
-
 /* Inside a write transaction: looked at again, for somebody may have written to it since it was listed. */
 static cb_code reap_one(cb_store *cs, uint64_t box, cb_error *err)
 {
 	store_box row;
-	bool lost = false, wanted = false;
+	bool lost = false;
 	CB_TRY(store_box_get(cs->s, box, &row, err));
 	CB_TRY(box_lost(cs, &row, &lost, err));
 	if (!lost || row.deleted) return CB_OK;
-	CB_TRY(store_box_forks(cs->s, box, found_one, &wanted, err));
-	if (!wanted) CB_TRY(store_checkpoint_list(cs->s, box, found_checkpoint, &wanted, err));
-	if (wanted) return CB_OK;
 	row.deleted = true;
 	CB_TRY(store_box_update(cs->s, &row, err));
 	CB_TRY(box_base_delete(cs, box, err));

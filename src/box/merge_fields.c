@@ -359,7 +359,8 @@ static cb_code times_were_set(const merge *m, const tree_view *v, const record *
 	return CB_OK;
 }
 
-/* Forks: times never conflict, theirs' are taken where only theirs set them. Transactions: setting them is a change like any other, and
+/* Forks: times never conflict, theirs' are taken where only theirs set them; where both did, the later ones stand, as builds that wrote the
+ * same file twice would have it. Transactions: setting them is a change like any other, and
  * as theirs comes after ours, it stands also over what ours wrote. */
 static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_error *err)
 {
@@ -379,8 +380,8 @@ static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_er
 	CB_TRY(merge_data_same(m, m->base, b, m->ours, o, &here_same, err));
 	CB_TRY(times_were_set(m, m->ours, b, o, here_same, &set_here, err));
 	if (set_here) {
-		if (!merge_is_strict(m)) return CB_OK;
-		CB_TRY(merge_conflict_at(m, it, "its times were set on both sides", &theirs_wins, err));
+		if (merge_is_strict(m)) CB_TRY(merge_conflict_at(m, it, "its times were set on both sides", &theirs_wins, err));
+		else theirs_wins = t->mtime_ns > o->mtime_ns || (t->mtime_ns == o->mtime_ns && t->atime_ns > o->atime_ns);
 	} else if (!merge_is_strict(m) && t->type != CB_DIR && o->mtime_ns != b->mtime_ns) {
 		return CB_OK;
 	}

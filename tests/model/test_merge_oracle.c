@@ -100,7 +100,7 @@ static void remake_folder(world *w, cb_box *b, const char *folder)
 	CHECK_OK(cb_mkdir(t, folder, 0755, 0, &err));
 	for (unsigned i = 0; i < 2; i++) {
 		(void)snprintf(path, sizeof(path), "%s/%s", folder, leaves[i]);
-		if (different == i) edited_text(w, texts[i], edited, sizeof(edited));
+		if (there[i] && different == i) edited_text(w, texts[i], edited, sizeof(edited));
 		if (there[i] && gone != i) must_write(t, path, different == i ? edited : texts[i]);
 	}
 	(void)must_commit(t);

@@ -59,7 +59,7 @@ static bool is_in(const uint64_t *all, size_t count, uint64_t n)
 static void walk(const past_world *w, past_point at, const uint64_t *undone, size_t count, points *out)
 {
 	uint64_t away[PAST_STEPS / 8];
-	memcpy(away, undone, count * sizeof(*away));
+	if (count) memcpy(away, undone, count * sizeof(*away));
 	for (uint64_t seq = at.seq;; seq--) {
 		past_point here = {at.box, seq};
 		if (!has(out, here)) out->at[out->count++] = here;
