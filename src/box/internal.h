@@ -247,8 +247,8 @@ cb_code prepared_move(txn *t, prepared **p, uint64_t state_id, const pmap *chang
 /* The number of a state, also inside a write transaction. */
 cb_code txn_number_take(txn *t, uint64_t *out, cb_error *err);
 /* Moves t, and what was prepared of it, onto b->head, if what others did since t's base does not meet it: else *out_done is false and t
- * is as it was. relied (may be NULL): whose expectations must not be touched either. Inside a write transaction or not. t is of no use after
- * an error. */
+ * is as it was. relied (may be NULL): whose expectations must not be touched either. Inside a write transaction or not. After an error
+ * t is of no use. */
 enum { REBASE_STEPS = 1 << 14 }; /* of others: for more it is not asked */
 cb_code txn_rebase(cb_box *b, txn *t, prepared **p, const txn *relied, bool *out_done, cb_error *err);
 /* What t sees as a root, under a state's number that is taken for it; nobody refers to it yet. Outside any write transaction; t's owner
