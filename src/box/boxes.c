@@ -338,8 +338,8 @@ cb_code cb_box_delete(cb_store *cs, const char *name, cb_error *err)
 {
 	NEED(err, "store name", cs, name);
 	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
-	CB_TRY(change_row(cs, STORE_FREES, NULL, name, change_deleted, &(deleting){cs}, &(audit_note){box_store_who(cs), "delete", ""},
-	                  err));
+	CB_TRY(change_row(cs, STORE_FREES, NULL, name, change_deleted, &(deleting){cs},
+	                  &(audit_note){box_store_who(cs), "delete", ""}, err));
 	box_side_files_drop(cs);
 	return CB_OK;
 }
