@@ -88,7 +88,7 @@ static cb_code read_options(cli *c, const cli_call *call, cb_find_options *o, cb
 	if (value) *value++ = 0;
 	o->meta = copy;
 	o->meta_value = value;
-	o->meta_value_size = CB_STRING;
+	o->meta_value_size = value ? CB_STRING : 0;
 	return CB_OK;
 }
 

@@ -200,7 +200,9 @@ static const question coherence[] = {
 	{"SELECT id FROM box b WHERE deleted=0 AND NOT EXISTS(SELECT 1 FROM box o INDEXED BY box_name WHERE o.name=b.name AND "
          "o.deleted=0 AND o.id=b.id)",
          "box %lld is not found by its name"},
-	{"SELECT seq FROM checkpoint c WHERE NOT EXISTS(SELECT 1 FROM step WHERE id=(c.box<<32)+c.seq)",
+	/* Those of boxes that are gone are a leftover, which gc removes. */
+	{"SELECT seq FROM checkpoint c WHERE EXISTS(SELECT 1 FROM box WHERE id=c.box) AND NOT EXISTS(SELECT 1 FROM step WHERE "
+         "id=(c.box<<32)+c.seq)",
          "a checkpoint names step %lld, which is missing"},
 	{"SELECT max(id) FROM node HAVING max(id)>=(SELECT next_node FROM head WHERE box=0)",
          "the node counter is not above node %lld"},
