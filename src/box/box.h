@@ -1,45 +1,27 @@
 /*
- * box.h: what the other layers of the library may do with a box besides the public calls: look at a state entry by entry, change a box
- * entry by entry, and keep what they need beside it. Everything here passes the gate where a byte, a name or a count leaves or enters a
- * box; nothing here shows a key, a root or a row. box/glob.h (patterns) and box/pack.h (a box as records) belong to it.
- *
- * A *look* is one state, or what a transaction sees now. It does not change while it is open, but for the look of a pen. A *node* is
- * one file, folder or link as a look saw it. A *pen* is one changing call under way, in the box's own or in a caller's transaction.
+ * box.h: what the other layers of the library may do with handles, boxes and stores besides the public calls, and what they may keep
+ * beside a box. look.h (a state, entry by entry), pen.h (a change, entry by entry), glob.h (patterns), pack.h (a box as records) and
+ * cursor.h (lists) belong to it. Everything here passes the gate where a byte, a name or a count leaves or enters a box; nothing here
+ * shows a key, a root or a row.
  */
 #ifndef BOX_BOX_H
 #define BOX_BOX_H
 
 #include <cowbox/cowbox.h>
 
-#include "base/blob.h"
-#include "base/buf.h"
-#include "base/cancel.h"
-#include "base/clock.h"
-#include "base/limits.h"
+#include "box/look.h"
+
+/* ---- names ---- */
 
 /* Folders that every box has. */
 enum {
 	BOX_INO_ROOT = 1,
 	BOX_INO_HOME = 3,
 };
-
-/* One state: of a box, after a step, by its id, which is never given again. box 0: none. */
-typedef struct box_place {
-	uint64_t box, seq, state;
-} box_place;
-
-enum { NODE_INSIDE_BYTES = 560 };
-
-typedef struct box_node {
-	uint64_t ino;
-	uint64_t version; /* 0: changed in the transaction under way */
-	uint64_t size;
-	int64_t mtime_ns, ctime_ns, atime_ns;
-	cb_type type;
-	uint32_t mode, links;
-	_Alignas(8) uint8_t inside[NODE_INSIDE_BYTES]; /* where its data is: box's own */
-} box_node;
-cb_stat_info node_stat(const box_node *n);
+/* A name that the sandbox owns at the root of every box. */
+bool box_name_reserved(span name);
+/* "a//b/./c" as "/a/b/c" (".." and links are left to resolution). NULL: no memory. free() it. */
+char *path_clean(const char *path);
 
 /* ---- calls that call back ---- */
 
@@ -56,158 +38,6 @@ void box_stay_end(cb_box *const *b);
 cb_store *box_store_stay(cb_store *cs);
 void box_store_stay_end(cb_store *const *cs);
 #define STORE_STAYS(cs) ATTR_CLEANUP(box_store_stay_end) ATTR_UNUSED cb_store *const stays_##cs = box_store_stay(cs)
-
-/* ---- looking ---- */
-
-typedef struct look look;
-
-/* What the handle sees now, its running transaction included, whatever is done to them afterwards. b must outlive the look: a cursor
- * counts it (box/cursor.h). */
-cb_code look_open(cb_box *b, look **out, cb_error *err);
-/* The newest state of its box, without what the handle has under way, for a command that is to run on it. */
-cb_code look_open_newest(cb_box *b, look **out, cb_error *err);
-/* A state that somebody noted before, of any box of the store, as whoever uses b may see it. *out NULL: it is not there any more, or is
- * another state now. near (may be NULL): an open look it may be the same as. */
-cb_code look_open_at(cb_box *b, const box_place *at, const look *near, look **out, cb_error *err);
-void look_close(look *l); /* accepts NULL */
-static inline void look_auto_(look **l)
-{
-	look_close(*l);
-}
-#define AUTO_LOOK ATTR_CLEANUP(look_auto_)
-box_place look_place(const look *l);
-/* For who looks at the same state now and then: between rest and wake it is not kept from prune. wake: CB_STALE when it went. */
-void look_rest(look *l);
-cb_code look_wake(look *l, cb_error *err);
-/* Files, folders and links in all. */
-cb_code look_count(look *l, uint64_t *out, cb_error *err);
-
-/* By path; follow: also a symbolic link in the last component. CB_NOTFOUND. */
-cb_code look_find(look *l, const char *path, bool follow, box_node *out, cb_error *err);
-/* By folder and name, and by number. CB_NOTFOUND without a message: an answer. */
-cb_code look_child(look *l, uint64_t dir, span name, box_node *out, cb_error *err);
-cb_code look_node(look *l, uint64_t ino, box_node *out, cb_error *err);
-/* The entries of a folder in the order of names; *found false at the end. The name is lent until the next call. The look must not change
- * meanwhile. */
-typedef struct look_list look_list;
-cb_code look_list_open(look *l, uint64_t dir, look_list **out, cb_error *err);
-cb_code look_list_next(look_list *c, span *name, box_node *out, bool *found, cb_error *err);
-void look_list_close(look_list *c); /* accepts NULL */
-static inline void look_list_auto_(look_list **c)
-{
-	look_list_close(*c);
-}
-#define AUTO_LIST ATTR_CLEANUP(look_list_auto_)
-/* Everything below a folder, parents before children, by name; the caller says with look_enter, after a folder was given, whether to
- * descend into it. */
-typedef struct look_walk {
-	const char *path; /* of what was given last */
-	size_t depth;     /* of it: 1 in the folder the walk began at */
-} look_walk;
-cb_code look_walk_open(look *l, const char *path, uint64_t dir, look_walk **out, cb_error *err);
-cb_code look_walk_next(look_walk *w, box_node *out, bool *found, cb_error *err);
-cb_code look_walk_enter(look_walk *w, const box_node *dir, cb_error *err);
-void look_walk_close(look_walk *w); /* accepts NULL */
-static inline void look_walk_auto_(look_walk **w)
-{
-	look_walk_close(*w);
-}
-#define AUTO_WALK ATTR_CLEANUP(look_walk_auto_)
-
-/* Within the file's size; holes give zeros. */
-cb_code look_read(look *l, const box_node *n, uint64_t offset, void *to, size_t size, cb_error *err);
-/* The next offset >= offset that is data, or a hole (the end counts as one). data: CB_NOTFOUND past the last. */
-cb_code look_seek(look *l, const box_node *n, uint64_t offset, bool hole, uint64_t *out, cb_error *err);
-/* All of it, where it lies in memory already: *out.bytes NULL when it has to be read. *hold (NULL: the node itself holds it): blob_unref()
- * it. */
-cb_code look_lend(look *l, const box_node *n, span *out, blob **hold, cb_error *err);
-/* All of it, NUL-terminated; free() it. CB_TOOBIG above max. For the targets of links. */
-cb_code look_load(look *l, const box_node *n, uint64_t max, char **out, size_t *out_size, cb_error *err);
-cb_code look_equal(look *a, const box_node *x, look *b, const box_node *y, bool *out, cb_error *err);
-/* Extended attributes, by name. */
-typedef cb_code (*look_attribute_visit)(void *context, const char *name, span value, cb_error *err);
-cb_code look_attributes(look *l, const box_node *n, look_attribute_visit visit, void *context, cb_error *err);
-/* Appends the user.* attributes (but those of overlayfs) as rows: see pen_attributes. */
-cb_code look_attribute_rows(look *l, uint64_t ino, buf *rows, cb_error *err);
-/* Has it this tag ('t') or metadata ('m'), with this value (NULL: any)? */
-cb_code look_has(look *l, const box_node *n, char sort, const char *name, const span *value, bool *out, cb_error *err);
-/* Each name of a file: the folder it is in, and the name there. */
-typedef cb_code (*look_name_visit)(void *context, uint64_t dir, span name, cb_error *err);
-cb_code look_names(look *l, uint64_t ino, look_name_visit visit, void *context, cb_error *err);
-/* The absolute path by its first name, with a NUL that is not counted, appended. */
-cb_code look_path(look *l, uint64_t ino, buf *out, cb_error *err);
-/* What changed from one to the other, by path. */
-cb_code look_diff(look *from, look *to, cb_change_visit visit, void *context, cb_error *err);
-/* Names that are in folders of `to` and were not in `from`, in no order. */
-cb_code look_new_names(look *from, look *to, look_name_visit visit, void *context, cb_error *err);
-
-/* A name that the sandbox owns at the root of every box. */
-bool box_name_reserved(span name);
-/* "a//b/./c" as "/a/b/c" (".." and links are left to resolution). NULL: no memory. free() it. */
-char *path_clean(const char *path);
-
-/* ---- changing ---- */
-
-typedef struct pen pen;
-
-/* kind and params are lent until pen_end, which undoes the call when code is not CB_OK, and ends it in any case. */
-cb_code pen_begin(cb_box *b, const char *kind, const char *params, pen **out, cb_error *err);
-cb_code pen_end(pen *e, cb_code code, cb_error *err);
-/* What it sees, with what it did so far. Lent. */
-look *pen_look(pen *e);
-/* What it was before the transaction: lent too. */
-look *pen_base(pen *e);
-
-/* Where a path leads. Parents that are missing are made. */
-typedef struct pen_spot {
-	uint64_t dir;
-	uint8_t name[LIMIT_NAME_BYTES + 1];
-	size_t name_size;
-	bool exists;
-	box_node there; /* when it exists */
-} pen_spot;
-cb_code pen_spot_find(pen *e, const char *path, pen_spot *out, cb_error *err);
-
-/* A new node; nothing of that name is there. */
-cb_code pen_make(pen *e, uint64_t dir, span name, cb_type type, uint32_t mode, box_node *out, cb_error *err);
-/* May the folder's entries, or the file, be changed? For what pen_data, pen_attributes and pen_save do by number. */
-cb_code pen_allow(pen *e, uint64_t dir, span name, const box_node *n, cb_error *err);
-/* Whatever is there, with all that is below it. *out_removed (may be NULL): how many. */
-cb_code pen_remove(pen *e, uint64_t dir, span name, uint64_t *out_removed, cb_error *err);
-/* A further name of a file or link. CB_MLINK. */
-cb_code pen_link(pen *e, uint64_t ino, uint64_t dir, span name, box_node *out, cb_error *err);
-/* One name goes; with the last one all that the file has. */
-cb_code pen_unlink(pen *e, uint64_t dir, span name, cb_error *err);
-/* From one name to another, which must be free. */
-cb_code pen_move(pen *e, uint64_t dir, span name, uint64_t to_dir, span to_name, cb_error *err);
-/* Data, mode, access and modification time as the node has them now. changed: gives it a new version and ctime. */
-cb_code pen_save(pen *e, box_node *n, bool changed, cb_error *err);
-cb_code pen_times(pen *e, uint64_t ino, int64_t atime_ns, int64_t mtime_ns, cb_error *err);
-/* The whole content; n is not saved. */
-cb_code pen_put(pen *e, box_node *n, span bytes, cb_error *err);
-/* CB_QUOTA when no file may be so large. */
-cb_code pen_allows_size(pen *e, const char *path, uint64_t size, cb_error *err);
-
-/* Files of the host brought into the box: what the box has is compared first, so that a file that is the same keeps its version and costs
- * no space; of a large file only the parts that differ are stored. */
-typedef struct pen_file {
-	int fd;
-	uint64_t size, allocated_bytes; /* less than size: there may be holes */
-	/* After bytes of a large file were stored (0: compared); may be NULL. */
-	cb_code (*progress)(void *context, uint64_t bytes, cb_error *err);
-	void *context;
-	/* Where the host's file has data: [*out_start, *out_end) at or after offset, both size when only a hole is left. */
-	cb_code (*data_next)(int fd, uint64_t offset, uint64_t size, uint64_t *out_start, uint64_t *out_end, cb_error *err);
-} pen_file;
-/* The data of n (not saved here) becomes the file's. fresh: n was just made. *rests: false when the file ended before its size, and n is
- * then half one thing and half another: try again, or drop the transaction. *changed is only ever set. */
-cb_code pen_data(pen *e, const pen_file *f, box_node *n, bool fresh, bool *rests, bool *changed, cb_error *err);
-/* Is it the same already? */
-cb_code pen_same(pen *e, const pen_file *f, const box_node *n, bool *out, cb_error *err);
-/* The user.* attributes (but those of overlayfs) become these rows: name with its NUL, size (4 bytes), value, one after the other, by
- * name. Rows that are malformed are CB_CORRUPT. */
-cb_code pen_attributes(pen *e, uint64_t ino, span rows, bool fresh, bool *changed, cb_error *err);
-cb_code pen_attribute_add(buf *rows, const char *name, span value, cb_error *err);
 
 /* ---- handles ---- */
 
@@ -287,10 +117,10 @@ enum { BOX_PINS_MAX = 4 };
 cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_t count, cb_error *err);
 /* Owners of the library's own: slots for commands, by name. */
 #define BOX_WORK_OWNER "cowbox.work "
-/* Was the store brought up from a format without pins, and is every step kept for what commands may have left since? Whoever has
- * pinned what these need drops that. */
+/* Was the store brought up from a format without pins, and does this owner keep every step for what commands may have left since? Whoever
+ * has pinned what these need drops that. */
+#define BOX_EARLIER_OWNER BOX_WORK_OWNER "earlier"
 cb_code box_pins_earlier(cb_store *cs, bool *out, cb_error *err);
-cb_code box_pins_earlier_drop(cb_store *cs, cb_error *err);
 /* Drops the pins of owners whose names begin so and that nobody wants any more. */
 typedef bool (*box_pin_wanted)(void *context, const char *owner);
 cb_code box_pins_sweep(cb_store *cs, const char *prefix, box_pin_wanted wanted, void *context, cb_error *err);

@@ -171,6 +171,8 @@ cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_
 	return code;
 }
 
+_Static_assert(__builtin_strcmp(BOX_EARLIER_OWNER, STORE_PIN_EARLIER) == 0, "what the migration left is what recovery drops");
+
 static cb_code pin_is(void *context, const store_pin *pin, cb_error *err)
 {
 	(void)err;
@@ -182,11 +184,6 @@ cb_code box_pins_earlier(cb_store *cs, bool *out, cb_error *err)
 {
 	*out = false;
 	return store_pins_list(cs->s, 0, pin_is, out, err);
-}
-
-cb_code box_pins_earlier_drop(cb_store *cs, cb_error *err)
-{
-	return box_pins_set(cs, STORE_PIN_EARLIER, NULL, 0, err);
 }
 
 typedef struct sweeping {

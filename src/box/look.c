@@ -1,5 +1,7 @@
-/* look.c: looking at a state from outside this layer: see box.h. */
-#include "box/look.h"
+/* look.c: looking at a state from outside this layer: see look.h. */
+#include "box/look_inside.h"
+
+#include "box/box.h"
 
 #include "box/diff.h"
 #include "box/gate.h"
@@ -80,7 +82,7 @@ cb_code look_veil(look *l, cb_box *b, cb_error *err)
 	return box_leave(b, gate_has_rules(b->cs, b) ? veil_create(b->cs, box_governed(&b->row), b->who, &l->veil, err) : CB_OK);
 }
 
-cb_code look_open(cb_box *b, look **out, cb_error *err)
+static cb_code look_as_seen(cb_box *b, look **out, cb_error *err)
 {
 	look *l = mem_alloc(sizeof(*l));
 	if (!l) return cb_err_nomem(err);
@@ -106,12 +108,17 @@ static cb_code look_of(cb_box *b, kept_state *h, look **out, cb_error *err)
 	return code;
 }
 
-cb_code look_open_newest(cb_box *b, look **out, cb_error *err)
+static cb_code look_newest(cb_box *b, look **out, cb_error *err)
 {
 	kept_state h = {0};
 	CB_TRY(box_enter(b, err));
 	cb_code code = kept_set(&h, b->cs, b->head, KEPT_COMMAND, err);
 	return box_leave(b, code == CB_OK ? look_of(b, &h, out, err) : code);
+}
+
+cb_code look_open(cb_box *b, look_at at, look **out, cb_error *err)
+{
+	return at == LOOK_NEWEST ? look_newest(b, out, err) : look_as_seen(b, out, err);
 }
 
 cb_code look_open_at(cb_box *b, const box_place *at, const look *near, look **out, cb_error *err)
@@ -146,21 +153,6 @@ box_place look_place(const look *l)
 {
 	const state *s = l->kind == LOOK_HANDLE ? l->now.base.s : l->kind == LOOK_STATE ? l->s : l->t->base;
 	return (box_place){s->box, s->seq, s->id};
-}
-
-void look_rest(look *l)
-{
-	kept_done(&l->kept);
-}
-
-cb_code look_wake(look *l, cb_error *err)
-{
-	if (l->kept.s) return CB_OK;
-	CB_TRY(kept_known(&l->kept, l->b->cs, l->s, KEPT_COMMAND, err));
-	state *now = state_ref(l->kept.s); /* the same content, perhaps on another root */
-	state_unref(l->s);
-	l->s = now;
-	return CB_OK;
 }
 
 cb_code look_count(look *l, uint64_t *out, cb_error *err)

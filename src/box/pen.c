@@ -1,11 +1,12 @@
 /*
- * pen.c: changing a box entry by entry from outside this layer: see box.h.
+ * pen.c: changing a box entry by entry from outside this layer: see pen.h.
  *
  * Whoever comes by a folder's number and not by a path passes the gate here, entry by entry; pen_end asks once more about all of it.
  */
+#include "box/pen.h"
 #include "box/gate.h"
 #include "box/intake.h"
-#include "box/look.h"
+#include "box/look_inside.h"
 
 struct pen {
 	op o;
@@ -95,6 +96,7 @@ cb_code pen_remove(pen *e, uint64_t dir, span name, uint64_t *out_removed, cb_er
 	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
 	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, there.rec.ino, err));
 	CB_TRY(tree_remove(e->o.t, dir, name, &there, err));
+	if (there.rec.type != CB_DIR && there.rec.links == 1) txn_content_forget(e->o.t, &there.rec);
 	if (out_removed) *out_removed = before - e->o.t->now.files;
 	return CB_OK;
 }
@@ -108,17 +110,6 @@ cb_code pen_link(pen *e, uint64_t ino, uint64_t dir, span name, box_node *out, c
 	if (there.rec.links >= LIMIT_LINKS) return cb_err_set(err, CB_MLINK, "a file may have %d links", LIMIT_LINKS);
 	CB_TRY(inode_link(e->o.t, &there, dir, name, err));
 	if (out) node_of_inode(out, &there);
-	return CB_OK;
-}
-
-cb_code pen_unlink(pen *e, uint64_t dir, span name, cb_error *err)
-{
-	tree_view v = txn_view(e->o.t);
-	inode there;
-	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
-	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, there.rec.ino, err));
-	CB_TRY(inode_unlink(e->o.t, dir, name, err));
-	if (there.rec.links == 1) txn_content_forget(e->o.t, &there.rec);
 	return CB_OK;
 }
 

@@ -79,12 +79,11 @@ static cb_code is_empty(const find *f, const box_node *r, bool *out, cb_error *e
 {
 	*out = r->type == CB_FILE && r->size == 0;
 	if (r->type != CB_DIR) return CB_OK;
-	AUTO_LIST look_list *entries = NULL;
-	span name;
+	AUTO_WALK look_walk *entries = NULL;
 	box_node first;
 	bool found = false;
-	CB_TRY(look_list_open(f->view.now, r->ino, &entries, err));
-	CB_TRY(look_list_next(entries, &name, &first, &found, err));
+	CB_TRY(look_walk_open(f->view.now, "", r->ino, &entries, err));
+	CB_TRY(look_walk_next(entries, &first, &found, err));
 	*out = !found;
 	return CB_OK;
 }

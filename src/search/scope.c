@@ -85,7 +85,7 @@ bool scope_file(const scope *s, const char *path)
 
 cb_code reading_begin(reading *v, cb_box *b, const char *path, bool follow, cb_error *err)
 {
-	CB_TRY(look_open(b, &v->now, err));
+	CB_TRY(look_open(b, LOOK_AS_SEEN, &v->now, err));
 	CB_TRY(look_find(v->now, path, follow, &v->first, err));
 	v->path = path_clean(path);
 	if (!v->path) return cb_err_nomem(err);

@@ -6,6 +6,7 @@
 
 #include "box/box.h"
 #include "box/glob.h"
+#include "box/look.h"
 
 /* A glob on the last component, or, when it has a '/' inside, on the path below the folder that is searched (from "/" when it begins
  * with one). One that ends in '/' means folders only. */

@@ -80,7 +80,7 @@ static cb_code open_state(applying *a, cb_box *b, cb_error *err)
 	box_place at;
 	CB_TRY(box_place_of(b, &at, err));
 	CB_TRY(box_open_step(b, at.seq, &a->now, err));
-	return look_open(a->now, &a->now_look, err);
+	return look_open(a->now, LOOK_AS_SEEN, &a->now_look, err);
 }
 
 static cb_code open_base(applying *a, bool own, cb_error *err)
@@ -89,7 +89,7 @@ static cb_code open_base(applying *a, bool own, cb_error *err)
 	cb_error why;
 	cb_code code = box_base_open(a->now, BOX_BASE_EXISTING, &a->base, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return CB_OK;
-	return code == CB_OK ? look_open(a->base, &a->base_look, err) : cb_err_pass(err, code, &why);
+	return code == CB_OK ? look_open(a->base, LOOK_AS_SEEN, &a->base_look, err) : cb_err_pass(err, code, &why);
 }
 
 static cb_code check_box_folder(applying *a, cb_error *err)

@@ -10,6 +10,7 @@
 #include <cowbox/cowbox.h>
 
 #include "box/box.h"
+#include "box/look.h"
 #include "host/host.h"
 
 #define APPLY_TEMPORARY_PREFIX ".cowbox-apply-"

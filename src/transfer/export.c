@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/sized.h"
 #include "box/box.h"
+#include "box/look.h"
 #include "host/host.h"
 #include "transfer/ignore.h"
 #include "transfer/watch.h"
@@ -233,14 +234,13 @@ static cb_code folders_leave(exporting *x, const char *path, size_t depth, cb_er
 
 static cb_code is_home_bare(const exporting *x, bool *out, cb_error *err)
 {
-	AUTO_LIST look_list *entries = NULL;
-	CB_TRY(look_list_open(x->now, BOX_INO_HOME, &entries, err));
+	AUTO_WALK look_walk *entries = NULL;
+	CB_TRY(look_walk_open(x->now, "", BOX_INO_HOME, &entries, err));
 	*out = true;
 	for (bool found = true; *out && found;) {
-		span name;
 		box_node r;
-		CB_TRY(look_list_next(entries, &name, &r, &found, err));
-		if (found) *out = span_equal(name, span_str("agent"));
+		CB_TRY(look_walk_next(entries, &r, &found, err));
+		if (found) *out = span_equal(entries->name, span_str("agent"));
 	}
 	return CB_OK;
 }
@@ -422,7 +422,7 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 	AUTO_LOOK look *now = NULL;
 	box_node top;
 	if (!clean) return cb_err_nomem(err);
-	CB_TRY(look_open(b, &now, err));
+	CB_TRY(look_open(b, LOOK_AS_SEEN, &now, err));
 	exporting x = {.now = now,
 	               .options = &o,
 	               .count = CB_INIT(cb_transfer_count),

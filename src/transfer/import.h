@@ -6,6 +6,7 @@
 
 #include "base/inode_map.h"
 #include "box/box.h"
+#include "box/pen.h"
 #include "host/host.h"
 #include "transfer/ignore.h"
 #include "transfer/import_cache.h"

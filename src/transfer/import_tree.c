@@ -21,15 +21,14 @@ static import_level *level_top(const importing *im)
 
 static cb_code names_collect(importing *im, import_level *l, cb_error *err)
 {
-	AUTO_LIST look_list *entries = NULL;
-	CB_TRY(look_list_open(pen_look(im->e), l->ino, &entries, err));
+	AUTO_WALK look_walk *entries = NULL;
+	CB_TRY(look_walk_open(pen_look(im->e), "", l->ino, &entries, err));
 	for (;;) {
-		span name;
 		box_node there;
 		bool found = false;
-		CB_TRY(look_list_next(entries, &name, &there, &found, err));
+		CB_TRY(look_walk_next(entries, &there, &found, err));
 		if (!found) return CB_OK;
-		CB_TRY(buf_append(&l->names, name.bytes, name.size, err));
+		CB_TRY(buf_append(&l->names, entries->name.bytes, entries->name.size, err));
 		CB_TRY(buf_append_byte(&l->names, 0, err));
 	}
 }

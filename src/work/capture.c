@@ -114,7 +114,9 @@ static size_t new_find(const capturing *c, uint64_t parent)
 
 static cb_code names_next(capture_level *l, cb_error *err)
 {
-	return look_list_next(l->names, &l->next_name, &l->next, &l->has_next, err);
+	CB_TRY(look_walk_next(l->names, &l->next, &l->has_next, err));
+	l->next_name = l->names->name;
+	return CB_OK;
 }
 
 static cb_code names_open(capturing *c, capture_level *l, cb_error *err)
@@ -122,7 +124,7 @@ static cb_code names_open(capturing *c, capture_level *l, cb_error *err)
 	if (!l->base_ino) return CB_OK;
 	if (!l->whole) l->new_at = new_find(c, l->base_ino);
 	if (!l->whole) return CB_OK;
-	CB_TRY(look_list_open(c->base, l->base_ino, &l->names, err));
+	CB_TRY(look_walk_open(c->base, "", l->base_ino, &l->names, err));
 	return names_next(l, err);
 }
 
@@ -273,7 +275,7 @@ static cb_code leave(capturing *c, const wire_entry *e, cb_error *err)
 	CB_TRY(names_pass(c, (span){0}, NULL, err));
 	capture_level *l = capture_top(c);
 	if (l->ino != BOX_INO_ROOT) CB_TRY(times_later(c, l, err));
-	look_list_close(l->names);
+	look_walk_close(l->names);
 	c->levels.size -= sizeof(capture_level);
 	c->path.size = c->levels.size ? capture_top(c)->path_size : 0;
 	return CB_OK;
@@ -417,7 +419,7 @@ static cb_code scan_tree(capturing *c, link_t *l, cb_error *err)
 
 static void capturing_done(capturing *c)
 {
-	for (; c->levels.size; c->levels.size -= sizeof(capture_level)) look_list_close(capture_top(c)->names);
+	for (; c->levels.size; c->levels.size -= sizeof(capture_level)) look_walk_close(capture_top(c)->names);
 	buf *const owned[] = {&c->levels, &c->path, &c->gone, &c->added, &c->times, &c->new};
 	for (size_t i = 0; i < ARRAY_LEN(owned); i++) buf_done(owned[i]);
 	inode_map_done(&c->links);

@@ -13,7 +13,7 @@ typedef struct capture_level {
 	uint64_t layer_ino; /* the folder that the layers have at this path; 0: none */
 	bool whole;         /* nothing of the layers is seen in it: what is not listed is gone */
 	bool known;         /* its own attributes are as they were */
-	look_list *names;   /* of the base, when whole */
+	look_walk *names;   /* of the base, when whole */
 	bool has_next;      /* the first of them that was not passed: */
 	span next_name;
 	box_node next;

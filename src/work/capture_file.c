@@ -35,7 +35,7 @@ static cb_code names_join(capturing *c, uint64_t made, uint64_t ino, cb_error *e
 	CB_TRY(look_names(c->now, made, work_name_add, &names, err));
 	const work_name *all = (const work_name *)(const void *)names.bytes;
 	for (size_t i = 0; i < names.size / sizeof(*all); i++) {
-		CB_TRY(pen_unlink(c->e, all[i].dir, work_name_span(&all[i]), err));
+		CB_TRY(pen_remove(c->e, all[i].dir, work_name_span(&all[i]), NULL, err));
 		CB_TRY(pen_link(c->e, ino, all[i].dir, work_name_span(&all[i]), NULL, err));
 	}
 	return CB_OK;

@@ -38,14 +38,13 @@ static cb_code rows_below(capturing *c, uint64_t dir, cb_error *err)
 	for (size_t at = 0; at < folders.size; at += sizeof(uint64_t)) {
 		uint64_t folder = 0;
 		memcpy(&folder, folders.bytes + at, sizeof(folder));
-		AUTO_LIST look_list *entries = NULL;
-		CB_TRY(look_list_open(c->base, folder, &entries, err));
+		AUTO_WALK look_walk *entries = NULL;
+		CB_TRY(look_walk_open(c->base, "", folder, &entries, err));
 		for (bool found = true; found;) {
-			span name;
 			box_node n;
-			CB_TRY(look_list_next(entries, &name, &n, &found, err));
+			CB_TRY(look_walk_next(entries, &n, &found, err));
 			if (found && n.type == CB_DIR) CB_TRY(buf_append(&folders, &n.ino, sizeof(n.ino), err));
-			if (found && n.type == CB_FILE && n.links == 1) CB_TRY(row_add(c, folder, name, &n, true, err));
+			if (found && n.type == CB_FILE && n.links == 1) CB_TRY(row_add(c, folder, entries->name, &n, true, err));
 		}
 	}
 	return CB_OK;
@@ -149,7 +148,7 @@ static cb_code move_over(capturing *c, const capture_gone *g, const capture_adde
 	bool changed = true;
 	CB_TRY(look_child(c->now, a->parent, name, &new, err));
 	CB_TRY(look_attribute_rows(c->now, new.ino, &attributes, err));
-	CB_TRY(pen_unlink(c->e, a->parent, name, err));
+	CB_TRY(pen_remove(c->e, a->parent, name, NULL, err));
 	CB_TRY(pen_move(c->e, g->parent, span_make(g->name, g->name_size), a->parent, name, err));
 	CB_TRY(look_child(c->now, a->parent, name, &moved, err));
 	CB_TRY(pen_attributes(c->e, moved.ino, buf_span(&attributes), false, &changed, err));

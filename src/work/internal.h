@@ -13,6 +13,7 @@
 
 #include "base/temporary.h"
 #include "box/box.h"
+#include "box/pen.h"
 #include "work/stamp.h"
 #include "work/work.h"
 

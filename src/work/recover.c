@@ -204,7 +204,7 @@ static cb_code pin_earlier(recovering *r, cb_error *err)
 	CB_TRY(box_pins_earlier(r->cs, &earlier, err));
 	if (!earlier) return CB_OK;
 	if (r->d->slots >= 0) CB_TRY(slots_each(r->d, left_pin, r, err));
-	return box_pins_earlier_drop(r->cs, err);
+	return box_pins_set(r->cs, BOX_EARLIER_OWNER, NULL, 0, err);
 }
 
 /* Whoever opens a box asks, and there is hardly ever something: so only the stamps are looked at. Whose folder that is, is checked before

@@ -140,7 +140,7 @@ static void command_forget(work *w)
 	w->running = false;
 	/* Nothing is kept for a sandbox that waits. */
 	look_close(TAKE_PTR(w->base));
-	if (w->layer) look_rest(w->layer);
+	look_close(TAKE_PTR(w->layer));
 	free(TAKE_PTR(w->kind));
 	free(TAKE_PTR(w->params));
 }
@@ -151,7 +151,6 @@ void work_close(work *w)
 	if (w->pid != getpid()) w->dirs.temporary[0] = 0; /* the parent's holder is mounted there */
 	give_slot(w);
 	command_forget(w);
-	look_close(w->layer);
 	dirs_done(&w->dirs);
 	cb_box_close(w->b);
 	free(w);
@@ -380,7 +379,7 @@ static cb_code command_set(work *w, const cb_step_info *info, cb_error *err)
 	if (params.size) memcpy(w->params, params.bytes, params.size);
 	w->params[params.size] = 0;
 	w->params_size = params.size;
-	return look_open_newest(w->b, &w->base, err);
+	return look_open(w->b, LOOK_NEWEST, &w->base, err);
 }
 
 static cb_code stamp_running(work *w, bool building, cb_error *err)
@@ -583,9 +582,7 @@ cb_code work_layer(work *w, look **out, cb_error *err)
 {
 	const stamp *s = &w->slot.stamp;
 	if (!s->stack) return CB_OK;
-	if (w->layer && look_place(w->layer).state == s->under.state) {
-		CB_TRY(look_wake(w->layer, err));
-	} else {
+	if (!w->layer || look_place(w->layer).state != s->under.state) {
 		look_close(TAKE_PTR(w->layer));
 		CB_TRY(look_open_at(w->b, &s->under, w->base, &w->layer, err));
 	}

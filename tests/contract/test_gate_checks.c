@@ -2,6 +2,7 @@
  * test_gate_checks.c: each check of the gate that the others stand behind: what only this one refuses, or refuses at once. Found by taking
  * them out one by one.
  */
+#include "box/pen.h"
 #include "harness/twins.h"
 
 static rules all;
@@ -41,7 +42,7 @@ static box_node node_of(cb_box *b, const char *path)
 {
 	AUTO_LOOK look *l = NULL;
 	box_node n;
-	CHECK_OK(look_open(b, &l, &err));
+	CHECK_OK(look_open(b, LOOK_AS_SEEN, &l, &err));
 	CHECK_OK(look_find(l, path, false, &n, &err));
 	return n;
 }
@@ -56,13 +57,13 @@ TEST(looks_show_what_their_handle_does)
 	uint64_t hidden = node_of(owner, "/work/hid/a").ino;
 	rules_add(&all, RULE_HIDE, "/work/hid");
 	look *newest = NULL, *at = NULL, *mine = NULL;
-	CHECK_OK(look_open_newest(agent, &newest, &err));
+	CHECK_OK(look_open(agent, LOOK_NEWEST, &newest, &err));
 	box_place place = look_place(newest);
 	CHECK_OK(look_open_at(agent, &place, NULL, &at, &err));
 	CHECK_CODE(look_find(newest, "/work/hid/a", false, &n, &err), CB_NOTFOUND);
 	CHECK_CODE(look_node(newest, hidden, &n, &err), CB_NOTFOUND);
 	CHECK_CODE(look_node(at, hidden, &n, &err), CB_NOTFOUND);
-	CHECK_OK(look_open_newest(owner, &mine, &err));
+	CHECK_OK(look_open(owner, LOOK_NEWEST, &mine, &err));
 	CHECK_OK(look_node(mine, hidden, &n, &err));
 	CHECK_OK(look_count(mine, &count, &err));
 	CHECK_OK(look_count(newest, &shown, &err));
@@ -94,7 +95,6 @@ TEST(pens_are_refused_at_once)
 	CHECK_CODE(pen_make(e, work.ino, span_str("hid"), CB_FILE, 0644, &n, &err), CB_DENIED);
 	CHECK_CODE(pen_make(e, ro.ino, span_str("new"), CB_FILE, 0644, &n, &err), CB_DENIED);
 	CHECK_CODE(pen_remove(e, ro.ino, span_str("r"), NULL, &err), CB_DENIED);
-	CHECK_CODE(pen_unlink(e, ro.ino, span_str("r"), &err), CB_DENIED);
 	CHECK_CODE(pen_remove(e, hid.ino, span_str("a"), NULL, &err), CB_NOTFOUND);
 	CHECK_CODE(pen_link(e, b.ino, ro.ino, span_str("new"), NULL, &err), CB_DENIED);
 	CHECK_CODE(pen_link(e, a.ino, work.ino, span_str("new"), NULL, &err), CB_NOTFOUND);
