@@ -12,7 +12,7 @@ use JSON::PP;
 use POSIX ();
 use Test::More;
 
-our @EXPORT = (qw(world fixture fixture_again cowbox cow json fails script_ok shell pty spill slurp root_of program soak must_work lacks need_sandbox seed_random pick),
+our @EXPORT = (qw(world fixture fixture_again cowbox cow json fails script_ok shell pty spill slurp root_of program soak dose must_work lacks need_sandbox seed_random pick),
 	@Test::More::EXPORT);
 
 my $root = abs_path(dirname(__FILE__) . '/../..');
@@ -24,6 +24,8 @@ my $world;
 sub root_of { $root }
 sub program { "$build/cowbox" }
 sub soak { $ENV{COWBOX_SOAK} || 1 }
+# Of random rounds: a fifth of them in CI, all of them, so many times over, in a soak.
+sub dose { my ($rounds) = @_; return soak() > 1 ? $rounds * soak() : int(($rounds + 4) / 5) }
 # What bootstrap.sh installs may not be missing.
 sub must_work { ($ENV{COWBOX_MUST_WORK} || '') eq '1' }
 

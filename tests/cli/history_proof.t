@@ -36,7 +36,7 @@ sub counts { my ($patch) = @_; my ($body) = $patch =~ /^(\@\@.*)\z/ms; $body //=
 
 cow('new', 'texts');
 my ($longer, $wrong) = (0, 0);
-for my $round (1 .. 25 * soak()) {
+for my $round (1 .. dose(25)) {
 	my @old = random_lines();
 	my ($old, $new) = (text_of(@old), text_of(change(@old)));
 	my $context = pick(0, 1, 3, 3, 10);
@@ -70,7 +70,7 @@ cmp_ok($longer, '<=', 25 * soak() / 10, 'and hardly ever longer than those of gi
 
 $wrong = 0;
 my ($clean, $open) = (0, 0);
-for my $round (1 .. 15 * soak()) {
+for my $round (1 .. dose(15)) {
 	my @base = map { "line $_" } 1 .. 5 + int rand 60;
 	my ($base, $ours, $theirs) = map { join '', map { "$_\n" } @$_ } \@base, [change(@base)], [change(@base)];
 	cowbox('new', "m$round");
@@ -104,7 +104,7 @@ is($wrong, 0, "merges of random texts are those of git merge-file ($clean clean,
 # apart, so there is one answer only.
 $wrong = 0;
 my $serial = 0;
-for my $round (1 .. 5 * soak()) {
+for my $round (1 .. dose(5)) {
 	my $box = "b$round";
 	cowbox('new', $box);
 	my (@lines, $step) = ();

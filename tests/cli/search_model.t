@@ -7,7 +7,7 @@ use lib $FindBin::Bin;
 use Kit;
 
 seed_random();
-my $rounds = soak() > 1 ? 40 * soak() : 12;
+my $rounds = dose(40);
 $ENV{LC_ALL} = 'C';
 world();
 

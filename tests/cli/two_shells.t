@@ -12,7 +12,7 @@ cow('write', 'demo:/work/shared.log', '--exact', '');
 cow('mkdir', 'demo:/work/one');
 cow('mkdir', 'demo:/work/two');
 
-my $rounds = 25 * soak();
+my $rounds = dose(25);
 
 # One shell: each command's effect is written down once it was acknowledged, and checked at the end.
 sub work {

@@ -444,7 +444,7 @@ static void killed_on(disk_kind kind, bool full)
 	fill(&g);
 	g.acknowledged = 0; /* the workers undo what they like */
 	stage_close(&g);
-	for (unsigned i = 0; i < ROUNDS * test_soak(); i++) killed_round(&g, &r);
+	for (unsigned i = 0; i < test_dose(ROUNDS); i++) killed_round(&g, &r);
 	refiller_stop(&g.d);
 	disk_unmount(&g.d);
 }

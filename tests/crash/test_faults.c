@@ -18,8 +18,8 @@
 
 enum {
 	MAX_EVENTS = 4096,
-	RECHECK = 24,  /* acknowledged events looked at after a failure; all of them at the end */
-	CI_TRIES = 16, /* of one deed; what lies beyond is reached by strides */
+	RECHECK = 24, /* acknowledged events looked at after a failure; all of them at the end */
+	CI_TRIES = 4, /* of one deed; what lies beyond is reached by strides */
 };
 
 typedef enum weapon {

@@ -25,7 +25,7 @@
 enum {
 	WRITERS = 4,
 	DESK_EVENTS = 4096,
-	CI_ROUNDS = 32, /* both modes together */
+	CI_ROUNDS = 10, /* both modes together */
 	FSCK_EVERY = 8,
 	MEMORY = 256, /* events of earlier rounds that are looked at again */
 	KEPT_CHECKPOINTS = 4,

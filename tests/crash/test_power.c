@@ -28,11 +28,11 @@
 
 enum {
 	CI_WORKLOADS = 1,
-	CUTS = 12, /* of one life */
-	CUTS_LATER = 3,
+	CUTS = 6, /* of one life */
+	CUTS_LATER = 2,
 	PROCESSES = 3,
 	THREADS = 2, /* that write, of each process */
-	ACTIONS = 25,
+	ACTIONS = 20,
 	ACTIONS_LATER = 8,
 	DEPTH = 2, /* cuts in a row */
 	MAX_NOTES = 4096,

@@ -193,7 +193,7 @@ TEST_LIMIT(random_changes_of_box_and_host, 300)
 	begin();
 	unsigned refused = 0, done = 0;
 	trees t = {.base = box_tree()};
-	for (unsigned round = 0; round < 120 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(120); round++) {
 		static const char *const names[] = {"a", "b", "c", "a-b"};
 		for (uint64_t i = test_rand_below(&rng, 8); i > 0; i--) change_box();
 		for (uint64_t i = test_rand_below(&rng, 4); i > 0; i--) change_host();
@@ -266,7 +266,7 @@ TEST_LIMIT(killed_at_any_moment_the_same_call_goes_on, 300)
 {
 	begin();
 	unsigned cut = 0;
-	for (unsigned round = 0; round < 16 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(16); round++) {
 		many_changes(round);
 		trees t = {.base = tree_of_host(folder, SEEN), .box = box_tree()};
 		pid_t pid = fork();
@@ -309,7 +309,7 @@ static void save(const char *path, const char *text)
 TEST_LIMIT(an_edit_at_any_moment_survives, 300)
 {
 	begin();
-	for (unsigned round = 0; round < 80 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(80); round++) {
 		char box[64], edit[64];
 		(void)snprintf(box, sizeof(box), "box %u", round);
 		(void)snprintf(edit, sizeof(edit), "edit %u", round);
@@ -355,7 +355,7 @@ TEST_LIMIT(a_folder_swapped_for_a_link_leads_nowhere, 300)
 			(void)usleep(200);
 		}
 	}
-	for (unsigned round = 0; round < 60 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(60); round++) {
 		char text[32];
 		(void)snprintf(text, sizeof(text), "%u", round);
 		must_write(b, "/work/src/f", text);

@@ -862,7 +862,7 @@ static void run_world(bool memory, uint64_t seed, unsigned length)
 TEST_BOTH(boxes_against_their_model)
 {
 	uint64_t seed = test_seed();
-	for (unsigned i = 0; i < 12 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(12); i++) {
 		if (getenv("COWBOX_TRACE")) test_note("world %u", i);
 		run_world(memory, seed + i * 104729, i % 6 == 5 ? 1500 : 300);
 	}

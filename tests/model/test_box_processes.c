@@ -30,7 +30,7 @@ TEST_LIMIT(each_opens_the_store, 60)
 		pids[i] = fork();
 		CHECK(pids[i] >= 0);
 		if (pids[i] != 0) continue;
-		for (unsigned part = 0; part < 2 * test_soak(); part++) { /* closed and opened again in between */
+		for (unsigned part = 0; part < test_dose(2); part++) { /* closed and opened again in between */
 			cb_store *mine = test_store_reopen();
 			model_worker_run(mine, i, seed + part, 100, &all[i]);
 			cb_store_close(mine);
@@ -63,13 +63,13 @@ TEST_LIMIT(store_inherited_over_fork, 60)
 		char path[64];
 		(void)snprintf(path, sizeof(path), "/work/child%u", i);
 		must_write(b, path, path); /* through the inherited handle */
-		model_worker_run(s, i, seed, 150 * test_soak(), &all[i]);
+		model_worker_run(s, i, seed, test_dose(150), &all[i]);
 		must_write(b, path, "done");
 		cb_box_close(b);
 		cb_store_close(s);
 		_exit(0);
 	}
-	model_worker_run(s, 0, seed + 1, 150 * test_soak(), &all[0]);
+	model_worker_run(s, 0, seed + 1, test_dose(150), &all[0]);
 	must_write(b, "/work/parent", "done");
 	await_all(pids + 1, WORKERS - 1);
 	for (unsigned i = 1; i < WORKERS; i++) {
@@ -116,7 +116,7 @@ TEST_LIMIT(killed_workers, 60)
 	model_ledger *all = model_ledgers_map();
 	cb_store *s = test_store_open(false);
 	model_workers_prepare(s, WORKERS);
-	for (unsigned round = 0; round < 6 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(6); round++) {
 		pid_t pids[WORKERS];
 		for (unsigned i = 0; i < WORKERS; i++) {
 			pids[i] = fork();

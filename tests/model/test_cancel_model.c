@@ -204,7 +204,7 @@ static void run(bool memory)
 	w.head = must_seq(w.b);
 	CHECK_OK(cb_cancel_create(&w.token, &err));
 	CHECK(pthread_create(&thread, NULL, firing, &w) == 0);
-	for (unsigned n = 0; n < ROUNDS * test_soak() && w.head < STATES - 10; n++) one_round(&w);
+	for (unsigned n = 0; n < test_dose(ROUNDS) && w.head < STATES - 10; n++) one_round(&w);
 	atomic_store(&w.over, true);
 	CHECK(pthread_join(thread, NULL) == 0);
 	cb_cancel_free(w.token);

@@ -299,7 +299,7 @@ static void random_rules(void)
 TEST_LIMIT(an_agent_is_told_the_same_in_both_worlds, 300)
 {
 	rng = (test_rng){test_seed() | 1};
-	for (unsigned round = 0; round < 3 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(3); round++) {
 		twins_open(&both);
 		random_rules();
 		for (int i = 0; i < STEPS; i++) {

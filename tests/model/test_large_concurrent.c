@@ -107,7 +107,7 @@ static void beside_writers(bool memory)
 		CHECK(pthread_create(&threads[i], NULL, write_small, &writers[i]) == 0);
 	}
 	CHECK(pthread_create(&threads[WRITERS], NULL, look, NULL) == 0);
-	for (unsigned round = 0; round < 3 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(3); round++) {
 		CHECK_OK(cb_copy(b, "/work/big", "/work/copy", 0, &err));
 		CHECK_U64(files_below(b, "/work/copy"), FILES);
 		CHECK_OK(cb_remove(b, "/work/big", &err));
@@ -158,7 +158,7 @@ TEST_LIMIT(killed_in_the_middle, 240)
 	cb_store_stats before = CB_INIT(cb_store_stats), after = CB_INIT(cb_store_stats);
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_OK(cb_store_stats_get(s, &before, &err));
-	for (unsigned round = 0; round < 6 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(6); round++) {
 		pid_t child = fork();
 		if (child == 0) {
 			cb_store *mine = test_store_reopen();

@@ -75,7 +75,7 @@ static void check_path(cb_box *b, seen *s, uint64_t last, bool links)
 TEST(log_of_paths_against_differences)
 {
 	test_rng r = {test_seed() | 1};
-	for (unsigned round = 0; round < 40 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(40); round++) {
 		cb_error err = {0};
 		static seen s;
 		cb_store *store = test_store_open(true);

@@ -225,7 +225,7 @@ TEST_LIMIT(open_files_against_a_model, 240)
 	CHECK_OK(cb_box_create(w.s, "demo", &w.b[0], &err));
 	w.b[1] = must_open(w.s, "demo");
 	w.look = must_open(w.s, "demo");
-	for (unsigned step = 0; step < STEPS_CI * test_soak(); step++) {
+	for (unsigned step = 0; step < test_dose(STEPS_CI); step++) {
 		int i = (int)test_rand_below(&w.r, FILES);
 		switch (test_rand_below(&w.r, 12)) {
 		case 0:

@@ -204,6 +204,6 @@ static void history(past_world *w)
 TEST_LIMIT(common_pasts_are_as_defined, 120)
 {
 	past_world w = {.rng = {test_seed()}};
-	for (unsigned i = 0; i < 200 * test_soak(); i++) history(&w);
+	for (unsigned i = 0; i < test_dose(200); i++) history(&w);
 	test_note("%" PRIu64 " pairs of states, %" PRIu64 " with several best common pasts", w.asked, w.several);
 }

@@ -460,17 +460,17 @@ static void run_rounds(unsigned key_space, unsigned rounds)
 
 TEST_LIMIT(few_keys, 600)
 {
-	run_rounds(60, 700 * test_soak());
+	run_rounds(60, test_dose(700));
 }
 
 TEST_LIMIT(some_keys, 600)
 {
-	run_rounds(600, 350 * test_soak());
+	run_rounds(600, test_dose(350));
 }
 
 TEST_LIMIT(many_keys, 600)
 {
-	run_rounds(3000, 200 * test_soak());
+	run_rounds(3000, test_dose(200));
 }
 
 /* Bulk build, then everything away again in batches. */
@@ -479,7 +479,7 @@ TEST_LIMIT(build_and_empty, 600)
 	static world w;
 	world_init(&w, test_seed(), 4000);
 	cb_error err;
-	for (unsigned n = 0; n < 4 * test_soak(); n++) {
+	for (unsigned n = 0; n < test_dose(4); n++) {
 		entries all = {0};
 		for (unsigned i = 0; i < 3000; i++) insert(&all, (entry){random_key(&w), random_value(&w)});
 		version v = {0};
@@ -572,7 +572,7 @@ TEST_LIMIT(failures, 600)
 {
 	static world w;
 	world_init(&w, test_seed(), 800);
-	for (unsigned i = 0; i < 20 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(20); i++) {
 		for (int j = 0; j < 3; j++) round_apply(&w);
 		const version *from = &w.versions[test_rand_below(&w.rng, VERSIONS)];
 		entries changes = random_changes(&w, &from->has);
@@ -643,7 +643,7 @@ TEST_LIMIT(damage, 600)
 	static world w;
 	world_init(&w, test_seed(), 1000);
 	for (unsigned i = 0; i < 100; i++) round_apply(&w);
-	for (unsigned i = 0; i < 100 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(100); i++) {
 		node_table broken;
 		damage(&w, &broken, 1 + (unsigned)test_rand_below(&w.rng, 30));
 		for (int n = 0; n < 3; n++) use_damaged(&w, &broken);

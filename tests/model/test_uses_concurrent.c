@@ -17,7 +17,7 @@ enum { READERS = 4, KEEP = 6 };
 
 static unsigned rounds(void)
 {
-	return 60 * test_soak();
+	return test_dose(120);
 }
 
 static cb_store *open_store(void)

@@ -70,7 +70,7 @@ TEST_LIMIT(check_ends_on_damage, 120)
 	(void)snprintf(file, sizeof(file), "%s/cowbox.db", test_store_path());
 	load(file);
 	test_rng r = {test_seed() | 1};
-	for (unsigned copy = 0; copy < COPIES; copy++) {
+	for (unsigned copy = 0; copy < test_dose(COPIES); copy++) {
 		(void)snprintf(folder, sizeof(folder), "%s/copy%u", test_tmpdir(), copy);
 		CHECK(mkdir(folder, 0700) == 0);
 		(void)snprintf(file, sizeof(file), "%s/cowbox.db", folder);

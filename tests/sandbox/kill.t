@@ -19,7 +19,7 @@ mkdir "$world/prepared/small";
 spill("$world/prepared/small/writer.pl", slurp("$FindBin::Bin/writer.pl"));
 spill("$world/prepared/small/f$_", "file $_\n") for 1 .. 20;
 system('cp', '-a', "$world/prepared/small", "$world/prepared/large") == 0 or die;
-my $large = 2000;
+my $large = 700; # enough for layers
 for (1 .. $large) {
 	my $folder = "$world/prepared/large/d" . int $_ / 200;
 	mkdir $folder;
@@ -137,7 +137,7 @@ sub measure {
 
 my @who = native() ? ('caller') : qw(caller caller holder init program);
 my @places = places();
-@places = pick(@places) if $ENV{COWBOX_ONLY_RANDOM}; # of many seeds (tools/seeds) each has a place of its own
+@places = pick(@places) if $ENV{COWBOX_ONLY_RANDOM}; # of many seeds (tools/seeds) each has a place and a stage of its own
 for my $place (@places) {
 	# Forks of one box: their first run builds.
 	my $folder = $place->{filler} ? 'large' : 'small';
@@ -145,12 +145,13 @@ for my $place (@places) {
 	Run::make_place($place, "$world/prepared/$folder");
 	my $first_box = $place->{box};
 	cow_as('checkpoint', 'save', $first_box, 'start') unless $place->{native};
-	my $many = 800;
+	my $many = 300;
 	my ($build, $capture) = measure($place, $many);
+	my $only = $ENV{COWBOX_ONLY_RANDOM} ? pick(qw(run capture build)) : '';
 	for my $round (1 .. $rounds) {
-		strike($place, pick(@who), {name => 'run', said => 1 + int rand 60, delay => rand 0.02}, 5000, 500);
-		strike($place, pick(@who), {name => 'capture', end => 1, delay => rand($capture * 1.1)}, $many, 0);
-		next if $place->{native};
+		strike($place, pick(@who), {name => 'run', said => 1 + int rand 60, delay => rand 0.02}, 5000, 500) if $only =~ /^(run)?$/;
+		strike($place, pick(@who), {name => 'capture', end => 1, delay => rand($capture * 1.1)}, $many, 0) if $only =~ /^(capture)?$/;
+		next if $place->{native} || $only !~ /^(build)?$/;
 		my $fork = "b$runs";
 		cow_as('fork', "$first_box\@start", $fork);
 		$place->{box} = $fork;

@@ -518,7 +518,7 @@ TEST(random_trees)
 {
 	int at = area();
 	test_rng r = {test_seed()};
-	for (unsigned round = 0; round < 10 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(10); round++) {
 		slot plain, s;
 		char layers[128];
 		size_t size = 0, count = 0;

@@ -80,7 +80,7 @@ TEST_LIMIT(random_texts, 120)
 	static model m, first;
 	test_rng rng = {test_seed()};
 	cb_edit_options all = CB_WITH(cb_edit_options, .all = true);
-	for (unsigned round = 0; round < 10 * test_soak(); round++) {
+	for (unsigned round = 0; round < test_dose(10); round++) {
 		unsigned letters = 1 + (unsigned)test_rand_below(&rng, 26);
 		m.size = 1000 + test_rand_below(&rng, 6000);
 		for (size_t i = 0; i < m.size; i++) m.text[i] = (char)('a' + test_rand_below(&rng, letters));

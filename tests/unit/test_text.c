@@ -233,7 +233,7 @@ static buf lines_of_random_letters(test_rng *r, size_t bytes, unsigned letters)
  * where only the seed changes. */
 static size_t hostile_bytes(void)
 {
-	return test_soak() > 1 ? LIMIT_DIFF_TEXT_BYTES : LIMIT_DIFF_TEXT_BYTES / (test_only_random() ? 32 : 4);
+	return test_soak() > 1 ? LIMIT_DIFF_TEXT_BYTES : LIMIT_DIFF_TEXT_BYTES / (test_only_random() ? 256 : 4);
 }
 
 TEST(unrelated_texts_of_few_lines_end_in_time)
