@@ -354,7 +354,7 @@ cb_code store_vacuum(store *s, cb_error *err)
 	CB_TRY(store_gc_lock(s, err));
 	cb_code code = compact_segments(s, err);
 	if (code == CB_OK) code = vacuum_database(s, err);
-	else if (code == CB_NOSPACE) (void)vacuum_database(s, NULL);
+	else if (code == CB_NOSPACE) (void)vacuum_database(s, NULL); /* which may fit, and gives away nothing that is kept */
 	store_gc_unlock(s);
 	return code;
 }

@@ -20,6 +20,7 @@ enum {
 	PART_OF_DISK = 16, /* what is kept is at most this part of the filesystem */
 	KEEP_LEAST = 512 << 10,
 	KEEP_MOST = 4 << 20,
+	PIECE_LEAST = 4 << 10,
 	STEPS = 4,     /* a part of what is kept is allocated beyond it, so that few commits have to ask */
 	LOG_STAYS = 4, /* times what is kept: as long as a busy log becomes before it is folded under the writer lock */
 };
@@ -118,6 +119,18 @@ static int allocate(const room *r, int fd, uint64_t has, uint64_t want)
 	return error;
 }
 
+/* Some filesystems (tmpfs, btrfs) allocate all of a range or nothing: as much of it as there is, in pieces that become smaller. */
+static void extend_in_pieces(const room *r, int fd, uint64_t want, uint64_t *has)
+{
+	struct statfs fs;
+	if (fstatfs(fd, &fs) != 0) return;
+	uint64_t left = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	for (uint64_t piece = want - *has < left ? want - *has : left; piece >= PIECE_LEAST && *has < want; piece /= 2) {
+		if (piece > want - *has) piece = want - *has;
+		if (allocate(r, fd, *has, *has + piece) == 0) *has += piece;
+	}
+}
+
 /* Gives the file blocks for `want` bytes, or as many as there are. *has: what it surely has then. */
 static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 {
@@ -136,10 +149,14 @@ static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 		*has = want;
 		return 0;
 	}
-	/* A part of it may have been allocated. Never less than what was known: files under us are not cut. */
+	/* A part of it may have been allocated. Never less than what was known, which is forgotten when the file is cut. */
 	if (fstat(fd, &st) == 0) {
 		uint64_t least = prefix_of(&st) > *has ? prefix_of(&st) : *has, end = blocks_end(fd, &st, least, want);
 		*has = end > least ? end : least;
+	}
+	if (error == ENOSPC || error == EDQUOT) {
+		if (*has < want) extend_in_pieces(r, fd, want, has);
+		if (*has >= want) return 0;
 	}
 	return error == EFBIG ? ENOSPC : error == EDQUOT ? ENOSPC : error;
 }
@@ -184,10 +201,10 @@ static int base_extend(room *r, uint64_t want)
 	return fd < 0 ? errno : extend(r, fd, want, &r->base_has);
 }
 
-void room_base_cut(room *r, uint64_t base_end)
+uint64_t room_base_stays(room *r, uint64_t base_end)
 {
-	r->base_has = 0;
-	if (r->base_keep) (void)base_extend(r, base_end + r->base_keep);
+	if (r->base_keep == 0) keep_settle(r);
+	return base_end + r->base_keep;
 }
 
 /* ---- a transaction ---- */
@@ -244,6 +261,9 @@ static int for_base(room *r, const room_commit *c, bool *is_short)
 {
 	uint64_t wish = c->base_end + r->base_keep;
 	int error = 0;
+	/* It became shorter: there was a vacuum, and what was known of its blocks is not so any more. */
+	if (c->base_end < r->base_seen) r->base_has = 0;
+	r->base_seen = c->base_end;
 	if (wish > r->base_has + c->free_bytes || c->base_end > r->base_has) {
 		if (r->need == ROOM_GROWS || !r->is_short || !base_suffices(r, c)) error = base_extend(r, wish);
 	}

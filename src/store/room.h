@@ -53,6 +53,7 @@ typedef struct room {
 	uint64_t log_keep, base_keep; /* 0: not asked yet how large the filesystem is */
 	uint64_t log_salt;            /* of the log that log_has was learned for: another may be cut shorter */
 	uint64_t log_has, base_has;   /* bytes from the start that surely have blocks; 0: not known */
+	uint64_t base_seen;           /* where the database ended at the last commit */
 } room;
 
 typedef struct room_commit {
@@ -75,7 +76,8 @@ uint64_t room_log_ahead(const room *r);
 uint64_t room_log_stays(const room *r);
 /* The files were cut: what was known of them is not so any more. */
 void room_forget(room *r);
-/* After the database was cut to `base_end`: allocates ahead of it again, if it can. */
-void room_base_cut(room *r, uint64_t base_end);
+/* How long a database file that is to end at `base_end` may stay. A cut frees every block behind it, also those that were allocated ahead,
+ * and somebody else would have them before they are allocated again. So the kept room is left inside the file. */
+uint64_t room_base_stays(room *r, uint64_t base_end);
 
 #endif

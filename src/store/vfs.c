@@ -17,8 +17,8 @@
  *
  * A commit becomes valid with the page behind the header of its commit frame. Before that page is written the room it leaves is looked at
  * (room.h), and the commit fails when that is too little. So that the room stays ours the log is never deleted nor emptied by cutting it:
- * zeros in place of its header say that it holds nothing, also to SQLite. And the database is not cut to the length it has already, which
- * would give the blocks behind its end away.
+ * zeros in place of its header say that it holds nothing, also to SQLite. And the database is not cut to the pages it has, which would give
+ * the blocks behind them away (base_cut).
  *
  * Pages have sums (page_sum.h). Whether a database has them stands in its first page, and a VACUUM, also one by another process, can add
  * them under an open connection. For reading, what counts is the first page of the picture that is read: SQLite reads it before any other
@@ -41,7 +41,13 @@
 #include "store/room.h"
 
 enum {
-	FREE_PAGES_AT = 36, /* in page 1: how many free pages the database has */
+	/* In page 1. */
+	WRITE_FORMAT_AT = 18, /* 2: with a log */
+	CHANGES_AT = 24,
+	PAGES_AT = 28,
+	FREE_PAGES_AT = 36,
+	VALID_FOR_AT = 92, /* the changes that PAGES_AT was written with */
+	FIRST_BYTES = 96,  /* up to here */
 	INDEX_BYTES = 32 << 10,
 	INDEX_FRAMES_FIRST = 4062, /* that the first block of the index covers; each further one 4096 */
 	INDEX_FRAMES = 4096,
@@ -280,9 +286,48 @@ static void learn_from_file(shim_file *s)
 	if (s->real->pMethods->xRead(s->real, head, sizeof head, 0) == SQLITE_OK) learn(&s->writes, head);
 }
 
+/* ---- a database that is shorter than its file ---- */
+
+/* Where the pages end by what page 1 says; 0: it does not, or has no log. In a rollback the file's own length counts. */
+static sqlite3_int64 pages_end(const uint8_t first[FIRST_BYTES])
+{
+	bool said = first[WRITE_FORMAT_AT] == 2 && memcmp(first + CHANGES_AT, first + VALID_FOR_AT, 4) == 0;
+	return said ? (sqlite3_int64)be32(first + PAGES_AT) * page_shape_of(first).bytes : 0;
+}
+
+static int cut(shim_file *s, sqlite3_int64 size);
+static int shim_sync(sqlite3_file *f, int flags);
+
+/*
+ * Before page 1 is folded after a vacuum: what lies behind the last page and stays in the file (base_cut) becomes zeros, as a page is that
+ * was never written. SQLite takes pages into use without writing them, and those of another time may have no sum, or a wrong one; nor
+ * should they outlive a vacuum. Nobody needs them: who reads a picture as old as they are keeps the new page 1 from being folded. Flushed
+ * before that is written: until then the old number tells that this is still to be done.
+ */
+static int base_shrink(shim_file *s, sqlite3_int64 end)
+{
+	static const uint8_t zeros[64 << 10];
+	uint8_t first[FIRST_BYTES];
+	if (end == 0 || s->real->pMethods->xRead(s->real, first, sizeof first, 0) != SQLITE_OK) return SQLITE_OK;
+	sqlite3_int64 from = end, to = pages_end(first), stays = (sqlite3_int64)room_base_stays(&s->room, (uint64_t)end);
+	if (to <= end) return SQLITE_OK;
+	if (to > stays) to = stays;
+	int rc = SQLITE_OK;
+	for (int n; rc == SQLITE_OK && from < to; from += n) {
+		n = to - from < (sqlite3_int64)sizeof zeros ? (int)(to - from) : (int)sizeof zeros;
+		rc = write_through(s, zeros, n, from);
+	}
+	if (rc != SQLITE_OK) rc = cut(s, end); /* where a block that is there cannot be written the room is of no use */
+	return rc == SQLITE_OK ? shim_sync(&s->base, SQLITE_SYNC_NORMAL) : rc;
+}
+
 static int base_write(shim_file *s, const uint8_t *bytes, int n, sqlite3_int64 at)
 {
-	if (at == 0 && n >= PAGE_HEAD_BYTES) learn(&s->writes, bytes);
+	if (at == 0 && n >= FIRST_BYTES) {
+		learn(&s->writes, bytes);
+		int rc = s->held && s->log ? base_shrink(s, pages_end(bytes)) : SQLITE_OK;
+		if (rc != SQLITE_OK) return rc;
+	}
 	if (!s->writes.summed || !is_page(&s->writes, n, at)) return write_through(s, bytes, n, at);
 	if (!s->page) s->page = mem_alloc_aligned(PAGE_BYTES_MOST);
 	if (!s->page) return SQLITE_IOERR_NOMEM;
@@ -409,8 +454,6 @@ static int cut(shim_file *s, sqlite3_int64 size)
 	return rc;
 }
 
-static int shim_sync(sqlite3_file *f, int flags);
-
 /*
  * Cut to nothing a log holds nothing; here it keeps its blocks, up to a length. Its frames are all in the database then, so that a power
  * cut may bring the old header back with all of them, but not with a part: they would be older than what the database holds. So the new
@@ -431,6 +474,19 @@ static int log_cut(shim_file *s, sqlite3_int64 size, sqlite3_int64 now)
 	return rc;
 }
 
+/*
+ * After folding the database is cut to the pages it has. Every cut frees what lies behind it, so it is made behind the kept room: then the
+ * file is longer than its pages. SQLite goes by the number in page 1, and shim_file_size says the same.
+ */
+static int base_cut(shim_file *s, sqlite3_int64 size, sqlite3_int64 now)
+{
+	sqlite3_int64 stays = size < now ? (sqlite3_int64)room_base_stays(&s->room, (uint64_t)size) : size;
+	if (size <= now && now <= stays) return SQLITE_OK; /* and the blocks behind it stay */
+	int rc = cut(s, stays);
+	if (size < now) room_forget(&s->room);
+	return rc;
+}
+
 static int shim_truncate(sqlite3_file *f, sqlite3_int64 size)
 {
 	shim_file *s = shim(f);
@@ -442,11 +498,7 @@ static int shim_truncate(sqlite3_file *f, sqlite3_int64 size)
 	rc = s->real->pMethods->xFileSize(s->real, &now);
 	if (rc != SQLITE_OK) return rc;
 	if (s->database) return log_cut(s, size, now);
-	if (!s->held) return cut(s, size);
-	if (size == now) return SQLITE_OK; /* the blocks behind it stay */
-	rc = cut(s, size);
-	if (rc == SQLITE_OK && size < now) room_base_cut(&s->room, (uint64_t)size);
-	return rc;
+	return s->held && s->log ? base_cut(s, size, now) : cut(s, size); /* without a log it is a rollback: it must go */
 }
 
 static int shim_sync(sqlite3_file *f, int flags)
@@ -462,10 +514,22 @@ static int shim_sync(sqlite3_file *f, int flags)
 	return rc;
 }
 
+/*
+ * SQLite asks for a database's size while the log is empty; it would count the kept room behind the pages (base_cut) among the pages of the
+ * next commit.
+ */
 static int shim_file_size(sqlite3_file *f, sqlite3_int64 *out)
 {
-	int rc = gather_flush(shim(f));
-	return rc == SQLITE_OK ? real(f)->pMethods->xFileSize(real(f), out) : rc;
+	shim_file *s = shim(f);
+	uint8_t first[FIRST_BYTES];
+	int rc = gather_flush(s);
+	if (rc == SQLITE_OK) rc = s->real->pMethods->xFileSize(s->real, out);
+	if (rc != SQLITE_OK || !s->is_base || *out < FIRST_BYTES) return rc;
+	rc = s->real->pMethods->xRead(s->real, first, sizeof first, 0);
+	if (rc != SQLITE_OK) return rc == SQLITE_IOERR_CORRUPTFS ? SQLITE_IOERR_READ : rc;
+	sqlite3_int64 end = pages_end(first);
+	if (end > 0 && end < *out) *out = end;
+	return SQLITE_OK;
 }
 
 /* SQLite takes most failures of a lock for one that somebody else has, and waits for him. errno was 0 before the call. */
@@ -778,7 +842,7 @@ bool vfs_pages_look(sqlite3 *db, vfs_looking *l, uint64_t most)
 	shim_file *s = shim_of(db);
 	sqlite3_int64 size = 0;
 	uint32_t n = s ? s->reads.bytes : 0;
-	if (!n || !s->reads.summed || s->real->pMethods->xFileSize(s->real, &size) != SQLITE_OK) return false;
+	if (!n || !s->reads.summed || shim_file_size(&s->base, &size) != SQLITE_OK) return false;
 	uint64_t pages = ((uint64_t)size + n - 1) / n, end = l->at + most < pages ? l->at + most : pages;
 	uint8_t *bytes = mem_alloc_aligned(n);
 	bool found = false;

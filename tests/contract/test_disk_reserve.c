@@ -279,6 +279,54 @@ TEST_LIMIT(tmpfs_is_no_dead_end_opened_again, 120)
 	no_dead_end(DISK_TMPFS, SMALL_BYTES, true, true);
 }
 
+/* ---- a vacuum ---- */
+
+/* It makes the database shorter, and what is kept must be kept behind the new end, whoever waits for what becomes free. */
+static void vacuum_is_no_dead_end(disk_kind kind)
+{
+	enum { VACUUMS = 4 };
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	char path[32];
+	cb_box *gone = NULL;
+	stage_make(&g, kind, LARGE_BYTES / 2);
+	CHECK_OK(cb_box_create(g.s, "gone", &gone, &err));
+	for (unsigned i = 0; i < 1500; i++) CHECK_OK(write_one(gone, i, false, &err));
+	cb_box_close(gone);
+	CHECK_OK(cb_box_delete(g.s, "gone", &err));
+	CHECK_OK(cb_store_gc(g.s, NULL, &err));
+	refiller_start(&g.d);
+	for (unsigned i = 0; i < VACUUMS; i++) {
+		cb_code code = cb_store_vacuum(g.s, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOSPACE, "%s: %s", cb_code_name(code), err.message);
+		name_of(i, path);
+		CHECK_OK(cb_unlink(g.junk, path, &err));
+		CHECK_OK(cb_undo(g.junk, 0, NULL, &err));
+		reopen(&g, "kept", "junk");
+	}
+	check_kept(&g);
+	small_deeds(&g);
+	test_store_sound(g.s);
+	prune_and_gc(&g);
+	delete_and_gc(&g);
+	ordinary_again(&g, g.kept);
+	check_kept(&g);
+	stage_close(&g);
+	refiller_stop(&g.d);
+	disk_unmount(&g.d);
+}
+
+TEST_LIMIT(a_vacuum_on_ext4_is_no_dead_end, 120)
+{
+	vacuum_is_no_dead_end(DISK_EXT4);
+}
+
+TEST_LIMIT(a_vacuum_on_tmpfs_is_no_dead_end, 120)
+{
+	vacuum_is_no_dead_end(DISK_TMPFS);
+}
+
 /* ---- what is said of a step may be long ---- */
 
 TEST_LIMIT(a_long_record_is_kept, 120)

@@ -154,6 +154,75 @@ TEST(room_stays_when_the_store_is_closed)
 	store_close(s);
 }
 
+/* What lies in the file behind its pages. */
+static void check_zeros(uint64_t from)
+{
+	uint8_t bytes[4096];
+	FILE *f = fopen(in_folder("cowbox.db"), "r");
+	CHECK(f && fseek(f, (long)from, SEEK_SET) == 0);
+	size_t all = 0;
+	for (size_t n; (n = fread(bytes, 1, sizeof(bytes), f)) > 0; all += n) {
+		for (size_t i = 0; i < n; i++) CHECK_MSG(bytes[i] == 0, "byte %ju", (uintmax_t)(from + all + i));
+	}
+	CHECK(all > 0 && fclose(f) == 0);
+}
+
+/* A program that knows nothing of the kept room finds a sound database in a file longer than its pages, and folds the log when it ends. */
+static void strangers_fold(void)
+{
+	sqlite3 *db = NULL;
+	sqlite3_stmt *stmt = NULL;
+	CHECK(sqlite3_open_v2(in_folder("cowbox.db"), &db, SQLITE_OPEN_READWRITE, "unix") == SQLITE_OK);
+	CHECK(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &stmt, NULL) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW);
+	CHECK_STR((const char *)sqlite3_column_text(stmt, 0), "ok");
+	CHECK(sqlite3_finalize(stmt) == SQLITE_OK);
+	CHECK(sqlite3_prepare_v2(db, "PRAGMA page_count", -1, &stmt, NULL) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW);
+	check_zeros((uint64_t)sqlite3_column_int64(stmt, 0) * 4096);
+	CHECK(sqlite3_finalize(stmt) == SQLITE_OK);
+	CHECK(sqlite3_close(db) == SQLITE_OK);
+}
+
+/* SQLite cuts the database after a vacuum. The blocks behind its new end are the kept room: nobody else may have them in between. */
+TEST(a_vacuum_keeps_the_room)
+{
+	store_fault_plan plan = {0};
+	store *s = open_store(&plan);
+	uint64_t horizon = 0;
+	struct stat before, after;
+	store_stats stats;
+	for (unsigned i = 0; i < 300; i++) CHECK_OK(grow(s, STORE_GROWS, 10));
+	CHECK_OK(store_gc_begin(s, &horizon, &err));
+	CHECK_OK(store_gc_sweep(s, horizon, keep_none, NULL, NULL, &err));
+	store_gc_end(s);
+	CHECK(stat(in_folder("cowbox.db"), &before) == 0);
+	plan.op[STORE_FAULT_ALLOCATE] = (store_fault_rule){.fail_at = 1, .error = ENOSPC, .lasting = true};
+	CHECK_OK(store_vacuum(s, &err));
+	CHECK(stat(in_folder("cowbox.db"), &after) == 0);
+	CHECK(after.st_size < before.st_size);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 5; i++) CHECK_OK(grow(s, STORE_SHRINKS, 10));
+		CHECK_OK(set(s, "value"));
+		CHECK_OK(store_check(s, complain, NULL, &err));
+		CHECK_OK(store_stats_get(s, &stats, &err));
+		CHECK_MSG(stats.database_bytes < 1 << 20, "%ju bytes in use", (uintmax_t)stats.database_bytes);
+		store_close(s);
+		s = open_store(&plan);
+	}
+	/* Also of a database that is cut to a little less than it has. */
+	CHECK_OK(store_vacuum(s, &err));
+	CHECK_OK(store_vacuum(s, &err));
+	CHECK_OK(grow(s, STORE_SHRINKS, 10));
+	CHECK_OK(store_check(s, complain, NULL, &err));
+	plan.op[STORE_FAULT_ALLOCATE].fail_at = 0;
+	store_close(s);
+	strangers_fold();
+	s = open_store(&plan);
+	CHECK_OK(grow(s, STORE_GROWS, 10));
+	CHECK_OK(store_check(s, complain, NULL, &err));
+	store_close(s);
+	store_fault_plan_done(&plan);
+}
+
 /* ---- the index, beside another program's SQLite ---- */
 
 static int64_t ask(sqlite3 *db)
@@ -265,4 +334,38 @@ TEST_LIMIT(blocks_of_a_large_database_are_found, 120)
 	room_done(&r);
 	held_release(h);
 	disk_unmount(&d);
+}
+
+/* What an older version's vacuum left: no room behind the database, and less on the disk than should be kept. tmpfs gives all or none. */
+TEST(too_little_room_is_taken_in_pieces)
+{
+	enum { SIZE = 1 << 20, LEFT = 200 << 10, TAKEN = 180 << 10 };
+	static const disk_kind kinds[] = {DISK_TMPFS, DISK_EXT4};
+	static disk d;
+	char base[4400], log[4400];
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		room r;
+		disk_make(&d, kinds[i], 16 << 20);
+		(void)snprintf(base, sizeof base, "%s/base", d.mount);
+		(void)snprintf(log, sizeof log, "%s/base-wal", d.mount);
+		make_allocated(base, SIZE, SIZE);
+		make_allocated(log, 1 << 20, 4 << 20);
+		ballast_load(&d, LEFT);
+		held *h = held_take(base);
+		CHECK(h != NULL);
+		room_init(&r, base, h, NULL);
+		room_commit c = {.log_end = 1 << 20, .log_salt = 1, .base_end = SIZE, .has_first = true};
+		r.need = ROOM_GROWS;
+		CHECK_U64(room_for_commit(&r, &c), ENOSPC);
+		r.need = ROOM_FREES;
+		CHECK_U64(room_for_commit(&r, &c), 0);
+		c.base_end = SIZE + TAKEN;
+		CHECK_U64(room_for_commit(&r, &c), 0);
+		c.base_end = SIZE + 2 * LEFT;
+		CHECK_U64(room_for_commit(&r, &c), ENOSPC);
+		room_done(&r);
+		held_release(h);
+		disk_unmount(&d);
+		CHECK(rmdir(d.mount) == 0);
+	}
 }
