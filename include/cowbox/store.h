@@ -13,8 +13,9 @@ typedef struct cb_store_options {
 	size_t struct_size;
 	bool no_create; /* fail with CB_NOTFOUND instead of making the store */
 	bool read_only;
-	bool or_read_only;  /* where nothing can be written (a read-only filesystem, or the rights of this user): as read_only */
-	bool full;          /* flush every step to disk before it is acknowledged; default: steps survive the death of any process,
+	bool or_read_only; /* where nothing can be written (a read-only filesystem, the rights of this user, a disk too full for what a
+	                       writer needs): as read_only */
+	bool full;         /* flush every step to disk before it is acknowledged; default: steps survive the death of any process,
 	                       and a power cut returns to a recent consistent state; checkpoints and cb_fsync are always flushed */
 	size_t cache_bytes; /* 0: 64 MiB */
 } cb_store_options;

@@ -9,6 +9,8 @@
 #include "base/buf.h"
 #include "base/limits.h"
 
+enum { INDEX_LEAST = 32 << 10 }; /* of an index that is in use; a shorter one is left of one that could not be made */
+
 /* What a file is known by: any writer changes one of these. */
 typedef struct seen {
 	bool there;
@@ -50,12 +52,17 @@ int frozen_open(const char *database, frozen **out)
 	}
 	z->log_seen = look(z->log);
 	z->index_seen = look(z->index);
-	if (z->log_seen.there && z->index_seen.there) {
+	if (z->log_seen.there && z->index_seen.there && z->index_seen.size >= INDEX_LEAST) {
 		free(z);
 		z = NULL;
 	}
 	*out = z;
 	return SQLITE_OK;
+}
+
+void frozen_log_opened(frozen *z)
+{
+	z->log_seen = look(z->log);
 }
 
 void frozen_shm_unmap(frozen *z)

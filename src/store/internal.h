@@ -54,7 +54,8 @@ typedef struct store_ahead {
 struct store {
 	char *path; /* absolute; NULL: memory */
 	bool read_only;
-	int denied; /* why nothing can be written in its folder: EROFS, EACCES or EPERM; 0: it can */
+	int denied; /* why nothing can be written in its folder: EROFS, EACCES, EPERM, or ENOSPC for what a writer needs; 0: it can */
+	bool frozen; /* read, and what is missing beside the database cannot be made: engine_options */
 	store_durability durability;
 	size_t cache_bytes;
 	const clock_source *clock;

@@ -290,7 +290,7 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	path_in(s, database_name, file, sizeof file);
 	engine_options o = {.file = file,
 	                    .read_only = s->read_only,
-	                    .frozen = s->denied != 0,
+	                    .frozen = s->frozen,
 	                    .promised = live_promised(&s->live),
 	                    .has_commands = has_commands,
 	                    .faults = s->faults};
@@ -314,7 +314,7 @@ static cb_code attach_disk(store *s, bool create, cb_error *err)
 	live_close(&s->live);
 	if (s->read_only) {
 		CB_TRY(attach_engine(s, false, err));
-		return s->denied ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, entry_era(), err);
+		return s->frozen ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, entry_era(), err);
 	}
 	s->lock_fd = open_locks(s);
 	s->owner_fd = open_locks(s);
@@ -419,6 +419,7 @@ static cb_code set_path(store *s, const store_options *o, cb_error *err)
 		return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of store '%s'", o->path);
 	if (o->read_only || o->or_read_only) s->denied = why_denied(real);
 	if (o->or_read_only && s->denied) s->read_only = true;
+	s->frozen = s->denied != 0;
 	s->path = mem_strdup(real);
 	if (!s->path) return cb_err_nomem(err);
 	path_in(s, "inuse", real, sizeof real);
@@ -446,6 +447,27 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 	return lock_turn_init(&s->turn, err);
 }
 
+/*
+ * Without room for what stands beside the database (a copy of a store has none of it, and the disk filled up since) it can still be read.
+ * What the first attempt left behind is no obstacle: see frozen_open.
+ */
+static cb_code attach_or_read(store *s, const store_options *o, cb_error *err)
+{
+	cb_error why;
+	cb_code code = store_attach(s, o->create, cb_err_aside(&why));
+	if (code != CB_NOSPACE || !s->path) return cb_err_pass(err, code, &why);
+	if ((o->read_only || o->or_read_only) && !s->frozen) {
+		store_detach(s);
+		s->frozen = true;
+		if (!s->read_only) s->denied = ENOSPC;
+		s->read_only = true;
+		if (store_attach(s, false, NULL) == CB_OK) return CB_OK;
+	}
+	(void)cb_err_pass(err, code, &why);
+	return cb_err_wrap(err, code, "store '%s' cannot be opened%s: make room on its disk", s->path,
+	                   o->read_only ? "" : " for writing");
+}
+
 cb_code store_open(const store_options *options, store **out, cb_error *err)
 {
 	ATTR_CLEANUP(store_free_) store *s = NULL;
@@ -454,7 +476,7 @@ cb_code store_open(const store_options *options, store **out, cb_error *err)
 	CB_TRY(set_path(s, options, err));
 	CB_TRY(fork_register(s, err));
 	CB_TRY(store_hold(s, err));
-	cb_code code = store_attach(s, options->create, err);
+	cb_code code = attach_or_read(s, options, err);
 	store_leave(s);
 	if (code == CB_OK) *out = TAKE_PTR(s);
 	return code;
@@ -502,6 +524,11 @@ bool store_is_read_only(const store *s)
 
 cb_code store_refuse_write(const store *s, cb_error *err)
 {
+	if (s->denied == ENOSPC)
+		return cb_err_set(err, CB_NOSPACE,
+		                  "store '%s' was opened for reading only, since its disk is full and has no room for the log of a "
+		                  "writer: make room, then open it again",
+		                  s->path);
 	if (s->denied == EROFS) return cb_err_set(err, CB_READONLY, "store '%s' is on a read-only filesystem", s->path);
 	if (s->denied) return cb_err_set(err, CB_READONLY, "store '%s' cannot be written by you: see to its rights", s->path);
 	return cb_err_set(err, CB_READONLY, "the store was opened read-only");

@@ -925,6 +925,7 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 		return SQLITE_OK;
 	}
 	int rc = host_open(name, s->real, flags, out_flags);
+	if (rc == SQLITE_OK && database && database->frozen) frozen_log_opened(database->frozen);
 	if (rc == SQLITE_OK && flags & SQLITE_OPEN_MAIN_DB && sqlite3_uri_boolean(name, FROZEN_PARAMETER, 0))
 		rc = frozen_open(name, &s->frozen);
 	if (rc != SQLITE_OK) {

@@ -7,6 +7,8 @@
  */
 #include <dirent.h>
 #include <signal.h>
+#include <sqlite3.h>
+#include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -325,6 +327,152 @@ TEST_LIMIT(a_vacuum_on_ext4_is_no_dead_end, 120)
 TEST_LIMIT(a_vacuum_on_tmpfs_is_no_dead_end, 120)
 {
 	vacuum_is_no_dead_end(DISK_TMPFS);
+}
+
+/* ---- a copy of a store ---- */
+
+static void shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void shell(const char *format, ...)
+{
+	char command[9000];
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	CHECK_MSG(system(command) == 0, "%s", command);
+}
+
+/* What format 1 wrote, folded, and nothing beside it. */
+static void old_store_make(const char *folder)
+{
+	static char text[1 << 16];
+	char file[4400];
+	sqlite3 *db = NULL;
+	FILE *f = fopen("tests/contract/store_v1.sql", "r");
+	CHECK(f);
+	size_t size = fread(text, 1, sizeof(text) - 1, f);
+	CHECK(size > 1000 && size < sizeof(text) - 1 && fclose(f) == 0);
+	text[size] = 0;
+	(void)snprintf(file, sizeof(file), "%s/cowbox.db", folder);
+	CHECK(sqlite3_open(file, &db) == SQLITE_OK);
+	CHECK(sqlite3_exec(db, "PRAGMA journal_mode=WAL", NULL, NULL, NULL) == SQLITE_OK);
+	CHECK(sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK);
+	CHECK(sqlite3_close(db) == SQLITE_OK);
+}
+
+/* A backup of a store with two boxes, as the folder of a store on a small disk. */
+static void stage_restored(stage *g, disk_kind kind)
+{
+	cb_error err = {0};
+	char from[4400];
+	cb_store *s = NULL;
+	disk_make(&g->d, kind, LARGE_BYTES / 4);
+	(void)snprintf(from, sizeof(from), "%s/from", test_tmpdir());
+	CHECK_OK(cb_store_open(from, NULL, &s, &err));
+	CHECK_OK(cb_box_create(s, "kept", &g->kept, &err));
+	CHECK_OK(cb_box_create(s, "junk", &g->junk, &err));
+	for (unsigned i = 0; i < KEPT; i++) CHECK_OK(write_one(g->kept, i, true, &err));
+	for (unsigned i = 0; i < KEPT; i++, g->acknowledged++) CHECK_OK(write_one(g->junk, i, true, &err));
+	cb_box_close(g->kept);
+	cb_box_close(g->junk);
+	CHECK_OK(cb_store_backup(s, g->d.folder, &err));
+	cb_store_close(s);
+	shell("rm -r '%s'", from);
+}
+
+static void stage_read(stage *g, const cb_store_options *o)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_store_open(g->d.folder, o, &g->s, &err));
+	g->kept = must_open(g->s, "kept");
+	g->junk = must_open(g->s, "junk");
+	check_kept(g);
+	test_store_sound(g->s);
+}
+
+static void refused_for_room(const stage *g)
+{
+	cb_error err = {0};
+	CHECK_CODE(cb_unlink(g->junk, "/work/f1", &err), CB_NOSPACE);
+	CHECK_MSG(strstr(err.message, "make room"), "%s", err.message);
+	CHECK_CODE(cb_box_delete(g->s, "junk", &err), CB_NOSPACE);
+	CHECK_CODE(cb_store_gc(g->s, NULL, &err), CB_NOSPACE);
+	CHECK_CODE(cb_store_vacuum(g->s, &err), CB_NOSPACE);
+}
+
+/* Whoever copied it with tools of his own has the database and the segments only. The rest cannot be made on a full disk: it is read. */
+static void bare_copy_is_read(disk_kind kind)
+{
+	static stage g;
+	g = (stage){0};
+	cb_store_options reading = CB_WITH(cb_store_options, .no_create = true, .read_only = true),
+			 either = CB_WITH(cb_store_options, .no_create = true, .or_read_only = true);
+	cb_error err = {0};
+	stage_restored(&g, kind);
+	shell("cd '%s' && rm -f cowbox.db-wal cowbox.db-shm live locks inuse numbers", g.d.folder);
+	refiller_start(&g.d);
+	for (unsigned i = 0; i < 3; i++) { /* what one left behind must not disturb the next */
+		stage_read(&g, &either);
+		refused_for_room(&g);
+		stage_close(&g);
+		stage_read(&g, &reading);
+		CHECK_CODE(cb_unlink(g.junk, "/work/f1", &err), CB_READONLY);
+		stage_close(&g);
+		CHECK_CODE(cb_store_open(g.d.folder, NULL, &g.s, &err), CB_NOSPACE);
+		CHECK_MSG(strstr(err.message, "make room"), "%s", err.message);
+	}
+	stage_read(&g, &either);
+	refiller_stop(&g.d);
+	ballast_drop(&g.d);
+	check_kept(&g);
+	cb_store *first = g.s;
+	cb_box_close(g.kept);
+	cb_box_close(g.junk);
+	stage_read(&g, &either); /* now it can be written, beside the handle that was opened when it could not */
+	CHECK_OK(cb_unlink(g.junk, "/work/f1", &err));
+	CHECK_OK(cb_undo(g.junk, 0, NULL, &err));
+	check_kept(&g);
+	cb_box *b = NULL;
+	CHECK_CODE(cb_box_open(first, "junk", &b, &err), CB_BUSY); /* "open it again" */
+	cb_store_close(first);
+	stage_close(&g);
+	disk_unmount(&g.d);
+}
+
+TEST_LIMIT(a_bare_copy_on_a_full_ext4_is_read, 120)
+{
+	bare_copy_is_read(DISK_EXT4);
+}
+
+TEST_LIMIT(a_bare_copy_on_a_full_tmpfs_is_read, 120)
+{
+	bare_copy_is_read(DISK_TMPFS);
+}
+
+TEST_LIMIT(a_store_of_format_1_on_a_full_disk_is_read, 120)
+{
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	cb_store_options either = CB_WITH(cb_store_options, .no_create = true, .or_read_only = true);
+	disk_make(&g.d, DISK_EXT4, SMALL_BYTES);
+	shell("mkdir -m 700 '%s' && cd '%s' && mkdir -m 700 seg", g.d.folder, g.d.folder);
+	old_store_make(g.d.folder);
+	refiller_start(&g.d);
+	CHECK_OK(cb_store_open(g.d.folder, &either, &g.s, &err));
+	g.junk = must_open(g.s, "demo");
+	test_store_sound(g.s);
+	CHECK_CODE(cb_store_gc(g.s, NULL, &err), CB_NOSPACE);
+	CHECK_MSG(strstr(err.message, "make room"), "%s", err.message);
+	stage_close(&g);
+	refiller_stop(&g.d);
+	ballast_drop(&g.d);
+	CHECK_OK(cb_store_open(g.d.folder, &either, &g.s, &err));
+	CHECK_OK(cb_store_gc(g.s, NULL, &err));
+	test_store_sound(g.s);
+	stage_close(&g);
+	disk_unmount(&g.d);
 }
 
 /* ---- what is said of a step may be long ---- */
