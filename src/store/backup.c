@@ -121,6 +121,33 @@ static cb_code copy_segments(store *s, const char *to, cb_error *err)
 	return io_flush_folder(folder, err);
 }
 
+/* The original goes on giving out numbers: the copy begins far behind them at the next boot, as it would without the file. */
+static cb_code furnish_body(store *s, void *context, cb_error *err)
+{
+	char file[LIMIT_PATH_BYTES + 64];
+	uint64_t counters[STORE_COUNTERS], reserved[STORE_EPOCH];
+	(void)snprintf(file, sizeof file, "%s/numbers", s->path);
+	CB_TRY(s->engine->ops->counters_get(s->engine, counters, err));
+	numbers_skip(counters, reserved);
+	CB_TRY(numbers_write(file, reserved, err));
+	return store_take(s, STORE_NEXT_SEGMENT, 1, context,
+	                  err); /* a commit: each that is ordinary leaves the room that is kept */
+}
+
+/*
+ * Gives the copy what a store has beside its database, and the room it keeps: its disk may be full when it is needed, and then it can be
+ * opened for writing all the same. Best effort: without it a copy is whole, and can be read.
+ */
+static void furnish(const char *part)
+{
+	store_options o = {.path = part, .cache_bytes = 1 << 20};
+	store *copy = NULL;
+	uint64_t unused = 0;
+	if (store_open(&o, &copy, NULL) != CB_OK) return;
+	(void)store_in_transaction(copy, true, furnish_body, &unused, NULL);
+	store_close(copy);
+}
+
 static cb_code taken(const char *to, cb_error *err)
 {
 	return cb_err_set(err, CB_EXISTS, "'%s' exists already", to);
@@ -145,6 +172,8 @@ static cb_code backup_as(store *s, const char *part, const char *to, cb_error *e
 	CB_TRY(copy_database(s, part, err));
 	if (!s->engine->ops->is_summed(s->engine)) CB_TRY(damaged(verify_rows(s, err), err));
 	CB_TRY(copy_segments(s, part, err));
+	if (!s->read_only) furnish(part); /* else it may be of an older format, and stays so */
+	CB_TRY(cancel_check(err));
 	CB_TRY(io_flush_folder(part, err));
 	return give_name(part, to, err);
 }

@@ -11,6 +11,10 @@
 #include "base/hash.h"
 #include "base/io.h"
 
+enum {
+	SKIP = 1 << 20,
+	SKIP_BOXES = 1 << 12, /* their numbers have 31 bits */
+};
 enum { MAGIC_BYTES = 8, SUM_AT = MAGIC_BYTES + 8 * STORE_EPOCH, FILE_BYTES = SUM_AT + 8 };
 _Static_assert(FILE_BYTES == 64, "within one sector");
 
@@ -45,4 +49,9 @@ cb_code numbers_write(const char *file, const uint64_t reserved[STORE_EPOCH], cb
 	(void)snprintf(folder, sizeof folder, "%s", file);
 	*strrchr(folder, '/') = 0;
 	return fchmod(fd, 0600) == 0 ? io_flush_folder(folder, err) : cb_err_errno(err, errno, "making '%s'", file);
+}
+
+void numbers_skip(const uint64_t known[STORE_EPOCH], uint64_t out_reserved[STORE_EPOCH])
+{
+	for (int i = 0; i < STORE_EPOCH; i++) out_reserved[i] = known[i] + (i == STORE_NEXT_BOX ? SKIP_BOXES : SKIP);
 }

@@ -16,5 +16,8 @@
 bool numbers_read(const char *file, uint64_t out[STORE_EPOCH]);
 /* Returns once they survive a power cut. Makes the file when it is missing; its name is flushed too. */
 cb_code numbers_write(const char *file, const uint64_t reserved[STORE_EPOCH], cb_error *err);
+/* Where it is not known how far they were given out (the file is lost, an older program used the store, a backup is older than the store it
+ * is of): far behind what is known. */
+void numbers_skip(const uint64_t known[STORE_EPOCH], uint64_t out_reserved[STORE_EPOCH]);
 
 #endif

@@ -19,9 +19,6 @@ enum {
 	DEFAULT_CACHE_BYTES = 64 << 20,
 	DEFAULT_LOCK_TIMEOUT_MS = 60000,
 	ID_TEXT_BYTES = 2 * SEGMENT_ID_BYTES + 1,
-	/* Where it is not known how far numbers were given out (the file `numbers` is lost, or an older program used the store). */
-	BOOT_SKIP = 1 << 20,
-	BOOT_SKIP_BOXES = 1 << 12, /* their numbers have 31 bits */
 };
 
 static const char database_name[] = "cowbox.db";
@@ -210,10 +207,9 @@ static cb_code identity_write(store *s, const boot *now, bool skip, char id[ID_T
 		path_in(s, "numbers", file, sizeof file);
 		bool known = numbers_read(file, reserved);
 		CB_TRY(e->ops->counters_get(e, counters, err));
-		for (int i = 0; i < STORE_EPOCH; i++) {
-			if (!known) counters[i] += i == STORE_NEXT_BOX ? BOOT_SKIP_BOXES : BOOT_SKIP;
-			else if (counters[i] < reserved[i]) counters[i] = reserved[i];
-		}
+		if (!known) numbers_skip(counters, reserved);
+		for (int i = 0; i < STORE_EPOCH; i++)
+			if (counters[i] < reserved[i]) counters[i] = reserved[i];
 		CB_TRY(e->ops->counters_set(e, counters, err));
 	}
 	CB_TRY(e->ops->meta_set(e, "boot_clock", now->clock, err));

@@ -391,6 +391,43 @@ static void stage_read(stage *g, const cb_store_options *o)
 	test_store_sound(g->s);
 }
 
+/* The disk is filled after the backup was put there: it was made with the room that a store keeps. */
+static void backup_is_no_dead_end(disk_kind kind)
+{
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	stage_restored(&g, kind);
+	refiller_start(&g.d);
+	stage_read(&g, &CB_WITH(cb_store_options, .no_create = true, .read_only = true));
+	stage_close(&g);
+	stage_read(&g, &CB_WITH(cb_store_options, .no_create = true));
+	char path[32];
+	for (unsigned i = 0; i < 10; i++) {
+		name_of(i, path);
+		CHECK_OK(cb_unlink(g.junk, path, &err));
+	}
+	for (unsigned i = 0; i < 10; i++) CHECK_OK(cb_undo(g.junk, 0, NULL, &err));
+	prune_and_gc(&g);
+	delete_and_gc(&g);
+	reopen(&g, "kept", NULL);
+	check_kept(&g);
+	test_store_sound(g.s);
+	stage_close(&g);
+	refiller_stop(&g.d);
+	disk_unmount(&g.d);
+}
+
+TEST_LIMIT(a_backup_on_a_full_ext4_is_no_dead_end, 120)
+{
+	backup_is_no_dead_end(DISK_EXT4);
+}
+
+TEST_LIMIT(a_backup_on_a_full_tmpfs_is_no_dead_end, 120)
+{
+	backup_is_no_dead_end(DISK_TMPFS);
+}
+
 static void refused_for_room(const stage *g)
 {
 	cb_error err = {0};
