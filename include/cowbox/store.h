@@ -83,7 +83,8 @@ CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
  * nothing is left then. (Copying a live store with cp is not safe.) */
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
 /* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be
- * NULL. */
+ * NULL. What is found is looked at a second time with gc, prune, vacuum and backup kept away, since what they remove is no damage: they are
+ * CB_BUSY meanwhile, and so is the check when it cannot keep them away for a minute. */
 typedef void (*cb_complain)(void *context, const char *line);
 CB_API cb_code cb_store_check(cb_store *store, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err);
 

@@ -6,6 +6,7 @@
  * path where there is one; what is sound stays readable.
  */
 #include "base/args.h"
+#include "base/cancel.h"
 #include "base/id_set.h"
 #include "box/gate.h"
 #include "box/history.h"
@@ -473,11 +474,8 @@ static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 	return buf_append(context, row, sizeof(*row), err);
 }
 
-cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)
+static cb_code check_all(cb_store *cs, cb_complain complain, void *context, uint64_t *out_count, cb_error *err)
 {
-	NEED(err, "store", cs);
-	STORE_STAYS(cs);
-	CB_TRY(gate_whole(cs, NULL, "a check", err)); /* complaints name paths */
 	checking c = {.cs = cs, .complain = complain, .context = context, .lines = BUF_INIT(16 << 20)};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	cb_error why = {0};
@@ -494,6 +492,36 @@ cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64
 	id_set_done(&c.sound);
 	id_set_done(&c.damaged);
 	buf_done(&c.lines);
-	if (code == CB_OK && out_complaints) *out_complaints = c.count;
+	*out_count = c.count;
+	return code;
+}
+
+/* What a prune or gc removes while it is looked at is missing, and no damage. */
+static cb_code wait_for_rest(cb_store *cs, int *out_fd, cb_error *err)
+{
+	enum { PAUSE_MS = 20, TRIES = 3000 };
+	cb_error why;
+	cb_code code = CB_BUSY;
+	for (unsigned i = 0; i < TRIES && (code = store_still_begin(cs->s, out_fd, cb_err_aside(&why))) == CB_BUSY; i++)
+		CB_TRY(cancel_sleep(PAUSE_MS, "the end of a gc, prune or backup", err));
+	if (code != CB_BUSY) return cb_err_pass(err, code, &why);
+	return cb_err_set(err, code,
+	                  "something is missing, which may be the work of a gc, prune or backup: check again when it is done");
+}
+
+cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)
+{
+	NEED(err, "store", cs);
+	STORE_STAYS(cs);
+	CB_TRY(gate_whole(cs, NULL, "a check", err)); /* complaints name paths */
+	uint64_t count = 0;
+	cb_code code = check_all(cs, NULL, NULL, &count, err);
+	if (code == CB_OK && count > 0) { /* only what is also found while nothing is removed */
+		int still = -1;
+		CB_TRY(wait_for_rest(cs, &still, err));
+		code = check_all(cs, complain, context, &count, err);
+		store_still_end(cs->s, still);
+	}
+	if (code == CB_OK && out_complaints) *out_complaints = count;
 	return code;
 }

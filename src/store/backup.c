@@ -209,14 +209,26 @@ static cb_code lock_shared(const store *s, int *out_fd, cb_error *err)
 	return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
 }
 
+cb_code store_still_begin(store *s, int *out_fd, cb_error *err)
+{
+	*out_fd = -1;
+	return s->read_only ? lock_shared(s, out_fd, err) : store_gc_lock(s, err);
+}
+
+void store_still_end(store *s, int fd)
+{
+	if (fd >= 0) (void)close(fd);
+	if (!s->read_only) store_gc_unlock(s);
+}
+
 cb_code store_backup(store *s, const char *to_path, cb_error *err)
 {
 	if (strlen(to_path) + 64 > LIMIT_PATH_BYTES) return cb_err_set(err, CB_NAMETOOLONG, "the backup's path is too long");
 	if (store_in_write(s)) return cb_err_set(err, CB_INVALID, "a transaction is open");
-	AUTO_FD int shared = -1;
-	CB_TRY(s->read_only ? lock_shared(s, &shared, err) : store_gc_lock(s, err));
+	int still = -1;
+	CB_TRY(store_still_begin(s, &still, err));
 	cb_code code = backup_locked(s, to_path, err);
-	if (!s->read_only) store_gc_unlock(s);
+	store_still_end(s, still);
 	return code;
 }
 

@@ -397,6 +397,10 @@ void store_gc_end(store *s); /* always, after a successful begin */
 /* gc, vacuum, backup and prune exclude each other: CB_BUSY. begin takes it by itself. */
 cb_code store_gc_lock(store *s, cb_error *err);
 void store_gc_unlock(store *s);
+/* Keeps them away while a store is read, which may be opened read-only: nothing that is seen is removed or moved before store_still_end,
+ * which *out_fd is for. CB_BUSY. */
+cb_code store_still_begin(store *s, int *out_fd, cb_error *err);
+void store_still_end(store *s, int fd);
 
 /* Gives space back to the filesystem: VACUUM of the database, live contents moved out of segments that are mostly dead. */
 cb_code store_vacuum(store *s, cb_error *err);
