@@ -321,9 +321,7 @@ static cb_code take_header(unpacking *u, span body, cb_error *err)
 	(void)reader_le64(&in);
 	span name = reader_span(&in, (size_t)(in.end - in.at));
 	char text[CB_NAME_MAX + 1] = {0};
-	bool sound = !in.bad && flags <= PACK_HAS_HISTORY && name.size <= CB_NAME_MAX && !has_nul(name) &&
-	             row->quota_bytes <= INT64_MAX && row->quota_files <= INT64_MAX && row->quota_file_bytes <= INT64_MAX &&
-	             row->keep_steps <= INT64_MAX && every <= UINT32_MAX;
+	bool sound = !in.bad && flags <= PACK_HAS_HISTORY && name.size <= CB_NAME_MAX && !has_nul(name) && every <= UINT32_MAX;
 	if (sound) memcpy(text, name.bytes, name.size);
 	if (!sound || box_name_check(text, false, NULL) != CB_OK) return bad(err, "its header is malformed");
 	u->info->history = flags & PACK_HAS_HISTORY;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/attr.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/limits.h"
@@ -170,6 +171,38 @@ TEST_LIMIT(lies_with_right_sums, 240)
 	}
 	test_note("%u of %u lies were harmless", taken, rounds);
 	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* Bounds are any 64 bits, in a box and in a pack that anybody may have written: none of them turns negative on the way. */
+TEST_BOTH(bounds_of_any_size)
+{
+	static const uint64_t all[] = {1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		cb_box *b = NULL;
+		cb_box_info info = CB_INIT(cb_box_info);
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		must_write(b, "/work/a", "one");
+		CHECK_OK(cb_box_quota_set(b, all[i], all[i], all[i], &err));
+		CHECK_OK(cb_box_retention_set(b, all[i], INT64_MAX, &err));
+		pack_bytes p = pack_take(b, NULL);
+		cb_box_close(b);
+		CHECK_OK(pack_give(s, &p, "copy", NULL, &err));
+		b = must_open(s, "copy");
+		CHECK_OK(cb_box_info_get(b, &info, &err));
+		CHECK_U64(info.quota_bytes, all[i]);
+		CHECK_U64(info.quota_files, all[i]);
+		CHECK_U64(info.quota_file_bytes, all[i]);
+		CHECK_U64(info.keep_steps, all[i]);
+		CHECK_CODE(cb_write_file(b, "/work/b", "more", 4, NULL, &err), all[i] == 1 ? CB_QUOTA : CB_OK);
+		CHECK_OK(cb_prune(b, NULL, NULL, &err));
+		cb_box_close(b);
+		CHECK_OK(cb_box_delete(s, "demo", &err));
+		CHECK_OK(cb_box_delete(s, "copy", &err));
+	}
+	test_store_sound(s);
 	cb_store_close(s);
 }
 
