@@ -58,16 +58,17 @@ typedef struct cb_replacement {
 	const char *new_text;
 	size_t new_size;
 } cb_replacement;
-/* Where text is replaced. */
+/* In how many places each of the replacements must find its old text; all of these are replaced. Neither: exactly one. Both: as expect
+ * alone. */
 typedef struct cb_edit_options {
 	size_t struct_size;
-	bool all;                  /* every place, at least one */
-	uint64_t expect;           /* exactly so many places; 0: exactly one */
+	bool all;                  /* any number, at least one */
+	uint64_t expect;           /* exactly so many; 0: not said */
 	uint64_t expected_version; /* as in cb_write_options */
 } cb_edit_options;
 /* Replaces exact text, one replacement after the other, all or nothing, as one step. CB_NOTFOUND: the text is not there;
  * CB_CONFLICT: it is there in another number of places than expected, and *err names the lines; CB_INVALID: the new text is the old
- * one. options, out_replaced may be NULL. */
+ * one. *out_replaced: places in all. options, out_replaced may be NULL. */
 CB_API cb_code cb_edit(cb_box *box, const char *path, const cb_replacement *replacements, size_t count,
                        const cb_edit_options *options, uint64_t *out_replaced, cb_error *err);
 /* Cuts the file, or lengthens it with zeros that take no room. */

@@ -209,7 +209,7 @@ static cb_code wrong_count(const edit *e, span text, uint64_t found, uint64_t wa
 	return cb_err_set(err, CB_CONFLICT, "%s: the old text is there %llu time%s (line%s %s), not %llu: %s", name,
 	                  (unsigned long long)found, found == 1 ? "" : "s", found == 1 ? "" : "s", lines,
 	                  (unsigned long long)wanted,
-	                  wanted == 1 ? "quote more of what is around it, or replace all" : "look again how many are meant");
+	                  e->options->expect ? "look again how many are meant" : "quote more of what is around it, or replace all");
 }
 
 /* ---- the call ---- */

@@ -66,7 +66,8 @@ static cb_code take_counts(const json_value *object, bool *all, uint64_t *expect
 {
 	const json_value *a = json_get(object, "all"), *e = json_get(object, "expect");
 	if (a && !json_as_bool(a, all)) return cb_err_set(err, CB_INVALID, "\"all\" is %s, not true or false", json_type_name(a));
-	if (e && !json_as_uint(e, expect)) return cb_err_set(err, CB_INVALID, "\"expect\" is not a whole number");
+	if (e && (!json_as_uint(e, expect) || *expect == 0))
+		return cb_err_set(err, CB_INVALID, "\"expect\" is not a whole number above 0");
 	*out_given = a || e;
 	return CB_OK;
 }
@@ -214,9 +215,11 @@ static cb_code run_edit(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(words ? from_words(&k, call, err) : from_json(&k, err));
 	if (cli_flag(call, "all")) k.options.all = true;
 	if (cli_given(call, "expect")) k.options.expect = cli_number(call, "expect", 0);
+	if (cli_given(call, "expect") && k.options.expect == 0)
+		return cb_err_set(err, CB_INVALID, "--expect 0: an edit that replaces nothing");
 	if (cli_given(call, "expected-version")) k.options.expected_version = cli_number(call, "expected-version", 0);
 	cb_code code = apply(&k, box, path, &replaced, &seq, err);
-	if (code == CB_CONFLICT) cli_hint(c, "--all replaces every one, --expect N exactly N");
+	if (code == CB_CONFLICT && !k.options.expect) cli_hint(c, "--all replaces every one, --expect N exactly N");
 	return code == CB_OK ? report(c, box, seq, path, replaced, err) : code;
 }
 
@@ -230,8 +233,8 @@ static const cli_option options[] = {
 	{CLI_TEXT, "new", 0, "TEXT", "what to put there; may be empty"},
 	{CLI_TEXT, "old-file", 0, "FILE", "take the old text from a file of the host"},
 	{CLI_TEXT, "new-file", 0, "FILE", "take the new text from a file of the host"},
-	{CLI_FLAG, "all", 0, NULL, "replace it wherever it stands"},
-	{CLI_COUNT, "expect", 0, "N", "fail unless it stands there exactly N times (default: 1)"},
+	{CLI_FLAG, "all", 0, NULL, "replace it wherever it stands, however often"},
+	{CLI_COUNT, "expect", 0, "N", "replace it wherever it stands, which must be exactly N times; also with --all"},
 	{CLI_COUNT, "expected-version", 0, "N", "fail when the file's version is another"},
 	{0},
 };
@@ -240,9 +243,9 @@ const cli_command cmd_edit = {
 	.name = "edit",
 	.group = "Files",
 	.summary = "replace exact text in a file",
-	.text = "The old text must stand in the file exactly once, unless --all or --expect say otherwise; else nothing is changed "
-		"and the message "
-		"names the lines. Texts are bytes: nothing is a pattern.\n\nWithout --old the edit is read from standard input as "
+	.text = "The old text must stand in the file exactly once, with --expect N exactly N times, with --all alone at least "
+		"once; else nothing is changed and the message names the lines. Texts are bytes: nothing is a pattern.\n\nWithout "
+                "--old the edit is read from standard input as "
 		"JSON: "
 		"{\"old\": \"...\", \"new\": \"...\", \"all\": true, \"expect\": 2}, or {\"edits\": [...]} with several of these, "
 		"made one after "

@@ -16,6 +16,14 @@ fails(['edit', 'demo:a.txt', '--old', 'two', '--new', '2'], 'CONFLICT', 9, qr/2 
 fails(['edit', 'demo:a.txt', '--old', 'THREE', '--new', '3'], 'NOTFOUND', 4, qr/line 3 differs only in upper and lower case/);
 cow('edit', 'demo:a.txt', '--old', 'two', '--new', '2', '--expect', 2);
 is(cow('cat', 'demo:a.txt'), "1\n2 2\nthree\n", '--expect');
+fails(['edit', 'demo:a.txt', '--old', '2', '--new', 'two', '--all', '--expect', 1], 'CONFLICT', 9, qr/2 times \(lines 2, 2\), not 1: look again/);
+fails(['edit', 'demo:a.txt', '--old', '2', '--new', 'two', '--expect', 0], 'INVALID', 2, qr/--expect 0/);
+fails(['edit', 'demo:a.txt'], 'INVALID', 2, qr/"expect" is not a whole number above 0/, {in => '{"old": "2", "new": "two", "expect": 0}'});
+unlike(cowbox('edit', 'demo:a.txt', '--old', '2', '--new', 'two', '--expect', 1)->{err}, qr/--all/, 'no advice to do what was ruled out');
+cow('edit', 'demo:a.txt', '--old', '2', '--new', 'two', '--all', '--expect', 2);
+is(cow('cat', 'demo:a.txt'), "1\ntwo two\nthree\n", '--all with --expect');
+cow('edit', 'demo:a.txt', {in => '{"old": "two", "new": "2", "all": true, "expect": 2}'});
+is(cow('cat', 'demo:a.txt'), "1\n2 2\nthree\n", 'the same as JSON');
 cow('edit', 'demo:a.txt', '--old', '2', '--new', '', '--all');
 is(cow('cat', 'demo:a.txt'), "1\n \nthree\n", '--all, an empty text');
 spill('old', "1\n \n");

@@ -22,7 +22,15 @@ TEST_BOTH(once_all_expect)
 	CHECK_U64(n, 2);
 	CHECK_OK(edit("/work/a", "2", "two", &CB_WITH(cb_edit_options, .all = true), &n));
 	CHECK_U64(n, 2);
+	/* All of exactly so many: what is said of the number holds, and nobody is told to do what he did. */
 	CHECK_CODE(edit("/work/a", "two", "2", &CB_WITH(cb_edit_options, .all = true, .expect = 3), NULL), CB_CONFLICT);
+	CHECK(strstr(err.message, "2 times (lines 1, 1), not 3: look again") != NULL);
+	CHECK_CODE(edit("/work/a", "two", "2", &CB_WITH(cb_edit_options, .all = true, .expect = 1), NULL), CB_CONFLICT);
+	CHECK(strstr(err.message, "2 times (lines 1, 1), not 1: look again") != NULL);
+	CHECK_STR(must_read(b, "/work/a"), "1 two two three\n");
+	CHECK_OK(edit("/work/a", "two", "2", &CB_WITH(cb_edit_options, .all = true, .expect = 2), &n));
+	CHECK_U64(n, 2);
+	CHECK_OK(edit("/work/a", "2", "two", &CB_WITH(cb_edit_options, .all = true), NULL));
 	CHECK_CODE(edit("/work/a", "nothing", "", &CB_WITH(cb_edit_options, .all = true), NULL), CB_NOTFOUND);
 	CHECK_OK(edit("/work/a", "1 two two three\n", "", NULL, &n));
 	CHECK_STR(must_read(b, "/work/a"), "");
