@@ -87,7 +87,8 @@ ssize_t io_write_quietly(int fd, const void *bytes, size_t size)
 	int error = errno;
 	if (was_pending) return n;
 	struct timespec now = {0};
-	if (n < 0 && error == EPIPE)
+	/* A write that waits when the reader goes takes a part, and raises it too. */
+	if (n < 0 ? error == EPIPE : (size_t)n < size)
 		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) continue;
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = error;

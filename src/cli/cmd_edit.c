@@ -245,7 +245,7 @@ const cli_command cmd_edit = {
 	.summary = "replace exact text in a file",
 	.text = "The old text must stand in the file exactly once, with --expect N exactly N times, with --all alone at least "
 		"once; else nothing is changed and the message names the lines. Texts are bytes: nothing is a pattern.\n\nWithout "
-                "--old the edit is read from standard input as "
+		"--old the edit is read from standard input as "
 		"JSON: "
 		"{\"old\": \"...\", \"new\": \"...\", \"all\": true, \"expect\": 2}, or {\"edits\": [...]} with several of these, "
 		"made one after "

@@ -1,11 +1,13 @@
 /*
  * Streams to and from descriptors of the caller's. A reader that had gone killed the caller by SIGPIPE in cb_pack and cb_tar_export, and
- * the tar calls failed on non-blocking pipes, which packs waited for.
+ * the tar calls failed on non-blocking pipes, which packs waited for. One that went while a write waited for it did so later still: that
+ * write takes a part, and raises the signal all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,6 +94,37 @@ TEST(no_signal_when_nobody_reads)
 	CHECK(pthread_sigmask(SIG_BLOCK, &pipe_only, NULL) == 0);
 	nobody_reads(pack_to, pipe_without_reader());
 	nobody_reads(tar_to, pipe_without_reader());
+	finish();
+}
+
+/* Waits until the pipe is full, and whoever fills it waits too, and goes. */
+static void *leave_when_full(void *context)
+{
+	int fd = *(int *)context, before = -1, filled = 0;
+	for (; filled == 0 || filled != before; (void)usleep(50000)) {
+		before = filled;
+		CHECK(ioctl(fd, FIONREAD, &filled) == 0);
+	}
+	CHECK(close(fd) == 0);
+	return NULL;
+}
+
+static void reader_leaves(cb_code (*to)(int))
+{
+	int ends[2];
+	pthread_t thread;
+	CHECK(pipe2(ends, O_CLOEXEC) == 0);
+	CHECK(pthread_create(&thread, NULL, leave_when_full, &ends[0]) == 0);
+	nobody_reads(to, ends[1]);
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+TEST(no_signal_when_the_reader_leaves_midway)
+{
+	begin();
+	CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+	reader_leaves(pack_to);
+	reader_leaves(tar_to);
 	finish();
 }
 
