@@ -177,7 +177,9 @@ cb_code help_exit_codes(cli *c, bool markdown, cb_error *err)
 		          "nothing\n"
 		          "to do end with 1; `fsck` with a complaint ends with 65. "
 		          "Anything else names the error below; with `--json` its code is in\n"
-		          "`error.code` on standard error. A command ended by Ctrl-C exits with 130.\n\n"
+		          "`error.code` on standard error. A command ended by Ctrl-C exits with 130. One whose output nobody reads "
+		          "any more, as in\n`cowbox pack | head`, ends without a word by SIGPIPE, as `cat` and `tar` do: 141 to a "
+		          "shell.\n\n"
 		          "`exec` ends with the status of its program, 128 and the number of the signal that ended it, or one of "
 		          "the rows marked so.\n\n"
 		          "| status | code | meaning |\n|---|---|---|\n");

@@ -17,7 +17,7 @@ typedef struct program {
 	uint64_t shown[2], hidden[2];
 	int signals;      /* signalfd */
 	unsigned asked;   /* how often we were told to end */
-	int failed_errno; /* our output could not be written; EPIPE: nobody reads it */
+	int failed_errno; /* our output could not be written */
 	bool raw;         /* our terminal is set to raw */
 	struct termios was;
 	uint64_t noted; /* notes of the run; the first one: */

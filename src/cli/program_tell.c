@@ -1,7 +1,6 @@
 /* program_tell.c: how a program in a box ended: its status, what is worth a note, and the object of --json. */
 #include "cli/program.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "cli/changes.h"
@@ -108,7 +107,7 @@ cb_code program_tell(program *p, const program_said *said, cb_code code, cb_erro
 		if (told == CB_OK) cli_whole(p->c);
 	}
 	if (code != CB_OK) return code;
-	if (p->failed_errno && p->failed_errno != EPIPE) return cb_err_errno(err, p->failed_errno, "writing the output");
-	cli_status(p->c, r->end == CB_END_TIMEOUT ? STATUS_TIMEOUT : p->failed_errno ? 128 + SIGPIPE : r->exit_code);
+	if (p->failed_errno) return cb_err_errno(err, p->failed_errno, "writing the output");
+	cli_status(p->c, r->end == CB_END_TIMEOUT ? STATUS_TIMEOUT : r->exit_code);
 	return CB_OK;
 }

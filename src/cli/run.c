@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,22 @@ static void streams_open(void)
 			_exit(cb_code_exit_status(CB_IO));
 }
 
+/* Nobody reads our output any more: a write failed for that, and it is so. */
+static bool is_unread(cb_code code, const cb_error *err)
+{
+	struct pollfd out[] = {{STDOUT_FILENO, 0, 0}, {STDERR_FILENO, 0, 0}};
+	if (code != CB_IO || err->os_error != EPIPE || poll(out, ARRAY_LEN(out), 0) <= 0) return false;
+	return (out[0].revents | out[1].revents) & POLLERR;
+}
+
+/* As cat and tar end then, whichever way a command writes: without a word. */
+static int end_unread(void)
+{
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)raise(SIGPIPE);
+	return 128 + SIGPIPE; /* it is held back */
+}
+
 int cli_main(int argc, char **argv)
 {
 	cli c = {.now_ns = clock_now(&clock_system)};
@@ -241,17 +258,19 @@ int cli_main(int argc, char **argv)
 	}
 	cb_error out_err = {0};
 	cb_code out_code = code == CB_OK || c.whole || !c.json_used ? out_end(&c, &out_err) : CB_OK;
-	choose_close(&c);
-	pager_end(&c);
 	if (code == CB_OK && out_code != CB_OK) {
 		code = out_code;
 		err = out_err;
 	}
-	if (code != CB_OK && !is_completion(argc, argv)) error_print(&c, code, &err);
+	bool unread = is_unread(code, &err);
+	choose_close(&c);
+	pager_end(&c);
+	if (code != CB_OK && !unread && !is_completion(argc, argv)) error_print(&c, code, &err);
 	buf_done(&c.out);
 	buf_done(&c.notes);
 	buf_done(&c.conflicts);
 	buf_done(&c.config);
 	free((void *)(uintptr_t)rest.items);
+	if (unread) return end_unread();
 	return code == CB_OK ? c.status : exit_status(&c, code);
 }

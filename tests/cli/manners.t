@@ -184,6 +184,24 @@ subtest 'outputs that cannot be written' => sub {
 	fixture_again();
 };
 
+# More than a pipe holds, to one who reads ten bytes, or none.
+subtest 'outputs that nobody reads to their end' => sub {
+	cow('write', 'demo:/work/big', {in => join('', map { chr int rand 256 } 1 .. 200000)});
+	cow('write', 'demo:/work/lines', {in => join("\n", 1 .. 40000)});
+	my @all = ('pack demo', 'cat demo:/work/big', '--json cat demo:/work/big', 'export demo -', 'diff demo@0 demo', 'grep . demo:/work/lines',
+		'--json grep . demo:/work/lines', 'log -p demo', 'blame demo:/work/lines');
+	push @all, 'exec demo -- cat lines', 'exec demo -- sh -c "cat lines >&2" 2>&1', '--json exec demo -- cat lines'
+		if cowbox('exec', 'demo', '--', 'true')->{status} == 0;
+	for my $words (@all) {
+		for my $reader ('head -c 10 >/dev/null', 'true') {
+			my $r = shell("(sh -c 'exec cowbox $words'; echo \$? >status) 2>said | $reader");
+			my $status = slurp('status') + 0;
+			ok($status == 141 && slurp('said') !~ /cowbox: /, "$words | $reader") or diag("$status: " . slurp('said'));
+		}
+	}
+	fixture_again();
+};
+
 subtest 'places that are not there' => sub {
 	local $ENV{COWBOX_STORE};
 	delete $ENV{COWBOX_STORE};
