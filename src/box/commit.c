@@ -299,7 +299,7 @@ cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_
 {
 	store *s = b->cs->s;
 	char made[CB_NAME_MAX + 1];
-	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	if (t->era != entry_era()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	CB_TRY(store_write_begin_as(s, STORE_SHRINKS, err)); /* a full disk must not be what loses the work */
 	uint64_t number = 0;
 	AUTO_STATE state *head = NULL;
@@ -456,7 +456,8 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 	static const cb_commit_options defaults = {0};
 	if (!how) how = &defaults;
 	bool was_in_write = t->in_write, done = false;
-	if (!was_in_write && t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	if (!was_in_write && t->era != entry_era())
+		return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	if (!was_in_write) CB_TRY(txn_lighten(t, err));
 	if (t->folder) CB_TRY(folder_news_prepare(t->folder, t, err));
 	bool light = was_in_write || (!txn_is_large(t) && !t->folder);

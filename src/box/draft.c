@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static const char draft_prefix[] = "#new-";
 
@@ -68,7 +67,7 @@ cb_code cb_box_draft(cb_store *cs, const char *name, cb_box **out, cb_error *err
 		return code;
 	}
 	b->draft_owner = owner;
-	b->draft_pid = getpid();
+	b->draft_era = entry_era();
 	memcpy(b->draft_name, name, strlen(name) + 1);
 	code = box_refresh(b, err);
 	if (code == CB_OK) *out = b;
@@ -102,7 +101,7 @@ void box_draft_drop(cb_box *b)
 	store_box row;
 	store *s = b->cs->s;
 	/* A forked child closes its copy of the handle; the draft is the parent's. */
-	if (!b->draft_owner || b->draft_pid != getpid()) return;
+	if (!b->draft_owner || b->draft_era != entry_era()) return;
 	if (store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
 		cb_code code = store_box_get(s, b->id, &row, NULL);
 		if (code == CB_OK) code = draft_delete(b->cs, &row, NULL);

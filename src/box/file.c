@@ -442,7 +442,6 @@ static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 		t->now.files++;
 		t->now.bytes += node->rec.size;
 		t->quota_bytes = t->quota_files = t->quota_file_bytes = 0;
-		t->pid = getpid();
 		if (code == CB_OK) code = data_replace(t, node, bytes, size, err);
 	}
 	if (code == CB_OK) code = inode_save(t, node, err);

@@ -362,7 +362,6 @@ cb_code txn_create_unlocked(cb_box *b, const char *kind, const char *params, txn
 	CB_TRY(store_epoch(b->cs->s, &epoch, err));
 	CB_TRY(txn_create(b, kind, params, out, err));
 	(*out)->epoch = epoch;
-	(*out)->pid = getpid();
 	cb_code code = txn_base_keep(*out, err);
 	if (code != CB_OK) txn_destroy(TAKE_PTR(*out));
 	return code;
@@ -430,7 +429,7 @@ static void op_join(op *o, store_need need)
  * files is given up with it, so that the next write begins one of this process. */
 static cb_code refuse_inherited(cb_box *b, cb_error *err)
 {
-	if (b->txn->pid == getpid()) return CB_OK;
+	if (b->txn->era == entry_era()) return CB_OK;
 	if (!b->txn->explicit_) txn_destroy(TAKE_PTR(b->txn));
 	return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process: begin another in this one");
 }

@@ -160,7 +160,7 @@ typedef struct txn {
 	uint64_t local_bytes;  /* in memory, not yet stored */
 	uint64_t owner;        /* keeps early contents from gc */
 	uint64_t epoch;        /* of the store when it began */
-	pid_t pid;             /* of the process that began it: a forked child must not commit it too */
+	unsigned era;          /* (entry.h) of the process that began it: a forked child must not commit it too */
 	bool explicit_;        /* cb_txn_begin; otherwise one call, or the running step of open files */
 	bool in_write;         /* the store's write transaction is open and ends with it, and base is the head */
 	bool inside_write;     /* the same, but the write transaction is another's: it is made and dropped inside it */
@@ -325,7 +325,7 @@ struct cb_box {
 	bool every_known;
 	/* Of a draft: what keeps it from gc, the process that made it, and the name to be. 0: none. */
 	uint64_t draft_owner;
-	pid_t draft_pid;
+	unsigned draft_era;
 	char draft_name[CB_NAME_MAX + 1];
 	/* Calls that use it still, whoever closed it (BOX_STAYS). */
 	_Atomic unsigned stays;

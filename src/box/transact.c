@@ -102,7 +102,7 @@ static cb_code txn_frozen(cb_box *p, const txn *t, txn **out, cb_error *err)
 	f->delta = pmap_ref(&t->delta);
 	f->now = t->now;
 	f->now_ns = t->now_ns;
-	f->pid = t->pid;
+	f->era = t->era;
 	f->explicit_ = true;
 	CB_TRY(txn_base_keep(f, err));
 	*out = TAKE_PTR(f);

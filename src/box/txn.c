@@ -84,6 +84,7 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	AUTO_TXN txn *t = mem_alloc(sizeof(*t));
 	if (!t) return cb_err_nomem(err);
 	*t = (txn){.cs = b->cs, .b = b, .base = state_ref(b->head), .expected = BUF_INIT(SIZE_MAX), .lost = BUF_INIT(SIZE_MAX)};
+	t->era = entry_era();
 	t->now_ns = t->started_ns = clock_now(store_clock(b->cs->s));
 	t->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) & INT32_MAX;
 	txn_quotas_set(t, &b->row);
@@ -263,7 +264,7 @@ cb_code txn_contents_store(txn *t, cb_error *err)
 {
 	store *s = t->cs->s;
 	if (t->local_bytes == 0) return CB_OK;
-	if (t->pid != getpid()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	if (t->era != entry_era()) return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
 	if (!t->owner) CB_TRY(store_owner_begin(s, &t->owner, err));
 	for (size_t next = 0; next < t->local_count;) {
 		CB_TRY(store_write_begin_as(s, t->need, err));

@@ -36,7 +36,7 @@ typedef struct exec_mount {
 
 struct cb_sandbox {
 	_Atomic uint32_t refs; /* the caller's, and one of each cb_exec: they are closed in any order */
-	pid_t pid;             /* of the process that opened it: a child of fork() has copies that it can only close */
+	unsigned era;          /* (entry.h) of the process that opened it: a child of fork() has copies that it can only close */
 	cb_store *store;
 	cb_box *box; /* of our own: for checkpoints, undo, and what is there; it keeps the store */
 	cb_box *given; /* the caller's, who may have closed it: its writes under way end before a command begins, and it is told of steps */

@@ -1,5 +1,6 @@
 /* sandbox.c: what programs of a box may do, as a plan made once, and the works that are ready to run one. */
 #include "base/args.h"
+#include "base/entry.h"
 #include "base/sized.h"
 #include "exec/exec.h"
 
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "box/box.h"
 #include "host/host.h"
@@ -169,7 +169,7 @@ static cb_code sandbox_create(cb_box *box, const cb_sandbox_options *options, cb
 	CB_TRY(check_options(o, err));
 	cb_sandbox *s = mem_alloc(sizeof(*s));
 	if (!s) return cb_err_nomem(err);
-	*s = (cb_sandbox){.refs = 1, .pid = getpid()};
+	*s = (cb_sandbox){.refs = 1, .era = entry_era()};
 	(void)pthread_mutex_init(&s->lock, NULL);
 	cb_code code = sandbox_fill(s, box, o, err);
 	if (code == CB_OK) *out = s;
@@ -190,7 +190,7 @@ cb_code cb_sandbox_open(cb_box *box, const cb_sandbox_options *options, cb_sandb
 
 bool sandbox_is_own(const cb_sandbox *s)
 {
-	return s->pid == getpid();
+	return s->era == entry_era();
 }
 
 cb_code sandbox_own(const cb_sandbox *s, cb_error *err)

@@ -122,7 +122,7 @@ cb_code capture(link_t *l, cb_box *b, const capture_options *options, work_resul
 /* ---- work.c ---- */
 
 struct work {
-	pid_t pid; /* of the process that opened it: a child of fork() only frees its copy */
+	unsigned era; /* (entry.h) of the process that opened it: a child of fork() only frees its copy */
 	cb_store *cs;
 	cb_box *b; /* of its own: the caller's handle stays free */
 	work_options options;

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/cancel.h"
+#include "base/entry.h"
 
 #define HELPER_NAME "cowbox-box"
 
@@ -48,6 +49,8 @@ typedef struct waiting {
 struct link {
 	int socket, pidfd;
 	pid_t pid, owner;
+	unsigned
+		era; /* of the owner. Its number alone may be a child's too; forks alone are not counted before a store was opened */
 	bool has_packet;
 	wire_packet packet;
 	waiting *queue[WAITING_MAX];
@@ -216,6 +219,7 @@ cb_code link_open(const link_options *options, link_t **out, cb_error *err)
 	if (!l) return cb_err_nomem(err);
 	memset(l, 0, offsetof(struct link, buffer));
 	l->owner = getpid();
+	l->era = entry_era();
 	CB_TRY(spawn(options, theirs, &l->pid, err));
 	l->pidfd = pidfd_of(l->pid);
 	l->socket = TAKE_FD(ours);
@@ -250,7 +254,7 @@ static bool wait_gone(const link_t *l, int timeout_ms)
 /* A process that forked has no child here and leaves the holder to its parent. */
 static void end(link_t *l, int timeout_ms)
 {
-	bool mine = l->owner == getpid();
+	bool mine = l->owner == getpid() && l->era == entry_era();
 	packet_drop(l);
 	for (size_t i = l->taken; i < l->queued; i++) {
 		wire_packet_done(&l->queue[i]->packet);

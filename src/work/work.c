@@ -10,6 +10,7 @@
  *
  * A stamp with "base" whose slot nobody holds is a crash's: recover.c.
  */
+#include "base/entry.h"
 #include "base/sized.h"
 #include "work/internal.h"
 
@@ -126,7 +127,7 @@ cb_code work_open(cb_store *cs, const char *box_name, const work_options *option
 {
 	work *w = mem_alloc(sizeof(*w));
 	if (!w) return cb_err_nomem(err);
-	*w = (work){.pid = getpid(), .cs = cs, .options = *options, .dirs = WORK_DIRS_NONE, .slot = SLOT_FILE_NONE};
+	*w = (work){.era = entry_era(), .cs = cs, .options = *options, .dirs = WORK_DIRS_NONE, .slot = SLOT_FILE_NONE};
 	w->tier = options->tier == CB_TIER_AUTO ? CB_TIER_OVERLAY : options->tier;
 	cb_code code = work_fill(w, box_name, err);
 	w->options.who = NULL; /* lent for this call */
@@ -148,7 +149,7 @@ static void command_forget(work *w)
 void work_close(work *w)
 {
 	if (!w) return;
-	if (w->pid != getpid()) w->dirs.temporary[0] = 0; /* the parent's holder is mounted there */
+	if (w->era != entry_era()) w->dirs.temporary[0] = 0; /* the parent's holder is mounted there */
 	give_slot(w);
 	command_forget(w);
 	dirs_done(&w->dirs);
