@@ -15,9 +15,9 @@
  * and names the argument; what closes or frees accepts it.
  *
  * Bytes. Contents, values, parameters and results of steps are any bytes, and have a size beside them; CB_STRING as that size means
- * up to the NUL. What a call gives away has a NUL after its last byte, which the size does not count. What cannot hold a NUL is a C
- * string: paths, names, addresses, keys of key-values and settings, tags, targets of symbolic links, patterns, kinds of steps, who,
- * texts for people. None of them need be UTF-8.
+ * up to the NUL. NULL has the size 0; any other, CB_STRING too, is CB_INVALID. What a call gives away has a NUL after its last byte,
+ * which the size does not count. What cannot hold a NUL is a C string: paths, names, addresses, keys of key-values and settings, tags,
+ * targets of symbolic links, patterns, kinds of steps, who, texts for people. None of them need be UTF-8.
  *
  * Structs begin with struct_size: make them with CB_INIT or CB_WITH (types.h says why and how).
  *

@@ -36,6 +36,12 @@ cb_code args_duration(const char *name, int64_t ns, cb_error *err)
 	return cb_err_set(err, CB_INVALID, "the argument '%s' is %lld: a time below zero", name, (long long)ns);
 }
 
+cb_code args_bytes(const char *name, const void *bytes, size_t size, cb_error *err)
+{
+	if (bytes || !size) return CB_OK;
+	return cb_err_set(err, CB_INVALID, "the argument '%s' is NULL, and has a size", name);
+}
+
 cb_code args_array(const char *name, const void *all, size_t count, size_t size, cb_error *err)
 {
 	if (count && !all)

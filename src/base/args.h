@@ -14,7 +14,7 @@
 /* CB_INVALID: the first that was not given, by its word in `names`, which has one for each. */
 cb_code args_missing(const bool *given, size_t count, const char *names, cb_error *err);
 
-/* At the top of a public call: NEED(err, "box path", b, path). A condition stands for bytes that need not be there when there are none. */
+/* At the top of a public call: NEED(err, "box path", b, path). A condition stands for room that need not be there when none is wanted. */
 #define NEED(err, names, ...)                                                                    \
 	do {                                                                                     \
 		const bool given_[] = {__VA_ARGS__};                                             \
@@ -31,6 +31,8 @@ cb_code args_mode(uint32_t mode, cb_error *err);
 cb_code args_member(const char *name, int value, int first, int last, cb_error *err);
 /* A duration or an age: not below zero. */
 cb_code args_duration(const char *name, int64_t ns, cb_error *err);
+/* Bytes that are there when they have a size, CB_STRING included. */
+cb_code args_bytes(const char *name, const void *bytes, size_t size, cb_error *err);
 /* An array that is there when it has a count. size is that of one element. */
 cb_code args_array(const char *name, const void *all, size_t count, size_t size, cb_error *err);
 /* An array of texts, each of which is there. */

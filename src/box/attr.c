@@ -201,7 +201,8 @@ static cb_code names_visit(cb_cursor *c, cb_name_visit visit, void *context, cb_
 
 cb_code cb_xattr_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, unsigned flags, cb_error *err)
 {
-	NEED(err, "box path name value", b, path, name, value || !size);
+	NEED(err, "box path name", b, path, name);
+	CB_TRY(args_bytes("value", value, size, err));
 	CB_TRY(args_flags(flags, CB_NOFOLLOW, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "xattr", path, err));
@@ -271,6 +272,7 @@ cb_code cb_tag_list(cb_box *b, const char *path, cb_name_visit visit, void *cont
 cb_code cb_meta_set(cb_box *b, const char *path, const char *name, const void *value, size_t size, cb_error *err)
 {
 	NEED(err, "box path name", b, path, name);
+	CB_TRY(args_bytes("value", value, size, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "meta", path, err));
 	cb_code code = value ? attr_put(&o, path, meta_kind, name, value, sized_bytes(value, size).size, 0, err)
@@ -312,7 +314,8 @@ static cb_code kv_set(op *o, const char *name, const void *value, size_t size, c
 
 cb_code cb_kv_set(cb_box *b, const char *name, const void *value, size_t size, cb_error *err)
 {
-	NEED(err, "box key value", b, name, value || !size);
+	NEED(err, "box key", b, name);
+	CB_TRY(args_bytes("value", value, size, err));
 	op o;
 	CB_TRY(op_begin(&o, b, "kv", name, err));
 	return op_end(&o, kv_set(&o, name, value, sized_bytes(value, size).size, err), NULL, err);

@@ -221,8 +221,11 @@ static cb_code check_arguments(const cb_replacement *replacements, size_t count,
 		return cb_err_set(err, CB_LIMIT, "%zu replacements: at most %d in one edit", count, LIMIT_EDIT_REPLACEMENTS);
 	for (size_t i = 0; i < count; i++) {
 		const cb_replacement *r = &replacements[i];
-		if ((!r->old_text && r->old_size) || (!r->new_text && r->new_size))
-			return cb_err_set(err, CB_INVALID, "replacement %zu: a text is NULL", i + 1);
+		char name[64];
+		(void)snprintf(name, sizeof(name), "replacements[%zu].old_text", i);
+		CB_TRY(args_bytes(name, r->old_text, r->old_size, err));
+		(void)snprintf(name, sizeof(name), "replacements[%zu].new_text", i);
+		CB_TRY(args_bytes(name, r->new_text, r->new_size, err));
 		span before = sized_bytes(r->old_text, r->old_size), after = sized_bytes(r->new_text, r->new_size);
 		if (before.size == 0) return cb_err_set(err, CB_INVALID, "replacement %zu: the old text is empty", i + 1);
 		if (span_equal(before, after))

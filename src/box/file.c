@@ -612,7 +612,8 @@ static cb_code file_write(cb_file *f, const write_request *w, cb_error *err)
 
 cb_code cb_pwrite(cb_file *f, const void *bytes, size_t size, uint64_t offset, cb_error *err)
 {
-	NEED(err, "file bytes", f, bytes || !size);
+	NEED(err, "file", f);
+	CB_TRY(args_bytes("bytes", bytes, size, err));
 	if (size == 0) return need(f, CB_WRITE, err);
 	write_request w = {bytes, sized_bytes(bytes, size).size, offset, (f->flags & CB_APPEND) != 0, NULL};
 	return file_write(f, &w, err);
@@ -620,7 +621,8 @@ cb_code cb_pwrite(cb_file *f, const void *bytes, size_t size, uint64_t offset, c
 
 cb_code cb_write(cb_file *f, const void *bytes, size_t size, cb_error *err)
 {
-	NEED(err, "file bytes", f, bytes || !size);
+	NEED(err, "file", f);
+	CB_TRY(args_bytes("bytes", bytes, size, err));
 	CB_TRY(need(f, CB_WRITE, err));
 	if (size == 0) return CB_OK;
 	/* From here to the new position is one turn: two threads that write through one handle write one after the other. */

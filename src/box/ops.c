@@ -131,7 +131,8 @@ static cb_code write_file(op *o, const char *path, const void *bytes, size_t siz
 
 cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t size, const cb_write_options *options, cb_error *err)
 {
-	NEED(err, "box path bytes", b, path, bytes || !size);
+	NEED(err, "box path", b, path);
+	CB_TRY(args_bytes("bytes", bytes, size, err));
 	cb_write_options how;
 	op o;
 	cb_commit_result result = {0};

@@ -65,6 +65,7 @@ static cb_code set_by_user(cb_store *cs, const cb_box *b, const char *who, const
 	const store_box *row = b ? &b->row : NULL;
 	audit_note note = {who, "setting", name ? name : ""};
 	cb_code code = name_check(name, err);
+	if (code == CB_OK) code = args_bytes("value", value, size, err);
 	span text = sized_bytes(value, size);
 	if (code == CB_OK && text.size > LIMIT_SETTING_VALUE_BYTES)
 		code = cb_err_set(err, CB_TOOBIG, "a setting may have %d bytes", LIMIT_SETTING_VALUE_BYTES);

@@ -6,6 +6,7 @@
  * Sealing turns a delta into a step: contents get their numbers, changed records the new state's id as version, keys that ended as
  * they began are dropped. The delta itself is left alone, so a failed or aborted commit can be tried again.
  */
+#include "base/args.h"
 #include "base/sized.h"
 #include "box/gate.h"
 #include "box/past.h"
@@ -67,8 +68,8 @@ cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)
 {
 	if (!info) return CB_OK;
 	if (info->kind) CB_TRY(kind_check(info->kind, err));
-	if (!info->params && info->params_size) return cb_err_set(err, CB_INVALID, "the argument 'params' is NULL, and has a size");
-	if (!info->result && info->result_size) return cb_err_set(err, CB_INVALID, "the argument 'result' is NULL, and has a size");
+	CB_TRY(args_bytes("params", info->params, info->params_size, err));
+	CB_TRY(args_bytes("result", info->result, info->result_size, err));
 	if (info->kind) CB_TRY(txn_field_set(&t->kind, NULL, span_str(info->kind), err));
 	if (info->params) CB_TRY(txn_field_set(&t->params, &t->params_size, sized_bytes(info->params, info->params_size), err));
 	if (info->result) CB_TRY(txn_field_set(&t->result, &t->result_size, sized_bytes(info->result, info->result_size), err));

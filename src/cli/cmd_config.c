@@ -26,7 +26,7 @@ static cb_code box_value(cb_box *box, const char *name, const char *value, cb_er
 {
 	char setting[128];
 	(void)snprintf(setting, sizeof(setting), "config.%s", name);
-	return cb_setting_set(box, setting, value, CB_STRING, err);
+	return cb_setting_set(box, setting, value, value ? CB_STRING : 0, err);
 }
 
 /* Where a value comes from: "box", "user" or "default". */

@@ -48,7 +48,7 @@ static cb_code use_follow(cb_store *store, const char *name, const char *next, c
 	char *used = NULL;
 	cb_code code = cb_store_setting_get(store, "use", &used, NULL, err);
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code == CB_OK && strcmp(used, name) == 0) code = cb_store_setting_set(store, "use", next, CB_STRING, err);
+	if (code == CB_OK && strcmp(used, name) == 0) code = cb_store_setting_set(store, "use", next, next ? CB_STRING : 0, err);
 	cb_free(used);
 	return code;
 }

@@ -129,7 +129,8 @@ static cb_code run_tag_list(cli *c, const cli_call *call, cb_error *err)
 static cb_code meta_work(void *context, cb_box *box, cb_error *err)
 {
 	const marking *m = context;
-	for (size_t i = 0; i < m->count; i++) CB_TRY(cb_meta_set(box, m->path, m->names[i], m->value, CB_STRING, err));
+	for (size_t i = 0; i < m->count; i++)
+		CB_TRY(cb_meta_set(box, m->path, m->names[i], m->value, m->value ? CB_STRING : 0, err));
 	return CB_OK;
 }
 

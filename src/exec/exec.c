@@ -219,7 +219,7 @@ static cb_code default_cwd(const cb_sandbox *s, const char **out, cb_error *err)
 /* What a step cannot keep is found out before the program runs, not when its changes are to be committed. */
 static cb_code check_step(const cb_exec_options *o, cb_error *err)
 {
-	if (!o->params && o->params_size) return cb_err_set(err, CB_INVALID, "the step's params have a size, but are NULL");
+	CB_TRY(args_bytes("params", o->params, o->params_size, err));
 	if ((o->kind && strlen(o->kind) > LIMIT_STEP_FIELD_BYTES) ||
 	    sized_bytes(o->params, o->params_size).size > LIMIT_STEP_FIELD_BYTES)
 		return cb_err_set(err, CB_LIMIT, "a step keeps at most %d bytes of kind or params", LIMIT_STEP_FIELD_BYTES);
@@ -232,9 +232,6 @@ static cb_code check_options(const cb_exec_options *o, cb_error *err)
 	CB_TRY(args_strings("env", o->env, o->env_count, err));
 	if (o->argc == 0 || !o->argv[0][0]) return cb_err_set(err, CB_INVALID, "no program to run: argv is empty");
 	if (o->cwd && o->cwd[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->cwd);
-	if (o->params_size && !o->params) return cb_err_set(err, CB_INVALID, "the argument 'params' is NULL, and has a size");
-	if (sized_bytes(o->params, o->params_size).size > LIMIT_STEP_FIELD_BYTES)
-		return cb_err_set(err, CB_LIMIT, "a step keeps at most %d bytes of parameters", LIMIT_STEP_FIELD_BYTES);
 	CB_TRY(args_duration("timeout_ns", o->timeout_ns, err));
 	CB_TRY(args_duration("grace_ns", o->grace_ns, err));
 	if (o->stdin_fd < CB_STDIN_CALLER)
@@ -362,7 +359,8 @@ cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 
 cb_code cb_exec_input(cb_exec *e, const void *bytes, size_t size, size_t *out_taken, cb_error *err)
 {
-	NEED(err, "exec bytes out_taken", e, bytes || !size, out_taken);
+	NEED(err, "exec out_taken", e, out_taken);
+	CB_TRY(args_bytes("bytes", bytes, size, err));
 	CB_TRY(sandbox_own(e->sandbox, err));
 	return streams_input(e, bytes, sized_bytes(bytes, size).size, out_taken, err);
 }

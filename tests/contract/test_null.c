@@ -306,7 +306,6 @@ static void refuse_all(void)
 	ROW(cb_read_at, out_size, cb_read_at(b, "/work/a", 0, room, 1, NULL, e))
 	ROW(cb_write_file, box, cb_write_file(NULL, "/work/a", "x", 1, NULL, e))
 	ROW(cb_write_file, path, cb_write_file(b, NULL, "x", 1, NULL, e))
-	ROW(cb_write_file, bytes, cb_write_file(b, "/work/a", NULL, 1, NULL, e))
 	ROW(cb_edit, box, cb_edit(NULL, "/work/a", &edit, 1, NULL, &number, e))
 	ROW(cb_edit, path, cb_edit(b, NULL, &edit, 1, NULL, &number, e))
 	ROW(cb_edit, replacements, cb_edit(b, "/work/a", NULL, 1, NULL, &number, e))
@@ -354,7 +353,6 @@ static void refuse_all(void)
 	ROW(cb_xattr_set, box, cb_xattr_set(NULL, "/work/a", "name", "v", 1, 0, e))
 	ROW(cb_xattr_set, path, cb_xattr_set(b, NULL, "name", "v", 1, 0, e))
 	ROW(cb_xattr_set, name, cb_xattr_set(b, "/work/a", NULL, "v", 1, 0, e))
-	ROW(cb_xattr_set, value, cb_xattr_set(b, "/work/a", "name", NULL, 1, 0, e))
 	ROW(cb_xattr_get, box, cb_xattr_get(NULL, "/work/a", "name", 0, &text, &size, e))
 	ROW(cb_xattr_get, path, cb_xattr_get(b, NULL, "name", 0, &text, &size, e))
 	ROW(cb_xattr_get, name, cb_xattr_get(b, "/work/a", NULL, 0, &text, &size, e))
@@ -391,12 +389,10 @@ static void refuse_all(void)
 	ROW(cb_read, to, cb_read(f, NULL, 1, &size, e))
 	ROW(cb_read, out_size, cb_read(f, room, 1, NULL, e))
 	ROW(cb_write, file, cb_write(NULL, "x", 1, e))
-	ROW(cb_write, bytes, cb_write(f, NULL, 1, e))
 	ROW(cb_pread, file, cb_pread(NULL, room, 1, 0, &size, e))
 	ROW(cb_pread, to, cb_pread(f, NULL, 1, 0, &size, e))
 	ROW(cb_pread, out_size, cb_pread(f, room, 1, 0, NULL, e))
 	ROW(cb_pwrite, file, cb_pwrite(NULL, "x", 1, 0, e))
-	ROW(cb_pwrite, bytes, cb_pwrite(f, NULL, 1, 0, e))
 	ROW(cb_seek, file, cb_seek(NULL, 0, CB_SEEK_SET, &number, e))
 	ROW(cb_ftruncate, file, cb_ftruncate(NULL, 1, e))
 	ROW(cb_fstat, file, cb_fstat(NULL, &stat_info, e))
@@ -435,7 +431,6 @@ static void refuse_all(void)
 	ROW(cb_prune, box, cb_prune(NULL, NULL, &number, e))
 	ROW(cb_kv_set, box, cb_kv_set(NULL, "key", "v", 1, e))
 	ROW(cb_kv_set, key, cb_kv_set(b, NULL, "v", 1, e))
-	ROW(cb_kv_set, value, cb_kv_set(b, "key", NULL, 1, e))
 	ROW(cb_kv_get, box, cb_kv_get(NULL, "key", &text, &size, e))
 	ROW(cb_kv_get, key, cb_kv_get(b, NULL, &text, &size, e))
 	ROW(cb_kv_get, out, cb_kv_get(b, "key", NULL, &size, e))
@@ -583,6 +578,60 @@ static void refuse_all(void)
 	ROW(cb_txn_drop, txn, cb_txn_drop(NULL, e))
 }
 
+/* ---- bytes: NULL has no size, whatever else NULL means to the call ---- */
+
+static void must_have_no_size(const char *where, const char *argument, cb_code code, bool told)
+{
+	const char *wish = text_of("the argument '%s' is NULL, and has a size", argument);
+	CHECK_MSG(code == CB_INVALID, "%s: %s is NULL, and has a size: %s", where, argument, cb_code_name(code));
+	CHECK_MSG(!told || strcmp(err.message, wish) == 0, "%s: '%s', not '%s'", where, err.message, wish);
+	err = (cb_error){0};
+	CHECK_OK(buf_printf(&seen, &err, " %s.%s ", where, argument));
+}
+
+#define BYTES(where, argument, expression)                                \
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {                   \
+		size_t n = sizes[i];                                      \
+		cb_error *e = &err;                                       \
+		must_have_no_size(#where, argument, (expression), true);  \
+		e = NULL;                                                 \
+		must_have_no_size(#where, argument, (expression), false); \
+	}
+#define STEP(...) (&CB_WITH(cb_step_info, __VA_ARGS__))
+
+static const size_t sizes[] = {1, 1 << 20, CB_STRING};
+
+/* clang-format off: a row a line */
+static void refuse_bytes(void)
+{
+	BYTES(cb_write_file, "bytes", cb_write_file(b, "/work/a", NULL, n, NULL, e))
+	BYTES(cb_write, "bytes", cb_write(f, NULL, n, e))
+	BYTES(cb_pwrite, "bytes", cb_pwrite(f, NULL, n, 0, e))
+	BYTES(cb_xattr_set, "value", cb_xattr_set(b, "/work/a", "name", NULL, n, 0, e))
+	BYTES(cb_meta_set, "value", cb_meta_set(b, "/work/a", "name", NULL, n, e))
+	BYTES(cb_kv_set, "value", cb_kv_set(b, "key", NULL, n, e))
+	BYTES(cb_setting_set, "value", cb_setting_set(b, "key", NULL, n, e))
+	BYTES(cb_store_setting_set, "value", cb_store_setting_set(s, "key", NULL, n, e))
+	BYTES(cb_step_info, "params", cb_step_record(b, STEP(.params_size = n), NULL, e))
+	BYTES(cb_step_info, "result", cb_step_record(b, STEP(.result_size = n), NULL, e))
+	BYTES(cb_step_info, "params", cb_txn_begin(b, &CB_WITH(cb_txn_options, .step = STEP(.params_size = n)), &box_out, e))
+	BYTES(cb_step_info, "result", cb_txn_commit(t, &CB_WITH(cb_commit_options, .step = STEP(.result_size = n)), NULL, e))
+	BYTES(cb_find_options, "meta_value",
+	      cb_find(b, "/", &CB_WITH(cb_find_options, .meta = "m", .meta_value_size = n), see_cb_walk_visit, NULL, e))
+	BYTES(cb_find_options, "meta_value",
+	      cb_find_open(b, "/", &CB_WITH(cb_find_options, .meta = "m", .meta_value_size = n), &cursor_out, e))
+	BYTES(cb_edit, "replacements[0].old_text", cb_edit(b, "/work/a", &(cb_replacement){NULL, n, "x", 1}, 1, NULL, NULL, e))
+	BYTES(cb_edit, "replacements[0].new_text", cb_edit(b, "/work/a", &(cb_replacement){"o", 1, NULL, n}, 1, NULL, NULL, e))
+}
+
+static void refuse_program_bytes(void)
+{
+	cb_exec_options o = command;
+	BYTES(cb_exec_input, "bytes", cb_exec_input(exec, NULL, n, &size, e))
+	BYTES(cb_exec_options, "params", (o.params_size = n, cb_exec_start(sandbox, &o, &exec_out, e)))
+}
+/* clang-format on */
+
 /* ---- arrays of option structs: NULL with a count, and an element that is NULL ---- */
 
 static void must_name_array(const char *where, const char *array, cb_code code, const char *message)
@@ -646,7 +695,6 @@ static void refuse_program_arrays(void)
 	X(cb_exec_start, options, cb_exec_start(sandbox, NULL, &exec_out, e)) \
 	X(cb_exec_start, out, cb_exec_start(sandbox, &command, NULL, e))      \
 	X(cb_exec_pump, done, cb_exec_pump(exec, NULL, e))                    \
-	X(cb_exec_input, bytes, cb_exec_input(exec, NULL, 1, &size, e))       \
 	X(cb_exec_input, out_taken, cb_exec_input(exec, "x", 1, NULL, e))     \
 	X(cb_exec_wait, out, cb_exec_wait(exec, NULL, e))                     \
 	X(cb_exec_changes_open, out, cb_exec_changes_open(exec, NULL, e))     \
@@ -684,6 +732,38 @@ TEST(null_is_invalid_everywhere)
 	CHECK_OK(cb_readdir_open(b, "/work", &cursor, &err));
 	refuse_all();
 	cb_cursor_close(cursor);
+	finish();
+}
+
+/* Where a call, or a member of a struct, takes bytes: "const void *value, size_t size", "const void *params;". */
+static void look_for_bytes(const char *header, int *count)
+{
+	const char *const word = "const void *";
+	for (const char *at = header, *name; (at = strstr(at, word)); at = name) {
+		const char *call = NULL, *in = NULL, *next = header;
+		name = at + strlen(word);
+		while ((next = strstr(next + 1, "\nCB_API ")) && next < at) call = next + 1;
+		for (next = header; (next = strstr(next + 1, "\ntypedef struct ")) && next < at;) in = next + 1;
+		const char *owner = call && (!in || call > in) ? strstr(call, "cb_code ") + 8 : in + strlen("typedef struct ");
+		if ((!call || (in && in > call)) && at[-1] != '\t') continue; /* an argument of what is called back */
+		++*count;
+		const char *row = text_of(" %.*s.%.*s ", (int)strcspn(owner, "( "), owner, (int)strcspn(name, ",;"), name);
+		CHECK_MSG(strstr((const char *)seen.bytes, row) != NULL, "the bytes%sare not tested here", row);
+	}
+}
+
+TEST(null_bytes_have_no_size)
+{
+	begin();
+	refuse_bytes();
+	CHECK_OK(buf_printf(&seen, &err,
+	                    " cb_exec_input.bytes  cb_exec_options.params ")); /* the test below runs them where it can */
+	CHECK_OK(buf_append_byte(&seen, 0, &err));
+	int count = 0;
+	const char *umbrella = must_text("include/cowbox/cowbox.h");
+	for (const char *line = umbrella; (line = strstr(line, "\n#include <cowbox/")); line++)
+		look_for_bytes(must_text(text_of("include/%.*s", (int)strcspn(line + 11, ">"), line + 11)), &count);
+	CHECK_MSG(count >= 13, "%d were looked at", count);
 	finish();
 }
 
@@ -754,6 +834,7 @@ TEST(null_is_invalid_for_programs)
 	err = (cb_error){0};
 	refuse_programs();
 	refuse_program_arrays();
+	refuse_program_bytes();
 	cb_exec_close(exec);
 	cb_sandbox_close(sandbox);
 	finish();
@@ -825,6 +906,8 @@ TEST(every_pointer_of_the_headers_is_tested)
 	/* Those of running programs are named without being run: the test above runs them where it can. */
 #define NAMED(call, argument, expression) CHECK_OK(buf_printf(&seen, &err, " %s.%s ", #call, #argument));
 	PROGRAMS(NAMED)
+	refuse_bytes();
+	CHECK_OK(buf_printf(&seen, &err, " cb_exec_input.bytes "));
 	CHECK_OK(buf_append_byte(&seen, 0, &err));
 	char *umbrella = must_text("include/cowbox/cowbox.h");
 	int count = 0;

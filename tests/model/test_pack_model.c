@@ -115,7 +115,8 @@ static void change_attrs(player *p, const char *path)
 		(void)cb_tag_add(p->b, path, name, NULL);
 		return;
 	case 4:
-		(void)cb_meta_set(p->b, path, name, below(p, 3) ? "value" : NULL, CB_STRING, NULL);
+		if (below(p, 3)) (void)cb_meta_set(p->b, path, name, "value", CB_STRING, NULL);
+		else (void)cb_meta_set(p->b, path, name, NULL, 0, NULL);
 		return;
 	case 5:
 		(void)cb_kv_set(p->b, name, room, random_bytes(p, room, 2500000), NULL);
