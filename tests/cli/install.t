@@ -54,6 +54,22 @@ for my $kind ('', '--static') {
 	is($r->{status}, 0, "a program is built $kind") or diag($r->{err});
 	is(shell("LD_LIBRARY_PATH='$at/lib' '$world/use'")->{status}, 0, 'and runs');
 }
+# Each header alone, first and only: its structs can be made, and every call it declares is in the library.
+for my $path (glob "$at/include/cowbox/*.h") {
+	my ($name) = $path =~ m{/(\w+)\.h\z};
+	my $text = slurp($path);
+	my @calls = $text =~ /^CB_API [^;]*?\b(cb_\w+)\(/mg;
+	my @structs = $text =~ /^typedef struct (cb_\w+) \{\n\tsize_t struct_size;/mg;
+	my $source = "#include <cowbox/$name.h>\n" . join('', map { "void use_$_($_ *one);\nvoid use_$_($_ *one)\n{\n\t*one = CB_INIT($_);\n}\n" } @structs)
+		. "typedef void (*call)(void);\ncall all[] = {" . join(', ', (map { "(call)$_" } @calls), '0') . "};\nint main(void)\n{\n\treturn 0;\n}\n";
+	spill("$world/$name.$_", $source) for 'c', 'cc';
+	for my $how ("gcc -std=c11 $name.c", "clang -std=c11 $name.c", "g++ -std=c++17 $name.cc", "clang++ -std=c++17 $name.cc") {
+		my ($compiler) = split ' ', $how;
+		next unless `sh -c 'command -v $compiler'`;
+		$r = shell("cd '$world' && $how -Wall -Wextra -Werror -pedantic -o alone \$($pc --cflags --libs cowbox) && LD_LIBRARY_PATH='$at/lib' ./alone");
+		is($r->{status}, 0, "$name.h alone: $how") or diag($r->{err});
+	}
+}
 # Its own names may be any that the library has inside.
 my @names = sort map { (split)[2] // () } grep { / [TDBRVW] / } split /\n/, `nm -g --defined-only '$at/lib/libcowbox.a' 2>/dev/null`;
 cmp_ok(scalar @names, '>', 100, 'the archive has the calls');
