@@ -19,6 +19,11 @@
  * which the size does not count. What cannot hold a NUL is a C string: paths, names, addresses, keys of key-values and settings, tags,
  * targets of symbolic links, patterns, kinds of steps, who, texts for people. None of them need be UTF-8.
  *
+ * Empty strings. A path that is empty, of the box or the host, names nothing: CB_NOTFOUND, and so is a symbolic link without a target. A
+ * name, a key, a tag, a kind, an owner, a glob, or an element of an array of paths or patterns that is empty is CB_INVALID, also where it
+ * is asked for or removed; so is a path that must be absolute (exec.h). What may be empty: values, contents and texts for people; who;
+ * the pattern of cb_grep, which is in every line; the prefix of cb_kv_list, which every key has; arguments of programs.
+ *
  * Structs begin with struct_size: make them with CB_INIT or CB_WITH (types.h says why and how).
  *
  * Values. What a call does not know decides nothing: a value that is no member of its enum, a bit of `flags` that is not the call's, a

@@ -36,6 +36,18 @@ cb_code args_duration(const char *name, int64_t ns, cb_error *err)
 	return cb_err_set(err, CB_INVALID, "the argument '%s' is %lld: a time below zero", name, (long long)ns);
 }
 
+cb_code args_name(const char *name, const char *text, cb_error *err)
+{
+	if (!text || *text) return CB_OK;
+	return cb_err_set(err, CB_INVALID, "the argument '%s' is empty", name);
+}
+
+cb_code args_path(const char *name, const char *path, cb_error *err)
+{
+	if (!path || *path) return CB_OK;
+	return cb_err_set(err, CB_NOTFOUND, "the argument '%s' is empty: an empty path names nothing", name);
+}
+
 cb_code args_bytes(const char *name, const void *bytes, size_t size, cb_error *err)
 {
 	if (bytes || !size) return CB_OK;
@@ -55,5 +67,13 @@ cb_code args_strings(const char *name, const char *const *all, size_t count, cb_
 	CB_TRY(args_array(name, all, count, sizeof(*all), err));
 	for (size_t i = 0; i < count; i++)
 		if (!all[i]) return cb_err_set(err, CB_INVALID, "the argument '%s[%zu]' is NULL", name, i);
+	return CB_OK;
+}
+
+cb_code args_names(const char *name, const char *const *all, size_t count, cb_error *err)
+{
+	CB_TRY(args_strings(name, all, count, err));
+	for (size_t i = 0; i < count; i++)
+		if (!*all[i]) return cb_err_set(err, CB_INVALID, "the argument '%s[%zu]' is empty", name, i);
 	return CB_OK;
 }

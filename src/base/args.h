@@ -31,11 +31,17 @@ cb_code args_mode(uint32_t mode, cb_error *err);
 cb_code args_member(const char *name, int value, int first, int last, cb_error *err);
 /* A duration or an age: not below zero. */
 cb_code args_duration(const char *name, int64_t ns, cb_error *err);
+/* A name, a key, a kind, a pattern: never empty. NULL: none was given. */
+cb_code args_name(const char *name, const char *text, cb_error *err);
+/* A path; an empty one names nothing: CB_NOTFOUND. NULL: none was given. */
+cb_code args_path(const char *name, const char *path, cb_error *err);
 /* Bytes that are there when they have a size, CB_STRING included. */
 cb_code args_bytes(const char *name, const void *bytes, size_t size, cb_error *err);
 /* An array that is there when it has a count. size is that of one element. */
 cb_code args_array(const char *name, const void *all, size_t count, size_t size, cb_error *err);
 /* An array of texts, each of which is there. */
 cb_code args_strings(const char *name, const char *const *all, size_t count, cb_error *err);
+/* And is not empty. */
+cb_code args_names(const char *name, const char *const *all, size_t count, cb_error *err);
 
 #endif

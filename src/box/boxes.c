@@ -316,8 +316,8 @@ static cb_code change_name(store_box *row, const void *argument, cb_error *err)
 cb_code cb_box_rename(cb_store *cs, const char *name, const char *new_name, cb_error *err)
 {
 	NEED(err, "store name new_name", cs, name, new_name);
+	CB_TRY(args_name("name", name, err));
 	CB_TRY(box_name_check(new_name, false, err));
-	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
 	return change_row(cs, STORE_GROWS, NULL, name, change_name, new_name, &(audit_note){box_store_who(cs), "rename", name},
 	                  err);
 }
@@ -337,7 +337,7 @@ static cb_code change_deleted(store_box *row, const void *argument, cb_error *er
 cb_code cb_box_delete(cb_store *cs, const char *name, cb_error *err)
 {
 	NEED(err, "store name", cs, name);
-	if (!name) return cb_err_set(err, CB_INVALID, "which box?");
+	CB_TRY(args_name("name", name, err));
 	CB_TRY(change_row(cs, STORE_FREES, NULL, name, change_deleted, &(deleting){cs},
 	                  &(audit_note){box_store_who(cs), "delete", ""}, err));
 	box_side_files_drop(cs);

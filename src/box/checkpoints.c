@@ -116,6 +116,7 @@ static cb_code delete_in_write(const cb_box *b, const char *name, cb_error *err)
 cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 {
 	NEED(err, "box name", b, name);
+	CB_TRY(args_name("name", name, err));
 	CB_TRY(box_lock(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = box_write_begin(b, STORE_FREES, err);

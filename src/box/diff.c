@@ -630,6 +630,7 @@ cb_code cb_diff_open(cb_box *from, cb_box *to, const char *path, cb_cursor **out
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
 	NEED(err, "from to out", from, to, out);
+	CB_TRY(args_path("path", path, err));
 	CB_TRY(snapshot_pair(from, to, &a, &b, err));
 	return diff_snapshots(from->cs, &a, &b, path, out, err);
 }
@@ -645,6 +646,7 @@ cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visi
 cb_code cb_diff_step_open(cb_box *box, uint64_t seq, const char *path, cb_cursor **out, cb_error *err)
 {
 	NEED(err, "box out", box, out);
+	CB_TRY(args_path("path", path, err));
 	if (seq == 0) return cb_err_set(err, CB_INVALID, "step 0 is where the box begins: it changed nothing");
 	AUTO_KEPT kept_state after = {0};
 	AUTO_STATE state *before = NULL;

@@ -211,6 +211,7 @@ cb_code cb_diff_stat_open(cb_box *from, cb_box *to, const char *path, cb_cursor 
 	static const cursor_ops ops = {CURSOR_CHANGE_STATS, stat_next, stat_done};
 	stat_cursor *k = NULL;
 	NEED(err, "from to out", from, to, out);
+	CB_TRY(args_path("path", path, err));
 	CB_TRY(cursor_create(sizeof(*k), &ops, from->cs, from, &k, err));
 	cb_code code = snapshot_pair(from, to, &k->a, &k->b, err);
 	if (code == CB_OK) code = diff_snapshots(from->cs, &k->a, &k->b, path, &k->changes, err);
@@ -255,6 +256,7 @@ cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *optio
 	BOX_STAYS(to);
 	cb_diff_text_options o;
 	CB_TRY(SIZED_TAKE(cb_diff_text_options, context, &o, options, err));
+	CB_TRY(args_path("path", o.path, err));
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
 	CB_TRY(snapshot_pair(from, to, &a, &b, err));

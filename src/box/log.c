@@ -625,6 +625,7 @@ cb_code cb_log_open(cb_box *b, const cb_log_options *options, cb_cursor **out, c
 	cb_log_options o;
 	NEED(err, "box out", b, out);
 	CB_TRY(SIZED_TAKE(cb_log_options, max_steps, &o, options, err));
+	CB_TRY(args_path("path", o.path, err));
 	CB_TRY(box_enter(b, err));
 	cb_code code = cursor_create(sizeof(*l), &log_ops, b->cs, b, &l, err);
 	if (code == CB_OK) code = log_start(l, b, &o, err);

@@ -101,6 +101,7 @@ cb_code cb_setting_set(cb_box *b, const char *name, const void *value, size_t si
 cb_code cb_setting_get(cb_box *b, const char *name, char **out, size_t *out_size, cb_error *err)
 {
 	NEED(err, "box key out", b, name, out);
+	CB_TRY(args_name("key", name, err));
 	return given(box_setting_get(b, name, out, err), out, out_size);
 }
 
@@ -113,5 +114,6 @@ cb_code cb_store_setting_set(cb_store *cs, const char *name, const void *value, 
 cb_code cb_store_setting_get(cb_store *cs, const char *name, char **out, size_t *out_size, cb_error *err)
 {
 	NEED(err, "store key out", cs, name, out);
+	CB_TRY(args_name("key", name, err));
 	return given(box_store_setting_get(cs, name, out, err), out, out_size);
 }

@@ -57,6 +57,7 @@ const char *cb_sqlite_version(void)
 cb_code cb_store_open(const char *path, const cb_store_options *options, cb_store **out, cb_error *err)
 {
 	NEED(err, "out", out);
+	CB_TRY(args_path("path", path, err));
 	cb_store_options o;
 	CB_TRY(SIZED_TAKE(cb_store_options, cache_bytes, &o, options, err));
 	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path(!o.no_create);
@@ -171,6 +172,7 @@ cb_code cb_store_vacuum(cb_store *cs, cb_error *err)
 cb_code cb_store_backup(cb_store *cs, const char *to_path, cb_error *err)
 {
 	NEED(err, "store to_path", cs, to_path);
+	CB_TRY(args_path("to_path", to_path, err));
 	CB_TRY(gate_whole(cs, NULL, "a backup", err));
 	CB_TRY(store_backup(cs->s, to_path, err));
 	audit_did_alone(cs, &(audit_note){box_store_who(cs), "backup", to_path});

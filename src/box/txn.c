@@ -67,6 +67,7 @@ static cb_code kind_check(const char *kind, cb_error *err)
 cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)
 {
 	if (!info) return CB_OK;
+	CB_TRY(args_name("kind", info->kind, err));
 	if (info->kind) CB_TRY(kind_check(info->kind, err));
 	CB_TRY(args_bytes("params", info->params, info->params_size, err));
 	CB_TRY(args_bytes("result", info->result, info->result_size, err));

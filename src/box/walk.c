@@ -245,6 +245,7 @@ cb_code cb_glob_open(cb_box *b, const char *pattern, cb_cursor **out, cb_error *
 {
 	entry_cursor *e = NULL;
 	NEED(err, "box pattern out", b, pattern, out);
+	CB_TRY(args_name("pattern", pattern, err));
 	CB_TRY(entry_open(b, &e, err));
 	while (*pattern == '/') pattern++;
 	cb_code code = glob_compile(pattern, &e->g, err);

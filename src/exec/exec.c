@@ -219,6 +219,7 @@ static cb_code default_cwd(const cb_sandbox *s, const char **out, cb_error *err)
 /* What a step cannot keep is found out before the program runs, not when its changes are to be committed. */
 static cb_code check_step(const cb_exec_options *o, cb_error *err)
 {
+	CB_TRY(args_name("kind", o->kind, err));
 	CB_TRY(args_bytes("params", o->params, o->params_size, err));
 	if ((o->kind && strlen(o->kind) > LIMIT_STEP_FIELD_BYTES) ||
 	    sized_bytes(o->params, o->params_size).size > LIMIT_STEP_FIELD_BYTES)

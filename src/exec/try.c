@@ -177,6 +177,7 @@ static cb_code folder_make(const char *wish, temporary_place *out, cb_error *err
 cb_code cb_sandbox_try(const char *folder, cb_tier tier, cb_tier_report *out, cb_error *err)
 {
 	NEED(err, "out", out);
+	CB_TRY(args_path("folder", folder, err));
 	CB_TRY(args_member("tier", (int)tier, CB_TIER_AUTO, CB_TIER_WEAK, err));
 	ATTR_CLEANUP(temporary_place_remove) temporary_place trial = TEMPORARY_PLACE_NONE;
 	AUTO_FREE char *store = NULL;

@@ -153,6 +153,10 @@ cb_code cb_find_open(cb_box *box, const char *path, const cb_find_options *optio
 	NEED(err, "box path out", box, path, out);
 	CB_TRY(SIZED_TAKE(cb_find_options, max_results, &o, options, err));
 	CB_TRY(args_member("type", (int)o.type, 0, CB_SYMLINK, err));
+	CB_TRY(args_name("name", o.name, err));
+	CB_TRY(args_name("path_glob", o.path_glob, err));
+	CB_TRY(args_name("tag", o.tag, err));
+	CB_TRY(args_name("meta", o.meta, err));
 	CB_TRY(args_bytes("meta_value", o.meta_value, o.meta_value_size, err));
 	if (o.meta_value && !o.meta) return cb_err_set(err, CB_INVALID, "the argument 'meta_value' is of no use without 'meta'");
 	CB_TRY(cursor_create(sizeof(*f), &ops, box_about(box).store, box, &f, err));

@@ -334,8 +334,9 @@ cb_code cb_apply(cb_box *b, const cb_apply_options *options, cb_apply_visit visi
 	cb_apply_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_apply_options, watch, &o, options, err));
-	CB_TRY(args_strings("paths", o.paths, o.path_count, err));
-	CB_TRY(args_strings("allow", o.allow, o.allow_count, err));
+	CB_TRY(args_path("folder", o.folder, err));
+	CB_TRY(args_names("paths", o.paths, o.path_count, err));
+	CB_TRY(args_names("allow", o.allow, o.allow_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_apply_result, seq, out, err));
 	applying a = {.options = &o,

@@ -411,11 +411,12 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
                   cb_error *err)
 {
 	NEED(err, "box path host_path", b, path, host_path);
+	CB_TRY(args_path("host_path", host_path, err));
 	BOX_STAYS(b);
 	cb_export_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_export_options, watch, &o, options, err));
-	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
+	CB_TRY(args_names("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE char *clean = path_clean(path);

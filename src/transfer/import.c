@@ -231,7 +231,8 @@ cb_code cb_import(cb_box *b, const char *host_path, const cb_import_options *opt
 	cb_import_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_import_options, watch, &o, options, err));
-	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
+	CB_TRY(args_path("to", o.to, err));
+	CB_TRY(args_names("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE char *real = NULL;

@@ -431,7 +431,8 @@ cb_code cb_tar_import(cb_box *b, int fd, const cb_tar_options *options, cb_trans
 	cb_tar_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_tar_options, watch, &o, options, err));
-	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
+	CB_TRY(args_path("to", o.to, err));
+	CB_TRY(args_names("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE importing *i = mem_alloc(sizeof(*i));

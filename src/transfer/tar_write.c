@@ -578,7 +578,7 @@ cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options 
 	cb_tar_options o;
 	cb_transfer_watch watch;
 	CB_TRY(SIZED_TAKE(cb_tar_options, watch, &o, options, err));
-	CB_TRY(args_strings("exclude", o.exclude, o.exclude_count, err));
+	CB_TRY(args_names("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	/* Others may go on writing, and so may the handle: what it sees now is exported. */
