@@ -26,8 +26,8 @@ typedef cb_code (*cb_audit_visit)(void *context, const cb_audit *entry, cb_error
 /* Which entries; without them, all. */
 typedef struct cb_audit_options {
 	size_t struct_size;
-	const char *box; /* NULL: all */
-	const char *who; /* NULL: everybody */
+	const char *box; /* NULL: all; "": what concerns the store */
+	const char *who; /* NULL: everybody; "": who gave no name */
 	int64_t since_ns;
 	bool refused;         /* only refusals */
 	uint64_t max_entries; /* 0: all */

@@ -1,7 +1,8 @@
 /*
  * cancel.h: a time limit and a way to end a call from outside.
  *
- * Both hold for the calls that the calling thread makes between cb_limit_push and cb_limit_pop, whatever they are:
+ * Both hold for the calls that the calling thread makes between cb_limit_push and cb_limit_pop, whatever they are. A thread is one of the
+ * system's: a language that moves its own between these (Go) must keep one there meanwhile.
  *
  *   cb_limit limit = CB_WITH(cb_limit, .timeout_ms = 5000, .cancel = token);
  *   cb_limit_push(&limit, &err);

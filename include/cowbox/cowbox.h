@@ -8,7 +8,13 @@
  * checkpoint. Paths are absolute inside the box; a relative one starts at "/". ".." and symbolic links never leave the box.
  *
  * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only
- * on success. What a call gives away is said at the call: "cb_free() it".
+ * on success. What a call gives away is said at the call: "cb_free() it". A handle in *out is the caller's to close: cb_store_close,
+ * cb_box_close (transactions and drafts too), cb_close, cb_cursor_close, cb_sandbox_close, cb_exec_close, cb_cancel_free.
+ *
+ * Codes. A call names those that are its own. Any call may also return CB_NOMEM, CB_IO, CB_NOSPACE, CB_CORRUPT, CB_BUSY, CB_DENIED,
+ * CB_BADHANDLE, CB_FORKED, CB_INTERNAL, and CB_CANCELLED and CB_TIMEOUT (cancel.h); one with a path CB_NOTFOUND, CB_NOTDIR, CB_ISDIR,
+ * CB_LOOP and CB_NAMETOOLONG; one that changes something CB_READONLY, CB_RESERVED, CB_QUOTA, CB_TOOBIG and CB_LIMIT. Codes are added:
+ * take one that you do not know for a failure.
  *
  * NULL. A pointer may be NULL where the call says so, and these everywhere: err, the context of a visitor, `options` (all defaults),
  * and numbers told beside the result (`out_size`, `out_seq` ...). The few exceptions are said at the call. Else NULL is CB_INVALID
@@ -30,12 +36,16 @@
  * mode above 07777, a duration or an age below zero are CB_INVALID, and the message names the argument and the value.
  *
  * Visitors. A visitor returns CB_OK to go on, CB_INTERRUPTED to end the walk with CB_OK, another code to end it with that code. Then it
- * may fill the *err that it is given; when it does not, the call says that the visitor returned it. What is no cb_code is CB_INVALID. It,
- * and every other function that is called back, may close whatever it likes, the box and the store that it is called for included: the
- * call goes on with what it holds, or ends with CB_BADHANDLE.
+ * may fill the *err that it is given; when it does not, the call says that the visitor returned it. What is no cb_code is CB_INVALID.
+ *
+ * Called back. Visitors and all other functions of the caller's run in the thread that made the call; what they are given is lent until
+ * they return. They may take their time, no lock of the store is held, and use the library, the same handle included. They may close
+ * whatever they like, the box and the store that they are called for included: the call goes on with what it holds, or ends with
+ * CB_BADHANDLE. They must not wait for another thread's call on the same handle: that may wait for theirs (cb_step_get, cb_import,
+ * cb_pack, cb_merge).
  *
  * Threads. A store and its boxes may be used from any thread. Calls on one cb_box handle, and on the files opened through it, take turns;
- * open one handle per thread to work in parallel.
+ * open one handle per thread to work in parallel. Close a handle when no other thread uses it any more.
  *
  * fork(). The child may go on with disk stores and their handles, whatever other threads of the parent were doing: a call in it may fail,
  * but never hangs. fork() waits for calls of other threads, 0.4 seconds at most. Of a call that is longer the handle is CB_FORKED in the

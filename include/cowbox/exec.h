@@ -55,7 +55,7 @@ typedef struct cb_sandbox_options {
 	const cb_bind *binds;
 	size_t bind_count;
 	const char *root; /* a folder whose usr, etc, bin, lib ... take the place of the host's; NULL: the host's */
-	const char *path; /* only this subtree of the box is there; NULL: all of it */
+	const char *path; /* only this subtree of the box is there: absolute; NULL: all of it */
 	bool discard;     /* what commands change is thrown away when they end */
 	/* Bounds; 0: none, or the default said. What cannot be held on this machine is CB_UNSUPPORTED with what to do. */
 	uint64_t memory_bytes; /* of all processes together */
@@ -95,7 +95,7 @@ typedef struct cb_exec_options {
 	const char *const *
 		env; /* "NAME=VALUE", beside the sandbox's own (PATH, HOME, USER, LANG, TMPDIR, caches); values are never recorded */
 	size_t env_count;
-	const char *cwd; /* in the box; NULL: /work, or / when there is none */
+	const char *cwd; /* in the box, absolute; NULL: /work, or / when there is none */
 	/* Standard input: CB_STDIN_NONE, which 0 is too, CB_STDIN_PIPE, CB_STDIN_CALLER, or a descriptor above 0 that is copied to the
 	 * program from now on, by the thread in cb_exec_wait or cb_exec_pump. */
 	int stdin_fd;
@@ -169,7 +169,7 @@ CB_API cb_code cb_exec_tick(cb_exec *exec, cb_error *err);
 /* The size of its terminal changed. */
 CB_API cb_code cb_exec_resize(cb_exec *exec, unsigned short rows, unsigned short columns, cb_error *err);
 /* For input that does not come from a descriptor: at most what fits is taken, and *out_taken says how much (needed: the rest is to be
- * given again once cb_exec_fd is readable); size 0 is the end of input. Needs stdin_fd == CB_STDIN_PIPE. */
+ * given again once cb_exec_fd is readable); size 0, an empty text too, is the end of input. Needs stdin_fd == CB_STDIN_PIPE. */
 CB_API cb_code cb_exec_input(cb_exec *exec, const void *bytes, size_t size, size_t *out_taken, cb_error *err);
 /* Waits for the end, captures and commits: what commands that run at once did is committed in the order of these calls, not of their ends.
  * cb_box_step of the handle that the sandbox was opened with tells the step. The result is lent until cb_exec_close. CB_CONFLICT, CB_QUOTA

@@ -96,7 +96,7 @@ CB_API cb_code cb_chmod(cb_box *box, const char *path, uint32_t mode, unsigned f
 CB_API cb_code cb_utimens(cb_box *box, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err);
 
 typedef cb_code (*cb_entry_visit)(void *context, const char *name, const cb_stat_info *info, cb_error *err);
-/* In byte order of the names; without "." and "..". The visitor may call read functions on the same handle. */
+/* In byte order of the names; without "." and "..". */
 CB_API cb_code cb_readdir(cb_box *box, const char *path, cb_entry_visit visit, void *context, cb_error *err);
 /* Everything below path (itself first), parents before children, by name; path is absolute. Symlinks are not followed. */
 typedef cb_code (*cb_walk_visit)(void *context, const char *path, const cb_stat_info *info, cb_error *err);

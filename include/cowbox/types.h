@@ -42,6 +42,8 @@ extern "C" {
 #define CB_VERSION_STRING "0.1.0"
 #define CB_NAME_MAX 64 /* box and checkpoint names: 1-64 of letters, digits, '.', '_', '-', not starting with '.' or '-' */
 
+/* Enums. Each is as wide as an int; its values stay what they are, and new ones come after them. */
+
 /* As the size of bytes that are handed over: up to their NUL. */
 #define CB_STRING SIZE_MAX
 

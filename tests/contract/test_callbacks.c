@@ -1,11 +1,12 @@
 /*
  * test_callbacks.c: whatever a function of the caller's does when it is called back: it returns a code and says nothing, returns what is
- * no code, or closes the box and the store that it is called for. (test_visitors.c: it uses them.)
+ * no code, closes the box and the store that it is called for, or uses them while another thread does too.
  */
 #include "harness/boxes.h"
 
 #include <cowbox/cowbox.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@ static struct {
 	int answer;       /* is returned */
 	const char *said; /* goes into *err; NULL: nothing does */
 	bool closes;
+	bool uses;
+	pthread_t caller; /* with `uses` */
 	int called;
 } how;
 
@@ -34,9 +37,35 @@ static void world_close(void)
 	fd = -1;
 }
 
+/* Another thread, through a handle of its own: no lock of the store is held. */
+static void *use_beside(void *context)
+{
+	(void)context;
+	cb_error err = {0};
+	cb_box *own = NULL;
+	CHECK_OK(cb_limit_push(&CB_WITH(cb_limit, .timeout_ms = 20000), &err));
+	CHECK_OK(cb_box_open(s, "demo", &own, &err));
+	must_write(own, "/work/beside", "thread");
+	cb_box_close(own);
+	cb_limit_pop();
+	return NULL;
+}
+
+static void use(void)
+{
+	cb_error err = {0};
+	pthread_t thread;
+	CHECK(pthread_equal(pthread_self(), how.caller));
+	CHECK_OK(cb_kv_set(b, "from", "inside", 6, &err));
+	CHECK_OK(cb_kv_delete(b, "from", &err));
+	CHECK(exists(b, "/work/a.txt"));
+	CHECK(pthread_create(&thread, NULL, use_beside, NULL) == 0 && pthread_join(thread, NULL) == 0);
+}
+
 static cb_code act(cb_error *err)
 {
 	if (how.called++ == 0 && how.closes) world_close();
+	if (how.uses && how.called == 1) use();
 	if (how.said && err) {
 		err->code = (cb_code)how.answer;
 		err->os_error = 0;
@@ -331,4 +360,33 @@ TEST(a_draft_may_be_closed_from_inside)
 	CHECK_CODE(cb_box_open(again, "draft", &b, &err), CB_NOTFOUND);
 	test_store_sound(again);
 	cb_store_close(again);
+}
+
+/* ---- using ---- */
+
+#define GOES_ON(call)                                                                                                        \
+	do {                                                                                                                 \
+		cb_error filled = {0}, *err = &filled;                                                                       \
+		char *text = NULL;                                                                                           \
+		world_open(false);                                                                                           \
+		files_make();                                                                                                \
+		how.called = 0;                                                                                              \
+		cb_code code = (call);                                                                                       \
+		CHECK_MSG(how.called > 0 || strstr(#call, "cb_store_check"), "%s called nobody: %s", #call, filled.message); \
+		CHECK_MSG(code == CB_OK, "%s: %s (%s)", #call, cb_code_name(code), filled.message);                          \
+		cb_free(text);                                                                                               \
+		test_store_sound(s);                                                                                         \
+		world_close();                                                                                               \
+		store_remove();                                                                                              \
+	} while (0);
+
+TEST_LIMIT(whoever_is_called_back_may_use_everything, 120)
+{
+	how.answer = CB_OK;
+	how.said = NULL;
+	how.uses = true;
+	how.caller = pthread_self();
+	VISITORS(GOES_ON)
+	OTHERS(GOES_ON)
+	how.uses = false;
 }

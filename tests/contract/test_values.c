@@ -277,6 +277,29 @@ static void look_at_structs(const char *headers, int *count)
 	}
 }
 
+/* Programs in other languages have them as numbers. */
+TEST(numbers_of_values_are_for_good)
+{
+	const int whence[] = {CB_SEEK_SET, CB_SEEK_CUR, CB_SEEK_END, CB_SEEK_DATA, CB_SEEK_HOLE};
+	for (int i = 0; i < (int)ARRAY_LEN(whence); i++) CHECK(whence[i] == i);
+	CHECK(CB_FILE == 1 && CB_DIR == 2 && CB_SYMLINK == 3);
+	CHECK(CB_NOFOLLOW == 1 && CB_NOREPLACE == 2 && CB_EXCHANGE == 4 && CB_PARENTS == 8);
+	CHECK(CB_READ == 1 && CB_WRITE == 2 && CB_CREATE == 4 && CB_EXCLUSIVE == 8 && CB_TRUNCATE == 16 && CB_APPEND == 32);
+	CHECK(CB_NOFOLLOW_OPEN == 64);
+	CHECK(CB_PREFER_NONE == 0 && CB_PREFER_OURS == 1 && CB_PREFER_BOX == 1 && CB_PREFER_THEIRS == 2 && CB_PREFER_TXN == 2);
+	CHECK(CB_LOST_STAYS == 0 && CB_LOST_FORK == 1 && CB_LOST_DROP == 2);
+	CHECK(CB_ADDED == 'A' && CB_DELETED == 'D' && CB_MODIFIED == 'M' && CB_ATTRS == 'T' && CB_RENAMED == 'R' &&
+	      CB_KEYVALUE == 'K');
+	CHECK(CB_APPLY_WRITE == 1 && CB_APPLY_SAME == 2 && CB_APPLY_HELD == 3 && CB_APPLY_CHANGED == 4);
+	CHECK(CB_NET_NONE == 0 && CB_NET_HOST == 1);
+	CHECK(CB_TIER_AUTO == 0 && CB_TIER_OVERLAY == 1 && CB_TIER_FOLDER == 2 && CB_TIER_WEAK == 3);
+	CHECK(CB_STDOUT == 1 && CB_STDERR == 2);
+	CHECK(CB_END_EXIT == 1 && CB_END_SIGNAL == 2 && CB_END_TIMEOUT == 3 && CB_END_MEMORY == 4 && CB_END_DISK == 5);
+	CHECK(CB_END_OUTPUT == 6 && CB_END_KILLED == 7 && CB_END_NOT_FOUND == 8 && CB_END_NOT_RUN == 9);
+	CHECK(CB_INVALID == -5 && CB_TIMEOUT == -36);
+	CHECK(sizeof(cb_code) == sizeof(int) && sizeof(cb_type) == sizeof(int) && sizeof(cb_exec_end) == sizeof(int));
+}
+
 TEST(every_value_of_the_headers_is_tested)
 {
 	const char *headers = all_headers();
