@@ -4,6 +4,17 @@
 #include "box/merge.h"
 #include "box/text.h"
 
+/* The same key of another inode, *k, and what a view has there, in *room; no bytes: nothing. */
+static cb_code value_under(const tree_view *v, span key_bytes, uint64_t ino, key *k, tree_value *room, span *out, cb_error *err)
+{
+	*k = (key){.size = key_bytes.size};
+	memcpy(k->bytes, key_bytes.bytes, key_bytes.size);
+	put_be64(k->bytes + 1, ino);
+	cb_code code = tree_get(v, key_span(k), room, err);
+	*out = code == CB_OK ? span_make(room->bytes, room->size) : (span){0};
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
 /* An attribute or tag of theirs' inode, wanted on the one of ours that it unites with. */
 typedef struct uniting {
 	merge *m;
@@ -75,13 +86,10 @@ static cb_code merge_attr(void *context, span key_bytes, span base, span theirs,
 {
 	attr_merge *a = context;
 	merge *m = a->m;
-	key k = {.size = key_bytes.size};
-	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
-	put_be64(k.bytes + 1, merge_ino_here(a->it));
+	key k;
 	tree_value now;
-	cb_code code = tree_get(m->ours, key_span(&k), &now, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	span ours = code == CB_OK ? span_make(now.bytes, now.size) : (span){0};
+	span ours;
+	CB_TRY(value_under(m->ours, key_bytes, merge_ino_here(a->it), &k, &now, &ours, err));
 	bool unchanged = ours.bytes ? base.bytes && span_equal(ours, base) : !base.bytes;
 	bool agreed = ours.bytes ? theirs.bytes && span_equal(ours, theirs) : !theirs.bytes;
 	bool lost_here = a->it->replaced_here && !ours.bytes, lost_there = a->it->replaced_there && !theirs.bytes;
@@ -105,13 +113,10 @@ typedef struct attr_pair {
 static cb_code pair_attr(void *context, span key_bytes, span value, cb_error *err)
 {
 	const attr_pair *p = context;
-	key k = {.size = key_bytes.size};
-	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
-	put_be64(k.bytes + 1, p->ino);
+	key k;
 	tree_value twin;
-	cb_code code = tree_get(p->other, key_span(&k), &twin, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	span other = code == CB_OK ? span_make(twin.bytes, twin.size) : (span){0};
+	span other;
+	CB_TRY(value_under(p->other, key_bytes, p->ino, &k, &twin, &other, err));
 	if (other.bytes && (!p->is_base || span_equal(other, value))) return CB_OK; /* seen from the base, or unchanged */
 	return p->is_base ? merge_attr(p->a, key_bytes, value, other, err) : merge_attr(p->a, key_bytes, (span){0}, value, err);
 }
@@ -287,13 +292,10 @@ static cb_code carry_attr(void *context, span key_bytes, span base, span ours, c
 {
 	attr_carry *c = context;
 	merge *m = c->m;
-	key k = {.size = key_bytes.size};
-	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
-	put_be64(k.bytes + 1, merge_ino_there(c->it));
+	key k;
 	tree_value now;
-	cb_code code = tree_get(m->theirs, key_span(&k), &now, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	span theirs = code == CB_OK ? span_make(now.bytes, now.size) : (span){0};
+	span theirs;
+	CB_TRY(value_under(m->theirs, key_bytes, merge_ino_there(c->it), &k, &now, &theirs, err));
 	bool same = theirs.bytes && ours.bytes && span_equal(theirs, ours), theirs_wins = false;
 	if ((same && !merge_is_strict(m)) || (!theirs.bytes && !ours.bytes)) return CB_OK;
 	if (theirs.bytes && !(base.bytes && span_equal(theirs, base)))
