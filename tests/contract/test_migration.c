@@ -32,10 +32,7 @@ static sqlite3 *database(void)
 static int64_t number(const char *text)
 {
 	sqlite3 *db = database();
-	sqlite3_stmt *stmt = NULL;
-	CHECK(sqlite3_prepare_v2(db, text, -1, &stmt, NULL) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW);
-	int64_t n = sqlite3_column_int64(stmt, 0);
-	(void)sqlite3_finalize(stmt);
+	int64_t n = test_sql_number(db, text);
 	(void)sqlite3_close(db);
 	return n;
 }
@@ -364,13 +361,6 @@ TEST(read_without_being_changed)
 	cb_store_close(s);
 }
 
-static void die(store_fault_plan *plan, void *context)
-{
-	(void)plan;
-	(void)context;
-	(void)kill(getpid(), SIGKILL);
-}
-
 /* Killed before each write in turn: the store is of the one format or the other, and whole. */
 TEST_LIMIT(killed_on_the_way, 120)
 {
@@ -379,17 +369,7 @@ TEST_LIMIT(killed_on_the_way, 120)
 	for (long n = 1; status != 0; n++) {
 		make_old_store();
 		CHECK(n < 500);
-		pid_t pid = fork();
-		if (pid == 0) {
-			static store_fault_plan plan;
-			plan = (store_fault_plan){.cut = die};
-			atomic_store(&plan.cut_at_write, n);
-			cb_store *s = NULL;
-			cb_code code = crash_store_open(folder(), &plan, false, &s, NULL);
-			cb_store_close(s);
-			_exit(code == CB_OK ? 0 : 1);
-		}
-		CHECK(waitpid(pid, &status, 0) == pid);
+		status = crash_open_killed(folder(), n);
 		CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 		int64_t version = number("PRAGMA user_version"),
 			tables = number("SELECT count(*) FROM sqlite_schema WHERE name IN ('audit', 'pin', 'edge')");
@@ -510,7 +490,7 @@ TEST_LIMIT(deeds_and_their_records_are_one, 120)
 		pid_t pid = fork();
 		if (pid == 0) {
 			static store_fault_plan plan;
-			plan = (store_fault_plan){.cut = die};
+			plan = (store_fault_plan){.cut = crash_die};
 			cb_store *s = NULL;
 			cb_box *b = NULL;
 			bool bad = crash_store_open(folder(), &plan, false, &s, NULL) != CB_OK;

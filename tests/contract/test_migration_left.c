@@ -7,6 +7,7 @@
 #include "box/box.h"
 #include "harness/boxes.h"
 #include "harness/crashes.h"
+#include "harness/sql.h"
 #include "store/fault.h"
 #include "work/stamp.h"
 
@@ -28,13 +29,9 @@ static const char *folder(void)
 static int64_t number(const char *text)
 {
 	char file[600];
-	sqlite3 *db = NULL;
-	sqlite3_stmt *stmt = NULL;
 	(void)snprintf(file, sizeof(file), "%s/cowbox.db", folder());
-	CHECK(sqlite3_open(file, &db) == SQLITE_OK);
-	CHECK(sqlite3_prepare_v2(db, text, -1, &stmt, NULL) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW);
-	int64_t n = sqlite3_column_int64(stmt, 0);
-	(void)sqlite3_finalize(stmt);
+	sqlite3 *db = test_sql_open(file);
+	int64_t n = test_sql_number(db, text);
 	(void)sqlite3_close(db);
 	return n;
 }
@@ -195,13 +192,6 @@ TEST(an_open_program_of_the_earlier_version_cannot_write)
 	CHECK(sqlite3_close(db) == SQLITE_OK);
 }
 
-static void die(store_fault_plan *plan, void *context)
-{
-	(void)plan;
-	(void)context;
-	(void)kill(getpid(), SIGKILL);
-}
-
 /* Killed before each write in turn: of the one format or the other, with the pins or without the table. */
 TEST_LIMIT(killed_on_the_way, 120)
 {
@@ -210,17 +200,7 @@ TEST_LIMIT(killed_on_the_way, 120)
 	for (long n = 1; status != 0; n++) {
 		make_left_store();
 		CHECK(n < 500);
-		pid_t pid = fork();
-		if (pid == 0) {
-			static store_fault_plan plan;
-			plan = (store_fault_plan){.cut = die};
-			atomic_store(&plan.cut_at_write, n);
-			cb_store *s = NULL;
-			cb_code code = crash_store_open(folder(), &plan, false, &s, NULL);
-			cb_store_close(s);
-			_exit(code == CB_OK ? 0 : 1);
-		}
-		CHECK(waitpid(pid, &status, 0) == pid);
+		status = crash_open_killed(folder(), n);
 		CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 		int64_t version = number("PRAGMA user_version");
 		CHECK(version == 2 || version == 3);

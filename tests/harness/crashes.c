@@ -1,10 +1,14 @@
 /* crashes.c: see crashes.h. Map: bytes that prove themselves; slots; events; single actions; actors; checking. */
 #include "harness/crashes.h"
 
+#include <signal.h>
 #include <stdarg.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "box/internal.h"
+#include "store/fault.h"
 
 enum {
 	ROOM_BYTES = 192 << 10,
@@ -476,4 +480,27 @@ crash_verdict crash_event_check(cb_store *s, const crash_event *e, cb_error *err
 	crash_verdict verdict = state_check(b, e, err);
 	cb_box_close(b);
 	return verdict;
+}
+
+void crash_die(store_fault_plan *plan, void *context)
+{
+	(void)plan;
+	(void)context;
+	(void)kill(getpid(), SIGKILL);
+}
+
+int crash_open_killed(const char *path, long write)
+{
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		static store_fault_plan plan;
+		plan = (store_fault_plan){.cut = crash_die};
+		atomic_store(&plan.cut_at_write, write);
+		cb_store *s = NULL;
+		cb_code code = crash_store_open(path, &plan, false, &s, NULL);
+		cb_store_close(s);
+		_exit(code == CB_OK ? 0 : 1);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
 }

@@ -68,6 +68,10 @@ typedef struct crash_actor {
 
 /* A store with a fault plan (may be NULL). cb_store_close() it. */
 cb_code crash_store_open(const char *path, store_fault_plan *faults, bool full, cb_store **out, cb_error *err);
+/* For store_fault_plan.cut: kills the process. */
+void crash_die(store_fault_plan *plan, void *context);
+/* Opens and closes a store in a process that is killed before that write: its status, 0 when it did not come to it. */
+int crash_open_killed(const char *path, long write);
 
 /* Opens (or makes) the actor's box and learns what it holds. Fill in the public fields before; crash_actor_done() in any case. */
 cb_code crash_actor_init(crash_actor *a, cb_error *err);

@@ -16,4 +16,14 @@ static inline sqlite3 *test_sql_open(const char *file)
 	return db;
 }
 
+/* The first column of the first row. */
+static inline int64_t test_sql_number(sqlite3 *db, const char *text)
+{
+	sqlite3_stmt *stmt = NULL;
+	CHECK(sqlite3_prepare_v2(db, text, -1, &stmt, NULL) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW);
+	int64_t n = sqlite3_column_int64(stmt, 0);
+	(void)sqlite3_finalize(stmt);
+	return n;
+}
+
 #endif

@@ -5,9 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "harness/beside.h"
 #include "harness/boxes.h"
 
 enum { BYTES = 40 << 20, MARKS = 1000, LATE_MS = 4000 };
@@ -15,23 +14,14 @@ enum { BYTES = 40 << 20, MARKS = 1000, LATE_MS = 4000 };
 static cb_store *s;
 static cb_box *b;
 static _Atomic bool over;
-static _Atomic int64_t worst_ms;
 static char marks[MARKS][2][16];
 static cb_replacement all[MARKS];
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-	CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void begin(void)
 {
 	cb_error err = {0};
 	s = test_store_open(false);
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	CHECK_OK(cb_box_create(s, "other", NULL, &err));
 	char *text = malloc(BYTES);
 	CHECK(text);
 	for (size_t i = 0; i < BYTES; i++) text[i] = i % 61 == 60 ? '\n' : (char)('a' + (i * 2654435761u >> 7) % 26);
@@ -52,35 +42,18 @@ static void end(void)
 	cb_store_close(s);
 }
 
-static void *write_other(void *context)
-{
-	cb_box *other = must_open(s, "other");
-	while (!atomic_load(&over)) {
-		int64_t start = now_ms();
-		must_write(other, "/work/x", "x");
-		int64_t took = now_ms() - start;
-		if (took > atomic_load(&worst_ms)) atomic_store(&worst_ms, took);
-		usleep(1000);
-	}
-	cb_box_close(other);
-	return context;
-}
-
 TEST_LIMIT(nobody_waits_for_it, 240)
 {
 	cb_error err = {0};
 	begin();
-	pthread_t thread;
-	CHECK(pthread_create(&thread, NULL, write_other, NULL) == 0);
+	beside_begin(s);
 	uint64_t replaced = 0;
-	int64_t start = now_ms();
+	int64_t start = beside_now_ms();
 	CHECK_OK(cb_edit(b, "/work/f", all, MARKS, NULL, &replaced, &err));
-	int64_t took = now_ms() - start;
-	atomic_store(&over, true);
-	CHECK(pthread_join(thread, NULL) == 0);
+	int64_t took = beside_now_ms() - start, waited = beside_end();
 	CHECK_U64(replaced, MARKS);
 	CHECK_MSG(took < 2 * LATE_MS, "it took %lld ms", (long long)took);
-	CHECK_MSG(atomic_load(&worst_ms) < LATE_MS, "others waited %lld ms", (long long)atomic_load(&worst_ms));
+	CHECK_MSG(waited < LATE_MS, "others waited %lld ms", (long long)waited);
 	end();
 }
 
@@ -89,13 +62,13 @@ TEST_LIMIT(it_ends_with_its_limit, 240)
 	cb_error err = {0};
 	begin();
 	uint64_t version = must_version(b, "/work/f");
-	int64_t start = now_ms();
+	int64_t start = beside_now_ms();
 	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = 20);
 	CHECK_OK(cb_limit_push(&limit, &err));
 	cb_code code = cb_edit(b, "/work/f", all, MARKS, NULL, NULL, &err);
 	cb_limit_pop();
 	CHECK_CODE(code, CB_TIMEOUT);
-	CHECK_MSG(now_ms() - start < LATE_MS, "it took %lld ms", (long long)(now_ms() - start));
+	CHECK_MSG(beside_now_ms() - start < LATE_MS, "it took %lld ms", (long long)(beside_now_ms() - start));
 	CHECK_U64(must_version(b, "/work/f"), version);
 	end();
 }

@@ -14,29 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/harness.h"
-#include "store/fault.h"
+#include "contract/test_store_kit.h"
 
 enum { MOST = 20000 };
 
-static cb_error err;
-static char folder[512];
 static store_fault_plan full = {.op[STORE_FAULT_ALLOCATE] = {.fail_at = 1, .error = ENOSPC, .lasting = true}};
-
-static const char *in_folder(const char *name)
-{
-	static char path[600];
-	(void)snprintf(path, sizeof path, "%s/%s", folder, name);
-	return path;
-}
 
 static store *open_store(store_fault_plan *plan)
 {
-	store *s = NULL;
-	(void)snprintf(folder, sizeof folder, "%s/s", test_tmpdir());
-	store_options o = {.path = folder, .create = true, .faults = plan};
-	CHECK_OK(store_open(&o, &s, &err));
-	return s;
+	return open_at(folder(), plan);
 }
 
 static cb_code set(store *s, store_need need, unsigned value)

@@ -8,30 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "contract/test_store_kit.h"
 #include "harness/disks.h"
-#include "harness/harness.h"
-#include "store/fault.h"
+#include "harness/sql.h"
 #include "store/room.h"
 
 enum { NODE_BYTES = 2000, MOST = 100000 };
 
-static cb_error err;
-static char folder[512];
-
-static const char *in_folder(const char *name)
-{
-	static char path[600];
-	(void)snprintf(path, sizeof path, "%s/%s", folder, name);
-	return path;
-}
-
 static store *open_store(store_fault_plan *plan)
 {
-	store *s = NULL;
-	(void)snprintf(folder, sizeof folder, "%s/s", test_tmpdir());
-	store_options o = {.path = folder, .create = true, .faults = plan};
-	CHECK_OK(store_open(&o, &s, &err));
-	return s;
+	return open_at(folder(), plan);
 }
 
 /* A transaction that takes some pages. */
@@ -122,8 +108,7 @@ TEST(creation_without_room_is_refused_and_can_be_repeated)
 {
 	store_fault_plan plan = {.op[STORE_FAULT_ALLOCATE] = {.fail_at = 1, .error = ENOSPC, .lasting = true}};
 	store *s = NULL;
-	(void)snprintf(folder, sizeof folder, "%s/s", test_tmpdir());
-	store_options o = {.path = folder, .create = true, .faults = &plan};
+	store_options o = {.path = folder(), .create = true, .faults = &plan};
 	CHECK_CODE(store_open(&o, &s, &err), CB_NOSPACE);
 	plan.op[STORE_FAULT_ALLOCATE].fail_at = 0;
 	CHECK_OK(store_open(&o, &s, &err));
@@ -227,12 +212,7 @@ TEST(a_vacuum_keeps_the_room)
 
 static int64_t ask(sqlite3 *db)
 {
-	sqlite3_stmt *q = NULL;
-	CHECK(sqlite3_prepare_v2(db, "SELECT count(*) FROM node", -1, &q, NULL) == SQLITE_OK);
-	CHECK(sqlite3_step(q) == SQLITE_ROW);
-	int64_t n = sqlite3_column_int64(q, 0);
-	(void)sqlite3_finalize(q);
-	return n;
+	return test_sql_number(db, "SELECT count(*) FROM node");
 }
 
 /* Attached and idle: without a lock but that on the index's last byte. It counts when told to, and sees every commit. */
