@@ -1,5 +1,6 @@
 #!/usr/bin/perl
-# `make install` into a folder of its own: everything is there and works from there; pkg-config finds it; man pages and completion are in place.
+# `make install` into a folder of its own: everything is there and works from there; pkg-config finds it; man pages and completion are in place;
+# each header stands alone.
 use strict;
 use warnings;
 use FindBin;
