@@ -130,13 +130,13 @@ static cb_code root_diff_start(root_diff *d, const tree_view *old, const tree_vi
 
 /* ---- the views ---- */
 
-enum { MAPS = 4 };
+enum { MAPS = 2 };
 
+/* Keys about which the two views' maps at one place may differ. */
 typedef struct map_stream {
-	pmap_cursor at;
+	pmap_diff at;
 	bool live;
-	bool tombstone;
-	span key, value;
+	span key;
 } map_stream;
 
 typedef struct differ {
@@ -158,37 +158,21 @@ static void differ_done(differ *d)
 	path_done(&d->roots.at[NEW]);
 }
 
-static void map_read(differ *d, map_stream *s)
+static void map_add(differ *d, const pmap *a, const pmap *b)
 {
-	s->live = pmap_cursor_get(&s->at, &s->key, &s->value, &s->tombstone) && span_starts(s->key, d->prefix);
-}
-
-static void map_add(differ *d, const pmap *m)
-{
-	if (!m || !m->root) return;
+	static const pmap none = {NULL};
 	map_stream *s = &d->maps[d->map_count++];
-	pmap_seek(&s->at, m, d->prefix);
-	map_read(d, s);
+	pmap_diff_start(&s->at, a ? a : &none, b ? b : &none, d->prefix);
+	s->live = pmap_diff_next(&s->at, &s->key);
 }
 
-static const pmap_node *map_root(const pmap *m)
-{
-	return m ? m->root : NULL;
-}
-
-/* Maps that both views have at the same place hide the same keys behind the same values: they make no difference. */
+/* What both views have at the same place hides the same keys behind the same values: it makes no difference. */
 static void maps_start(differ *d)
 {
 	const tree_view *a = d->views[OLD], *b = d->views[NEW];
 	d->map_count = 0;
-	if (map_root(a->delta) != map_root(b->delta)) {
-		map_add(d, a->delta);
-		map_add(d, b->delta);
-	}
-	if (map_root(a->overlay) != map_root(b->overlay)) {
-		map_add(d, a->overlay);
-		map_add(d, b->overlay);
-	}
+	map_add(d, a->delta, b->delta);
+	map_add(d, a->overlay, b->overlay);
 }
 
 /* The smallest key of all streams. */
@@ -213,8 +197,7 @@ static cb_code pass_candidate(differ *d, span key, cb_error *err)
 	for (int i = 0; i < d->map_count; i++) {
 		map_stream *s = &d->maps[i];
 		if (!s->live || !span_equal(s->key, key)) continue;
-		pmap_cursor_next(&s->at);
-		map_read(d, s);
+		s->live = pmap_diff_next(&s->at, &s->key);
 	}
 	return roots ? root_diff_next(&d->roots, err) : CB_OK;
 }

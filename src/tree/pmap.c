@@ -337,6 +337,67 @@ void pmap_cursor_next(pmap_cursor *c)
 	}
 }
 
+/* ---- differences ---- */
+
+static void part_push(pmap_diff *d, int side, const pmap_node *n, bool whole)
+{
+	if (!n) return;
+	assert(d->depth[side] < 2 * PMAP_DEPTH_MAX);
+	d->stack[side][d->depth[side]++] = (pmap_part){n, whole};
+}
+
+/* The subtree on top becomes its root and what is on both sides of it, as far as keys there can have the prefix. */
+static void part_open(pmap_diff *d, int side)
+{
+	const pmap_node *n = d->stack[side][--d->depth[side]].node;
+	span key = node_key(n);
+	bool within = span_starts(key, d->prefix);
+	bool before = !within && span_compare(key, d->prefix) < 0;
+	if (within || before) part_push(d, side, n->side[RIGHT], true);
+	if (within) part_push(d, side, n, false);
+	if (!before) part_push(d, side, n->side[LEFT], true);
+}
+
+static const pmap_part *part_top(const pmap_diff *d, int side)
+{
+	return d->depth[side] ? &d->stack[side][d->depth[side] - 1] : NULL;
+}
+
+void pmap_diff_start(pmap_diff *d, const pmap *a, const pmap *b, span prefix)
+{
+	d->prefix = prefix;
+	d->depth[LEFT] = d->depth[RIGHT] = 0;
+	part_push(d, LEFT, a->root, true);
+	part_push(d, RIGHT, b->root, true);
+}
+
+/* The higher subtree is opened first, so that a shared one comes to be on top on both sides before either is opened. */
+bool pmap_diff_next(pmap_diff *d, span *out)
+{
+	for (;;) {
+		const pmap_part *a = part_top(d, LEFT), *b = part_top(d, RIGHT);
+		if (!a && !b) return false;
+		if (a && b && a->node == b->node && a->whole == b->whole) {
+			d->depth[LEFT]--;
+			d->depth[RIGHT]--;
+			continue;
+		}
+		int high_a = a && a->whole ? a->node->height : 0, high_b = b && b->whole ? b->node->height : 0;
+		if (high_a || high_b) {
+			if (high_a >= high_b) part_open(d, LEFT);
+			if (high_b >= high_a) part_open(d, RIGHT);
+			continue;
+		}
+		const pmap_node *m = a ? a->node : NULL, *n = b ? b->node : NULL;
+		int order = !m ? 1 : !n ? -1 : span_compare(node_key(m), node_key(n));
+		if (order <= 0) d->depth[LEFT]--;
+		if (order >= 0) d->depth[RIGHT]--;
+		if (order == 0 && m->tombstone == n->tombstone && span_equal(node_value(m), node_value(n))) continue;
+		*out = node_key(order <= 0 ? m : n);
+		return true;
+	}
+}
+
 static bool sound(const pmap_node *n, const pmap_node *above, const pmap_node *below)
 {
 	if (!n) return true;

@@ -45,6 +45,23 @@ void pmap_seek(pmap_cursor *c, const pmap *m, span key);                        
 bool pmap_cursor_get(const pmap_cursor *c, span *key, span *value, bool *tombstone); /* false at the end */
 void pmap_cursor_next(pmap_cursor *c);
 
+/*
+ * Keys that two maps say different things about, in key order and within a prefix. What the maps share is passed over whole: of two
+ * versions of one map the cost is that of the changes between them.
+ */
+typedef struct pmap_part {
+	const pmap_node *node;
+	bool whole; /* with all below it */
+} pmap_part;
+typedef struct pmap_diff {
+	span prefix;
+	pmap_part stack[2][2 * PMAP_DEPTH_MAX];
+	int depth[2]; /* what is still to come, the next on top */
+} pmap_diff;
+/* Prefix and maps must stay. */
+void pmap_diff_start(pmap_diff *d, const pmap *a, const pmap *b, span prefix);
+bool pmap_diff_next(pmap_diff *d, span *key); /* false at the end */
+
 /* Every invariant of the structure: order, balance, counts. For tests. */
 bool pmap_sound(const pmap *m);
 

@@ -187,3 +187,62 @@ TEST(seek_everywhere)
 	}
 	pmap_done(&m);
 }
+
+/* ---- differences ---- */
+
+static bool same_in_both(const pmap *a, const pmap *b, span key)
+{
+	span x = {0}, y = {0};
+	pmap_found in_a = pmap_get(a, key, &x), in_b = pmap_get(b, key, &y);
+	return in_a == in_b && (in_a != PMAP_VALUE || span_equal(x, y));
+}
+
+/* Every key of 0..count that has the prefix, and no other, once and in order. */
+static void check_diff(const pmap *a, const pmap *b, uint32_t count, span prefix)
+{
+	pmap_diff d;
+	span given;
+	uint8_t room[4];
+	pmap_diff_start(&d, a, b, prefix);
+	for (uint32_t i = 0; i < count; i++) {
+		span key = number_key(i, room);
+		if (!span_starts(key, prefix) || same_in_both(a, b, key)) continue;
+		CHECK(pmap_diff_next(&d, &given));
+		CHECK(span_equal(given, key));
+	}
+	CHECK(!pmap_diff_next(&d, &given));
+}
+
+static void change_some(pmap *m, uint32_t keys, int times, uint64_t *seed)
+{
+	cb_error err;
+	uint8_t room[4];
+	for (int i = 0; i < times; i++) {
+		*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+		span key = number_key((uint32_t)(*seed >> 33) % keys, room);
+		unsigned what = (unsigned)(*seed >> 60) % 4;
+		if (what == 0) CHECK_OK(pmap_put_tombstone(m, key, &err));
+		else if (what == 1) CHECK_OK(pmap_forget(m, key, &err));
+		else CHECK_OK(pmap_put(m, key, span_make(&room[2], what - 1), &err));
+	}
+}
+
+TEST(differences_of_maps_with_a_common_past)
+{
+	enum { DIFF_KEYS = 2000 };
+	uint64_t seed = 7;
+	for (int round = 0; round < 60; round++) {
+		pmap a = PMAP_EMPTY, none = PMAP_EMPTY;
+		change_some(&a, DIFF_KEYS, round * 40, &seed);
+		pmap b = pmap_ref(&a);
+		change_some(&a, DIFF_KEYS, round % 3 ? round : 0, &seed);
+		change_some(&b, DIFF_KEYS, round % 5 * 10, &seed);
+		uint8_t prefix[3] = {0, 0, (uint8_t)(round % 9)};
+		check_diff(&a, &b, DIFF_KEYS, span_make(NULL, 0));
+		check_diff(&a, &b, DIFF_KEYS, span_make(prefix, 3));
+		check_diff(&a, &none, DIFF_KEYS, span_make(NULL, 0));
+		check_diff(&none, &b, DIFF_KEYS, span_make(prefix, 2));
+		pmap_done(&a);
+		pmap_done(&b);
+	}
+}
