@@ -400,7 +400,7 @@ static cb_code info_counters(cb_store *cs, const store_box *row, const char *who
 	AUTO_VEIL veil *veiled = NULL;
 	if (gate_rules_for(cs, row->id, who)) {
 		CB_TRY(veil_create(cs, row->id, who, &veiled, err));
-		v = veil_over(veiled, &v, 0);
+		v = veil_over(veiled, &v);
 	}
 	return gate_count(&v, out, err);
 }

@@ -57,7 +57,7 @@ cb_code gate_view(const cb_box *b, const tree_view *raw, veil **keep, tree_view 
 	*out = *raw;
 	if (!gate_has_rules(b->cs, b)) return CB_OK;
 	CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, keep, err));
-	*out = veil_over(*keep, raw, 0);
+	*out = veil_over(*keep, raw);
 	return CB_OK;
 }
 
@@ -150,7 +150,7 @@ static cb_code count_near(counting *c, const veil_folder *f, uint64_t dir, span 
 	if (f->below == GATE_BELOW_INSIDE) CB_TRY(veil_ask_name(c->v, GATE_READ, dir, name, r->ino, r->type, &answer, err));
 	if (answer != GATE_PASS) return count_hidden(c, r, err);
 	if (r->type != CB_DIR) return CB_OK;
-	AUTO_FOLDER veil_folder in = {.path = BUF_INIT(SIZE_MAX)};
+	veil_folder in;
 	CB_TRY(veil_folder_get(c->v, r->ino, &in, err));
 	return in.below == GATE_BELOW_NONE ? CB_OK : buf_append(&c->near, &r->ino, sizeof(r->ino), err);
 }
@@ -192,9 +192,9 @@ static cb_code count_all(counting *c, cb_error *err)
 			continue;
 		}
 		uint64_t ino = last_taken(&c->near);
-		AUTO_FOLDER veil_folder f = {.path = BUF_INIT(SIZE_MAX)};
+		veil_folder f;
 		CB_TRY(veil_folder_get(c->v, ino, &f, err));
-		CB_TRY(count_entries(c, ino, f.answer == GATE_PASS ? &f : NULL, err));
+		CB_TRY(count_entries(c, ino, f.answers[GATE_READ] == GATE_PASS ? &f : NULL, err));
 	}
 	return CB_OK;
 }
@@ -267,7 +267,8 @@ static cb_code resolved_ask(const tree_view *v, const char *path, gate_access ac
 	veil_freshen(veiled);
 	if (r->exists) {
 		if (access == GATE_READ) return CB_OK; /* the veil showed it */
-		CB_TRY(veil_ask_node(veiled, access == GATE_CREATE ? GATE_WRITE : access, r->node.rec.ino, &answer, err));
+		CB_TRY(veil_ask_at(veiled, access == GATE_CREATE ? GATE_WRITE : access, r->parent, resolved_name(r), &r->node.rec,
+		                   r->is_link, &answer, err));
 		return code_of(answer, access, path, err);
 	}
 	if (access != GATE_CREATE) return CB_OK;
@@ -310,7 +311,7 @@ cb_code gate_entry(const txn *t, gate_access access, uint64_t parent, span name,
 	if (access == GATE_CREATE && ino == 0) CB_TRY(gate_reserved_check(parent, name, err));
 	tree_view v = txn_view(t);
 	if (!v.veil || box_is_base(&t->b->row)) return CB_OK; /* weighed at its end */
-	resolved r = {.parent = parent, .name_size = name.size, .exists = ino != 0};
+	resolved r = {.parent = parent, .name_size = name.size, .exists = ino != 0, .is_link = true};
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
 	tree_view raw = txn_raw(t);
 	memcpy(r.name, name.bytes, name.size);
@@ -368,6 +369,9 @@ static cb_code folder_slips(veil *side, uint64_t parent, span name, cb_error *er
 {
 	const gate *g = side->cs->gate;
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	veil_folder in;
+	CB_TRY(veil_folder_get(side, parent, &in, err));
+	if (veil_folder_quiet(&in)) return CB_OK;
 	CB_TRY(veil_path(&side->raw, parent, name, &path, err));
 	if (!g || g->below(g->context, side->who, side->box, (const char *)path.bytes) == GATE_BELOW_NONE) return CB_OK;
 	return cb_err_set(err, CB_DENIED, "rules lie below '%s': it cannot be moved, copied or removed as a whole",
@@ -424,7 +428,7 @@ static cb_code weigh_entry(weighing *w, const key_parts *k, span key_bytes, span
 		gate_answer answer = GATE_PASS;
 		CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
 		if (touch) return buf_append(&w->touched, &is.ino, sizeof(is.ino), err);
-		CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), is.ino, &answer, err));
+		CB_TRY(veil_ask_at(w->after, weighed_as(w, GATE_WRITE), k->ino, k->name, &is, entry_is_link(new_value), &answer, err));
 		return weigh(w->after, answer, k->ino, k->name, err);
 	}
 	CB_TRY(id_set_add(&w->entered, k->ino, &touch, err));
@@ -438,11 +442,11 @@ static cb_code weigh_node(const weighing *w, uint64_t ino, cb_error *err)
 	uint64_t parent = 0;
 	uint8_t name[LIMIT_NAME_BYTES];
 	size_t size = 0;
+	CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), ino, &answer, err));
+	if (answer == GATE_PASS) return CB_OK;
 	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(&w->after->raw, ino, &parent, name, &size, err);
 	if (code == CB_NOTFOUND) return CB_OK; /* gone: asked about where its names went */
-	if (code != CB_OK) return code;
-	CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), ino, &answer, err));
-	return weigh(w->after, answer, parent, span_make(name, size), err);
+	return code != CB_OK ? code : weigh(w->after, answer, parent, span_make(name, size), err);
 }
 
 static cb_code weigh_key_value(const weighing *w, span name, bool was, bool is, cb_error *err)
@@ -514,7 +518,8 @@ cb_code gate_changes(txn *t, cb_error *err)
 	if (known) before.delta = &t->passed;
 	AUTO_VEIL veil *old = NULL;
 	CB_TRY(veil_create(t->cs, t->veil->box, t->b->who, &old, err));
-	(void)veil_over(old, &before, 0);
+	veil_know(old, t->veil);
+	(void)veil_over(old, &before);
 	(void)txn_view(t);
 	CB_TRY(weigh_sides(old, t->veil, box_is_base(&t->b->row), err));
 	pmap_done(&t->passed);

@@ -40,8 +40,8 @@ typedef struct gate_request {
 
 /* Where rules lie seen from a folder. */
 typedef enum gate_below {
-	GATE_BELOW_NONE,   /* no rule lies below it: what holds for the folder holds for all in it */
-	GATE_BELOW_DEEPER, /* one lies below, but none on an entry of the folder itself */
+	GATE_BELOW_NONE,   /* no rule lies below it: what holds for the folder, to each access, holds for all in it */
+	GATE_BELOW_DEEPER, /* one lies below, but none on an entry of the folder itself: what holds for the folder holds for them */
 	GATE_BELOW_INSIDE, /* one lies on an entry of the folder, whether or not that is there */
 } gate_below;
 
@@ -80,11 +80,10 @@ static inline void veil_auto_(veil **v)
 	veil_destroy(*v);
 }
 #define AUTO_VEIL ATTR_CLEANUP(veil_auto_)
-/* The same view behind the veil; what is known of another view is forgotten, unless it has the same id (not 0). The view's maps must stay
- * where they are, and may change. */
-tree_view veil_over(veil *v, const tree_view *raw, uint64_t id);
-/* The same over a picture of what another veil of the same handle is over, whose state has that id: what that one knows v knows too. */
-tree_view veil_over_same(veil *v, const tree_view *raw, veil *known, uint64_t id);
+/* The same view behind the veil. The view's maps must stay where they are, and may change. */
+tree_view veil_over(veil *v, const tree_view *raw);
+/* What one veil knows, the other is to know too, as far as it holds for the view it is over. Either may be NULL. */
+void veil_know(veil *v, const veil *known);
 void veil_who_set(veil *v, const char *who);
 /* Behind a veil of the handle's own where a rule lies in the box; *keep is then to be destroyed after the view's last use. */
 cb_code gate_view(const cb_box *b, const tree_view *raw, veil **keep, tree_view *out, cb_error *err);

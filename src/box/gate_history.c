@@ -78,7 +78,7 @@ cb_code gate_step_touch(cb_store *cs, uint64_t box, uint64_t governed, const cha
 	CB_TRY(veil_create(cs, governed, who, &old, err));
 	CB_TRY(veil_create(cs, governed, who, &new, err));
 	tree_view a = state_view(cs, before), b = state_view(cs, after.s);
-	touching w = {veil_over(old, &a, 0), veil_over(new, &b, 0), out, .touched = BUF_INIT(SIZE_MAX)};
+	touching w = {veil_over(old, &a), veil_over(new, &b), out, .touched = BUF_INIT(SIZE_MAX)};
 	*out = (gate_touch){0};
 	cb_code code = tree_diff(&a, &b, touch_key, &w, err);
 	if (code == CB_OK) code = touch_all(&w, err);

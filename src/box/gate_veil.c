@@ -20,7 +20,7 @@ cb_code veil_create(cb_store *cs, uint64_t box, const char *who, veil **out, cb_
 {
 	veil *v = mem_alloc(sizeof(*v));
 	if (!v) return cb_err_nomem(err);
-	*v = (veil){.cs = cs, .box = box};
+	*v = (veil){.cs = cs, .box = box, .path = BUF_INIT(VEIL_PATH_MAX)};
 	v->of = (tree_veil){shows, v};
 	veil_who_set(v, who);
 	*out = v;
@@ -38,7 +38,9 @@ void veil_destroy(veil *v)
 {
 	if (!v) return;
 	forget(v);
-	pmap_done(&v->seen);
+	pmap_done(&v->overlay);
+	pmap_done(&v->delta);
+	buf_done(&v->path);
 	free(v);
 }
 
@@ -51,40 +53,74 @@ void veil_who_set(veil *v, const char *who)
 	forget(v);
 }
 
-tree_view veil_over(veil *v, const tree_view *raw, uint64_t id)
+tree_view veil_over(veil *v, const tree_view *raw)
 {
-	if (id == 0 || id != v->id) forget(v);
-	v->id = id;
 	v->raw = view_raw(raw);
 	tree_view out = v->raw;
 	out.veil = &v->of;
 	return out;
 }
 
-tree_view veil_over_same(veil *v, const tree_view *raw, veil *known, uint64_t id)
+static pmap map_of(const pmap *m)
 {
-	tree_view out = veil_over(v, raw, id);
-	if (known) veil_freshen(known);
-	const pmap_node *now = raw->delta ? raw->delta->root : NULL;
-	if (!known || known->id != id || known->seen.root != now || known->box != v->box || strcmp(known->who, v->who) != 0)
-		return out;
+	return m ? *m : PMAP_EMPTY;
+}
+
+static void learned_of(veil *v, uint64_t root, pmap overlay, pmap delta, uint64_t version)
+{
+	pmap old_overlay = v->overlay, old_delta = v->delta;
+	v->root = root;
+	v->overlay = pmap_ref(&overlay);
+	v->delta = pmap_ref(&delta);
+	v->version = version;
+	v->last_ino = 0;
+	pmap_done(&old_overlay);
+	pmap_done(&old_delta);
+}
+
+/* A transaction that changed more than this is not held for what its veil knew. */
+enum { CARRIED_CHANGES_MAX = 1000 };
+
+void veil_know(veil *v, const veil *known)
+{
+	if (!v || !known || v->box != known->box || strcmp(v->who, known->who) != 0) return;
+	if (pmap_count(&known->delta) > CARRIED_CHANGES_MAX) return;
+	forget(v);
 	v->folders = pmap_ref(&known->folders);
 	v->known_bytes = known->known_bytes;
-	v->version = known->version;
-	pmap_done(&v->seen);
-	v->seen = pmap_ref(&known->seen);
-	return out;
+	learned_of(v, known->root, known->overlay, known->delta, known->version);
+}
+
+static bool is_known(const veil *v, uint64_t ino)
+{
+	uint8_t number[8];
+	span ignored;
+	put_be64(number, ino);
+	return pmap_get(&v->folders, span_make(number, sizeof(number)), &ignored) == PMAP_VALUE;
+}
+
+/* Does one version of a map have another place for a known folder than the other has? */
+static bool places_differ(const veil *v, const pmap *a, const pmap *b)
+{
+	static const uint8_t kind = KIND_NAME;
+	pmap_diff d;
+	span k;
+	if (a->root == b->root) return false;
+	pmap_diff_start(&d, a, b, span_make(&kind, 1));
+	while (pmap_diff_next(&d, &k))
+		if (k.size < 9 || is_known(v, get_be64(k.bytes + 1))) return true;
+	return false;
 }
 
 void veil_freshen(veil *v)
 {
 	uint64_t version = v->cs->gate ? atomic_load(&v->cs->gate->version) : 0;
-	const pmap_node *now = v->raw.delta ? v->raw.delta->root : NULL;
-	if (version == v->version && now == v->seen.root) return;
-	forget(v);
-	v->version = version;
-	pmap_done(&v->seen);
-	if (v->raw.delta) v->seen = pmap_ref(v->raw.delta);
+	pmap overlay = map_of(v->raw.overlay), delta = map_of(v->raw.delta);
+	if (version == v->version && v->raw.root == v->root && overlay.root == v->overlay.root && delta.root == v->delta.root) return;
+	if (v->folders.root && (version != v->version || v->raw.root != v->root || places_differ(v, &v->overlay, &overlay) ||
+	    places_differ(v, &v->delta, &delta)))
+		forget(v);
+	learned_of(v, v->raw.root, overlay, delta, version);
 }
 
 /* ---- asking ---- */
@@ -134,64 +170,65 @@ cb_code veil_path(const tree_view *raw, uint64_t parent, span name, buf *out, cb
 /* ---- folders ---- */
 
 typedef struct folder_row {
-	uint8_t answer, below;
+	uint8_t answers[GATE_REMOVE + 1], below;
 } folder_row;
 
-static bool folder_known(const veil *v, uint64_t ino, veil_folder *out, cb_code *code, cb_error *err)
+static bool folder_known(const veil *v, uint64_t ino, veil_folder *out)
 {
 	uint8_t number[8];
 	span found;
+	folder_row row;
 	put_be64(number, ino);
 	if (pmap_get(&v->folders, span_make(number, sizeof(number)), &found) != PMAP_VALUE) return false;
-	folder_row row;
 	memcpy(&row, found.bytes, sizeof(row));
-	out->answer = (gate_answer)row.answer;
+	for (size_t i = 0; i < ARRAY_LEN(row.answers); i++) out->answers[i] = (gate_answer)row.answers[i];
 	out->below = (gate_below)row.below;
-	buf_clear(&out->path);
-	span path = span_make(found.bytes + sizeof(row), found.size - sizeof(row));
-	*code = path.size ? buf_append(&out->path, path.bytes, path.size, err) : CB_OK;
+	out->path = found.size > sizeof(row) ? (const char *)found.bytes + sizeof(row) : NULL;
 	return true;
 }
 
-static cb_code folder_learn(veil *v, uint64_t ino, const veil_folder *f, cb_error *err)
+static cb_code folder_learn(veil *v, uint64_t ino, veil_folder *f, cb_error *err)
 {
 	uint8_t number[8];
-	folder_row row = {(uint8_t)f->answer, (uint8_t)f->below};
+	folder_row row = {.below = (uint8_t)f->below};
 	AUTO_BUF buf value = BUF_INIT(SIZE_MAX);
 	put_be64(number, ino);
+	for (size_t i = 0; i < ARRAY_LEN(row.answers); i++) row.answers[i] = (uint8_t)f->answers[i];
 	CB_TRY(buf_append(&value, &row, sizeof(row), err));
-	if (f->path.size) CB_TRY(buf_append(&value, f->path.bytes, f->path.size, err));
-	if (v->known_bytes > KNOWN_BYTES_MAX) forget(v); /* a box may have any number of folders, as deep as it likes */
+	if (f->path) CB_TRY(buf_append(&value, f->path, strlen(f->path) + 1, err));
 	v->known_bytes += value.size + 64;
-	return pmap_put(&v->folders, span_make(number, sizeof(number)), buf_span(&value), err);
+	CB_TRY(pmap_put(&v->folders, span_make(number, sizeof(number)), buf_span(&value), err));
+	(void)folder_known(v, ino, f); /* the path is lent by the map */
+	return CB_OK;
 }
 
-/* From a folder to one inside it. */
-static cb_code folder_enter(veil *v, veil_folder *f, uint64_t parent, span name, uint64_t ino, cb_error *err)
+/* The path of an entry in a folder, in the veil's room; f->path may be there already. */
+static cb_code entry_path(veil *v, const veil_folder *f, span name, cb_error *err)
 {
-	if (f->answer != GATE_PASS || f->below == GATE_BELOW_NONE) return CB_OK; /* as the one it is in */
-	CB_TRY(path_add(&f->path, name, err));
-	gate_request r = {.access = GATE_READ,
-	                  .path = (const char *)f->path.bytes,
-	                  .name = name,
-	                  .parent = parent,
-	                  .ino = ino,
-	                  .type = CB_DIR};
-	f->answer = ask(v, &r);
+	buf_clear(&v->path);
+	CB_TRY(buf_append(&v->path, f->path, strlen(f->path), err));
+	return path_add(&v->path, name, err);
+}
+
+/* What the hook says of a folder whose path is in the veil's room. */
+static void folder_ask(veil *v, veil_folder *f, uint64_t parent, span name, uint64_t ino)
+{
+	gate_request r = {.path = (const char *)v->path.bytes, .name = name, .parent = parent, .ino = ino, .type = CB_DIR};
+	f->answers[GATE_READ] = ask(v, &r);
+	for (gate_access a = GATE_WRITE; a <= GATE_REMOVE; a++) {
+		r.access = a;
+		f->answers[a] = f->answers[GATE_READ] == GATE_PASS ? ask(v, &r) : f->answers[GATE_READ];
+	}
 	f->below = below(v, r.path);
-	if (f->answer != GATE_PASS || f->below == GATE_BELOW_NONE) buf_clear(&f->path);
-	return CB_OK;
+	f->path = f->answers[GATE_READ] == GATE_PASS && f->below != GATE_BELOW_NONE ? r.path : NULL;
 }
 
 static cb_code root_folder(veil *v, veil_folder *out, cb_error *err)
 {
-	cb_code code = CB_OK;
-	if (folder_known(v, INO_ROOT, out, &code, err)) return code;
-	buf_clear(&out->path);
-	CB_TRY(path_add(&out->path, (span){0}, err));
-	gate_request r = {.access = GATE_READ, .path = "/", .ino = INO_ROOT, .type = CB_DIR};
-	out->answer = ask(v, &r);
-	out->below = below(v, "/");
+	if (folder_known(v, INO_ROOT, out)) return CB_OK;
+	buf_clear(&v->path);
+	CB_TRY(path_add(&v->path, (span){0}, err));
+	folder_ask(v, out, 0, (span){0}, INO_ROOT);
 	return folder_learn(v, INO_ROOT, out, err);
 }
 
@@ -201,19 +238,33 @@ typedef struct way_part {
 	uint8_t name[LIMIT_NAME_BYTES];
 } way_part;
 
+/* From a known folder down to the one the way began at. */
+static cb_code folders_enter(veil *v, const buf *way, veil_folder *f, cb_error *err)
+{
+	for (size_t i = way->size / sizeof(way_part); i > 0; i--) {
+		const way_part *p = (const way_part *)(const void *)way->bytes + (i - 1);
+		span name = span_make(p->name, p->size);
+		if (f->path) { /* else it is as the one it is in */
+			CB_TRY(entry_path(v, f, name, err));
+			folder_ask(v, f, p->parent, name, p->ino);
+		}
+		CB_TRY(folder_learn(v, p->ino, f, err));
+	}
+	return CB_OK;
+}
+
 cb_code veil_folder_get(veil *v, uint64_t ino, veil_folder *out, cb_error *err)
 {
+	if (folder_known(v, ino, out)) return CB_OK;
 	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* way_part, from the folder upwards */
-	cb_code code = CB_OK;
-	out->path.max_size = VEIL_PATH_MAX;
+	if (v->known_bytes > KNOWN_BYTES_MAX) forget(v); /* a box may have any number of folders, as deep as it likes */
 	climb up = climb_from(ino);
-	while (up.at != INO_ROOT && !folder_known(v, up.at, out, &code, err)) {
+	while (up.at != INO_ROOT && !folder_known(v, up.at, out)) {
 		way_part p = {.ino = up.at};
 		size_t size = 0;
-		code = climb_up(&up, &v->raw, p.name, &size, err);
+		cb_code code = climb_up(&up, &v->raw, p.name, &size, err);
 		if (code == CB_NOTFOUND) { /* detached: no path leads there */
-			out->answer = GATE_HIDDEN;
-			out->below = GATE_BELOW_NONE;
+			*out = (veil_folder){{GATE_HIDDEN, GATE_HIDDEN, GATE_HIDDEN, GATE_HIDDEN}, GATE_BELOW_NONE, NULL};
 			return CB_OK;
 		}
 		if (code != CB_OK) return code;
@@ -221,14 +272,8 @@ cb_code veil_folder_get(veil *v, uint64_t ino, veil_folder *out, cb_error *err)
 		p.size = (uint8_t)size;
 		CB_TRY(buf_append(&way, &p, sizeof(p), err));
 	}
-	if (code != CB_OK) return code;
 	if (up.at == INO_ROOT) CB_TRY(root_folder(v, out, err));
-	for (size_t i = way.size / sizeof(way_part); i > 0; i--) {
-		const way_part *p = (const way_part *)(const void *)way.bytes + (i - 1);
-		CB_TRY(folder_enter(v, out, p->parent, span_make(p->name, p->size), p->ino, err));
-		CB_TRY(folder_learn(v, p->ino, out, err));
-	}
-	return CB_OK;
+	return folders_enter(v, &way, out, err);
 }
 
 /* ---- names and nodes ---- */
@@ -236,22 +281,27 @@ cb_code veil_folder_get(veil *v, uint64_t ino, veil_folder *out, cb_error *err)
 cb_code veil_ask_name(veil *v, gate_access access, uint64_t parent, span name, uint64_t ino, cb_type type, gate_answer *out,
                       cb_error *err)
 {
-	AUTO_FOLDER veil_folder f = {.path = BUF_INIT(VEIL_PATH_MAX)};
+	veil_folder f;
 	CB_TRY(veil_folder_get(v, parent, &f, err));
-	*out = f.answer;
-	if (f.answer != GATE_PASS) return CB_OK;
-	bool quiet = f.below == GATE_BELOW_NONE;
-	if (quiet && access == GATE_READ) return CB_OK;
-	if (quiet) CB_TRY(inode_path(&v->raw, parent, &f.path, err));
-	CB_TRY(path_add(&f.path, name, err));
-	gate_request r = {.path = (const char *)f.path.bytes, .name = name, .parent = parent, .ino = ino, .type = type};
-	if (access != GATE_READ && !quiet) {
-		r.access = GATE_READ;
-		*out = ask(v, &r);
-		if (*out != GATE_PASS) return CB_OK;
-	}
+	*out = f.answers[access];
+	if (veil_folder_speaks(&f)) return CB_OK;
+	CB_TRY(entry_path(v, &f, name, err));
+	gate_request r = {.path = (const char *)v->path.bytes, .name = name, .parent = parent, .ino = ino, .type = type};
+	*out = ask(v, &r); /* to reading */
+	if (*out != GATE_PASS || access == GATE_READ) return CB_OK;
 	r.access = access;
 	*out = ask(v, &r);
+	return CB_OK;
+}
+
+cb_code veil_ask_at(veil *v, gate_access access, uint64_t parent, span name, const record *r, bool is_link, gate_answer *out,
+                    cb_error *err)
+{
+	if (is_link || r->ino == INO_ROOT) return veil_ask_node(v, access, r->ino, out, err);
+	CB_TRY(veil_ask_name(v, access, parent, name, r->ino, r->type, out, err));
+	v->last_ino = r->ino;
+	v->last_access = access;
+	v->last = *out;
 	return CB_OK;
 }
 
@@ -288,17 +338,16 @@ cb_code veil_ask_node(veil *v, gate_access access, uint64_t ino, gate_answer *ou
 		*out = ask(v, &r);
 		return CB_OK;
 	}
-	if (access == GATE_READ && ino == v->last_ino) {
+	if (access == v->last_access && ino == v->last_ino) {
 		*out = v->last;
 		return CB_OK;
 	}
 	names_asking n = {.v = v, .access = access, .ino = ino};
 	CB_TRY(inode_keys(&v->raw, ino, KIND_NAME, ask_place, &n, err));
 	*out = n.any ? n.answer : GATE_HIDDEN;
-	if (access == GATE_READ) {
-		v->last_ino = ino;
-		v->last = *out;
-	}
+	v->last_ino = ino;
+	v->last_access = access;
+	v->last = *out;
 	return CB_OK;
 }
 
@@ -316,7 +365,7 @@ static void times_masked(entry *e, span *value, tree_value *room)
 
 static cb_code root_shown(veil *v, span *value, tree_value *room, bool *out, cb_error *err)
 {
-	AUTO_FOLDER veil_folder f = {.path = BUF_INIT(VEIL_PATH_MAX)};
+	veil_folder f;
 	entry e;
 	CB_TRY(root_folder(v, &f, err));
 	*out = true; /* a box without a root is none: its entries are hidden instead */
@@ -326,32 +375,39 @@ static cb_code root_shown(veil *v, span *value, tree_value *room, bool *out, cb_
 	return CB_OK;
 }
 
-static cb_code entry_shown(veil *v, const key_parts *k, span *value, tree_value *room, bool *out, cb_error *err)
+/* Where rules lie below a folder that is an entry of f. */
+static cb_code below_entry(veil *v, const veil_folder *f, span name, uint64_t ino, gate_below *out, cb_error *err)
 {
-	bool link = entry_is_link(*value);
-	if (k->ino == 0) return root_shown(v, value, room, out, err);
-	AUTO_FOLDER veil_folder f = {.path = BUF_INIT(VEIL_PATH_MAX)};
-	CB_TRY(veil_folder_get(v, k->ino, &f, err));
-	*out = f.answer == GATE_PASS;
-	if (*out && f.below == GATE_BELOW_NONE) v->quiet = k->ino;
-	if (!*out || (!link && f.below == GATE_BELOW_NONE)) return CB_OK;
-	entry e;
-	gate_answer answer = GATE_PASS;
-	CB_TRY(entry_decode(*value, &e, err));
-	if (link) {
-		CB_TRY(veil_ask_node(v, GATE_READ, e.rec.ino, &answer, err));
-		*out = answer == GATE_PASS;
+	veil_folder in;
+	if (folder_known(v, ino, &in)) {
+		*out = in.below;
 		return CB_OK;
 	}
-	CB_TRY(path_add(&f.path, k->name, err));
-	gate_request r = {.access = GATE_READ,
-	                  .path = (const char *)f.path.bytes,
-	                  .name = k->name,
-	                  .parent = k->ino,
-	                  .ino = e.rec.ino,
-	                  .type = e.rec.type};
-	*out = ask(v, &r) == GATE_PASS;
-	if (*out && e.rec.type == CB_DIR && below(v, r.path) == GATE_BELOW_INSIDE) times_masked(&e, value, room);
+	CB_TRY(entry_path(v, f, name, err));
+	*out = below(v, (const char *)v->path.bytes);
+	return CB_OK;
+}
+
+static cb_code entry_shown(veil *v, const key_parts *k, span *value, tree_value *room, bool *out, cb_error *err)
+{
+	if (k->ino == 0) return root_shown(v, value, room, out, err);
+	veil_folder f;
+	entry e;
+	gate_answer answer = GATE_PASS;
+	gate_below inside = GATE_BELOW_NONE;
+	bool link = entry_is_link(*value);
+	CB_TRY(veil_folder_get(v, k->ino, &f, err));
+	*out = f.answers[GATE_READ] == GATE_PASS;
+	if (veil_folder_quiet(&f)) v->quiet = k->ino;
+	if (!*out || (!link && f.below == GATE_BELOW_NONE)) return CB_OK;
+	CB_TRY(entry_decode(*value, &e, err));
+	if (link) CB_TRY(veil_ask_node(v, GATE_READ, e.rec.ino, &answer, err));
+	else if (!veil_folder_speaks(&f))
+		CB_TRY(veil_ask_name(v, GATE_READ, k->ino, k->name, e.rec.ino, e.rec.type, &answer, err));
+	*out = answer == GATE_PASS;
+	if (!*out || link || e.rec.type != CB_DIR) return CB_OK;
+	CB_TRY(below_entry(v, &f, k->name, e.rec.ino, &inside, err));
+	if (inside == GATE_BELOW_INSIDE) times_masked(&e, value, room);
 	return CB_OK;
 }
 
@@ -359,9 +415,9 @@ static cb_code entry_shown(veil *v, const key_parts *k, span *value, tree_value 
 static cb_code name_quiet(veil *v, const key_parts *k, bool *out, cb_error *err)
 {
 	if (k->parent != v->quiet || !v->quiet) {
-		AUTO_FOLDER veil_folder f = {.path = BUF_INIT(VEIL_PATH_MAX)};
+		veil_folder f;
 		CB_TRY(veil_folder_get(v, k->parent, &f, err));
-		if (f.answer != GATE_PASS || f.below != GATE_BELOW_NONE) return CB_OK;
+		if (!veil_folder_quiet(&f)) return CB_OK;
 		v->quiet = k->parent;
 	}
 	key at = key_entry(k->parent, k->name);
@@ -370,6 +426,7 @@ static cb_code name_quiet(veil *v, const key_parts *k, bool *out, cb_error *err)
 	if (code == CB_OK) *out = !entry_is_link(span_make(entry_value.bytes, entry_value.size));
 	if (*out) {
 		v->last_ino = k->ino;
+		v->last_access = GATE_READ;
 		v->last = GATE_PASS;
 	}
 	return code == CB_NOTFOUND ? CB_OK : code;

@@ -114,7 +114,7 @@ tree_view box_view(const cb_box *b)
 {
 	if (b->txn) return txn_view(b->txn);
 	tree_view v = state_view(b->cs, b->head);
-	return b->ruled && b->veil ? veil_over(b->veil, &v, b->head->id) : v;
+	return b->ruled && b->veil ? veil_over(b->veil, &v) : v;
 }
 
 cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err)
@@ -125,7 +125,8 @@ cb_code snapshot_take(const cb_box *b, snapshot *out, cb_error *err)
 	out->v = all;
 	if (!b->ruled) return CB_OK;
 	CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, &out->veil, err));
-	out->v = veil_over_same(out->veil, &all, b->txn ? b->txn->veil : b->veil, out->base.s->id);
+	veil_know(out->veil, b->txn ? b->txn->veil : b->veil);
+	out->v = veil_over(out->veil, &all);
 	return CB_OK;
 }
 
@@ -503,6 +504,7 @@ static cb_code op_end_how(op *o, cb_code code, bool *out_moved, cb_commit_result
 		b->txn = NULL;
 		if (code == CB_OK)
 			code = out_moved ? txn_commit_exact(b, o->t, out_moved, out, err) : txn_commit(b, o->t, NULL, out, err);
+		veil_know(b->veil, o->t->veil);
 		txn_destroy(o->t);
 		if (b->open_files) box_committed(b);
 	} else {

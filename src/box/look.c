@@ -58,7 +58,7 @@ cb_stat_info node_stat(const box_node *n)
 static tree_view veiled(const look *l, const state *s)
 {
 	tree_view v = state_view(l->b->cs, s);
-	return l->veil ? veil_over(l->veil, &v, s->id) : v;
+	return l->veil ? veil_over(l->veil, &v) : v;
 }
 
 tree_view look_view(const look *l)

@@ -95,6 +95,7 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	CB_TRY(txn_field_set(&t->result, &t->result_size, span_str(""), err));
 	CB_TRY(state_counters(t->cs, t->base, &t->now, err));
 	if (b->ruled) CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, &t->veil, err));
+	veil_know(t->veil, b->veil);
 	*out = TAKE_PTR(t);
 	return CB_OK;
 }
@@ -142,7 +143,7 @@ tree_view txn_raw(const txn *t)
 tree_view txn_view(const txn *t)
 {
 	tree_view v = txn_raw(t);
-	return t->b->ruled && t->veil ? veil_over(t->veil, &v, t->base->id) : v;
+	return t->b->ruled && t->veil ? veil_over(t->veil, &v) : v;
 }
 
 cb_code txn_get(const txn *t, const key *k, tree_value *out, cb_error *err)
