@@ -142,23 +142,24 @@ static cb_code read_subject(const cb_store *cs, item *e, cb_error *err)
 }
 
 /* Subjects name paths, and messages quote them: told as the parameters of steps are (gate_history.c). */
-static cb_code withhold(cb_store *cs, item *e, cb_error *err)
+static cb_code withhold(cb_store *cs, gate_past *past, item *e, cb_error *err)
 {
 	const char *who = box_store_who(cs);
 	bool told = true;
 	if (!e->box || !gate_rules_for(cs, e->box, who)) return CB_OK;
-	CB_TRY(gate_step_told(cs, e->box, who, e->a.seq, e->a.who, e->a.subject, &told, err));
+	CB_TRY(gate_step_told(past, cs, e->box, who, e->a.seq, e->a.who, e->a.subject, &told, NULL, err));
 	if (!told) e->a.subject = e->a.message = "";
 	return CB_OK;
 }
 
 static cb_code fill_steps(listing *l, source *s, cb_error *err)
 {
+	AUTO_PAST gate_past past = {0};
 	CB_TRY(store_step_walk(l->cs->s, s->box, s->next, 0, false, see_step, l, err));
 	if (!l->looked && !s->count) s->ended = true;
 	for (size_t i = 0; i < s->count; i++) {
 		CB_TRY(read_subject(l->cs, &s->page[i], err));
-		CB_TRY(withhold(l->cs, &s->page[i], err));
+		CB_TRY(withhold(l->cs, &past, &s->page[i], err));
 	}
 	return CB_OK;
 }
@@ -225,7 +226,7 @@ static cb_code fill_rows(listing *l, source *s, cb_error *err)
 	uint64_t before = s->next;
 	CB_TRY(store_audit_walk(l->cs->s, s->refused, s->next, LOOK_MAX, see_row, l, err));
 	s->ended = s->next == before;
-	for (size_t i = 0; i < s->count; i++) CB_TRY(withhold(l->cs, &s->page[i], err));
+	for (size_t i = 0; i < s->count; i++) CB_TRY(withhold(l->cs, NULL, &s->page[i], err));
 	return CB_OK;
 }
 

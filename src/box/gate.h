@@ -146,15 +146,24 @@ cb_code gate_shows(const tree_view *v, const key *k, bool *out, cb_error *err);
 typedef struct gate_touch {
 	bool shown, hidden; /* the step changed something of that sort; times of folders that follow their entries do not count */
 } gate_touch;
+/* Of who asks about steps of a box one after the other, downwards: each state is the one after it with a step taken back. gate_past_done()
+ * it. */
+typedef struct gate_past {
+	kept_state kept; /* where it began */
+	state *at;       /* the state after step at->seq of box at->box; NULL: none is known */
+	unsigned taken;  /* steps back from `kept` */
+	veil *before, *after;
+} gate_past;
+void gate_past_done(gate_past *p);
+#define AUTO_PAST ATTR_CLEANUP(gate_past_done)
 /* What a step changed, before and after it, by the rules of now. Without rules all is shown. */
-cb_code gate_step_touch(cb_store *cs, uint64_t box, uint64_t governed, const char *who, uint64_t seq, gate_touch *out,
-                        cb_error *err);
+cb_code gate_step_touch(gate_past *p, cb_store *cs, uint64_t box, const char *who, uint64_t seq, gate_touch *out, cb_error *err);
 /* CB_DENIED when a step cannot be taken back because of what it did itself, whatever else is there now. */
 cb_code gate_step_reversed(cb_box *b, uint64_t seq, cb_error *err);
 /* May parameters and result of a step be told? They may quote anything that who made it could see: only his own, and not those that touched
- * or name what is hidden by now. */
-cb_code gate_step_told(cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who, const char *params,
-                       bool *out, cb_error *err);
+ * or name what is hidden by now. touch NULL: what it changed is not asked for; of a step that is not known any more all counts as shown. */
+cb_code gate_step_told(gate_past *p, cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who,
+                       const char *params, bool *out, gate_touch *touch, cb_error *err);
 /* Is a path, as text, one that the rules let be named? Without '/' at its begin: is the key of a key-value? */
 bool gate_path_named(const cb_store *cs, uint64_t box, const char *who, const char *path);
 bool gate_named(const cb_box *b, const char *path_or_key);

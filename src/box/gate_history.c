@@ -65,26 +65,69 @@ static cb_code touch_all(touching *w, cb_error *err)
 	return CB_OK;
 }
 
-cb_code gate_step_touch(cb_store *cs, uint64_t box, uint64_t governed, const char *who, uint64_t seq, gate_touch *out,
-                        cb_error *err)
+/* ---- one step after the other ---- */
+
+enum { TAKEN_MAX = 64, TAKEN_KEYS_MAX = 1 << 14 }; /* then a state is loaded again: what is taken back is in memory */
+
+static void past_forget(gate_past *p)
 {
-	*out = (gate_touch){.shown = true};
-	if (seq == 0 || !gate_rules_for(cs, governed, who)) return CB_OK;
-	AUTO_KEPT kept_state after = {0};
+	state_unref(TAKE_PTR(p->at));
+	kept_done(&p->kept);
+	p->taken = 0;
+}
+
+void gate_past_done(gate_past *p)
+{
+	veil_destroy(TAKE_PTR(p->before));
+	veil_destroy(TAKE_PTR(p->after));
+	past_forget(p);
+}
+
+static cb_code past_at(gate_past *p, cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
+{
+	bool there = p->at && p->at->box == box && p->at->seq == seq;
+	if (there && p->taken < TAKEN_MAX && pmap_count(&p->at->overlay) < TAKEN_KEYS_MAX) return CB_OK;
+	past_forget(p);
+	CB_TRY(kept_load(&p->kept, cs, box, seq, KEPT_VISIT, err));
+	p->at = state_ref(p->kept.s);
+	return CB_OK;
+}
+
+static cb_code past_veil(veil **v, cb_store *cs, uint64_t box, const char *who, cb_error *err)
+{
+	if (*v && (*v)->box != box) veil_destroy(TAKE_PTR(*v));
+	if (!*v) CB_TRY(veil_create(cs, box, who, v, err));
+	veil_who_set(*v, who);
+	return CB_OK;
+}
+
+static cb_code past_touch(gate_past *p, cb_store *cs, uint64_t box, const char *who, uint64_t seq, gate_touch *out, cb_error *err)
+{
 	AUTO_STATE state *before = NULL;
-	AUTO_VEIL veil *old = NULL, *new = NULL;
-	CB_TRY(kept_load(&after, cs, box, seq, KEPT_VISIT, err));
-	CB_TRY(state_before_gap(cs, after.s, &before, err));
-	CB_TRY(veil_create(cs, governed, who, &old, err));
-	CB_TRY(veil_create(cs, governed, who, &new, err));
-	tree_view a = state_view(cs, before), b = state_view(cs, after.s);
-	touching w = {veil_over(old, &a), veil_over(new, &b), out, .touched = BUF_INIT(SIZE_MAX)};
+	CB_TRY(past_at(p, cs, box, seq, err));
+	CB_TRY(state_before_gap(cs, p->at, &before, err));
+	CB_TRY(past_veil(&p->before, cs, box, who, err));
+	CB_TRY(past_veil(&p->after, cs, box, who, err));
+	tree_view a = state_view(cs, before), b = state_view(cs, p->at);
+	touching w = {veil_over(p->before, &a), veil_over(p->after, &b), out, .touched = BUF_INIT(SIZE_MAX)};
 	*out = (gate_touch){0};
 	cb_code code = tree_diff(&a, &b, touch_key, &w, err);
 	if (code == CB_OK) code = touch_all(&w, err);
 	id_set_done(&w.entered);
 	buf_done(&w.touched);
+	before->seq = seq - 1; /* or was pruned, and nobody asks for it */
+	state_unref(p->at);
+	p->at = TAKE_PTR(before);
+	p->taken++;
 	return code;
+}
+
+cb_code gate_step_touch(gate_past *p, cb_store *cs, uint64_t box, const char *who, uint64_t seq, gate_touch *out, cb_error *err)
+{
+	AUTO_PAST gate_past own = {0};
+	*out = (gate_touch){.shown = true};
+	if (seq == 0 || !gate_rules_for(cs, box, who)) return CB_OK;
+	return past_touch(p ? p : &own, cs, box, who, seq, out, err);
 }
 
 cb_code gate_step_reversed(cb_box *b, uint64_t seq, cb_error *err)
@@ -127,25 +170,28 @@ bool gate_named(const cb_box *b, const char *text)
 	return g->ask(g->context, &r) == GATE_PASS;
 }
 
-cb_code gate_step_told(cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who, const char *params,
-                       bool *out, cb_error *err)
+/* Was it said by who asks, and does it name nothing that is hidden from him: as a path, and as a key? */
+static bool params_named(const cb_store *cs, uint64_t box, const char *who, const char *step_who, const char *params)
 {
 	const gate *g = cs->gate;
+	gate_request as_key = {.who = who, .box = box, .access = GATE_READ, .name = span_str(params)};
+	return strcmp(who, step_who) == 0 && gate_path_named(cs, box, who, params) && g->ask(g->context, &as_key) == GATE_PASS;
+}
+
+cb_code gate_step_told(gate_past *p, cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who,
+                       const char *params, bool *out, gate_touch *touch, cb_error *err)
+{
+	gate_touch own, *t = touch ? touch : &own;
+	cb_error why;
+	*t = (gate_touch){.shown = true};
 	*out = true;
 	if (!gate_rules_for(cs, box, who)) return CB_OK;
-	*out = strcmp(who, step_who) == 0 && gate_path_named(cs, box, who, params);
-	if (!*out) return CB_OK;
-	gate_request as_key = {.who = who, .box = box, .access = GATE_READ, .name = span_str(params)};
-	*out = g->ask(g->context, &as_key) == GATE_PASS;
-	if (!*out) return CB_OK;
-	gate_touch touch;
-	cb_error why;
-	cb_code code = gate_step_touch(cs, box, box, who, seq, &touch, cb_err_aside(&why));
-	if (code == CB_STALE || code == CB_NOTFOUND) { /* what it touched is not known any more */
-		*out = false;
-		return CB_OK;
-	}
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	*out = !touch.hidden;
+	*out = params_named(cs, box, who, step_who, params);
+	if (!*out && !touch) return CB_OK;
+	cb_code code = gate_step_touch(p, cs, box, who, seq, t, cb_err_aside(&why));
+	bool known = code != CB_STALE && code != CB_NOTFOUND;
+	if (known && code != CB_OK) return cb_err_pass(err, code, &why);
+	if (!known) *t = (gate_touch){.shown = true};
+	*out = *out && known && !t->hidden;
 	return CB_OK;
 }

@@ -14,7 +14,7 @@
 enum { PAGE = 64 };
 
 /* As it may be told through the handle. What is withheld is as if it had not been given. */
-static cb_code step_public(const cb_box *b, const step_row *r, cb_step *out, cb_error *err)
+static cb_code step_public(const cb_box *b, gate_past *past, const step_row *r, cb_step *out, cb_error *err)
 {
 	cb_store *cs = b->cs;
 	bool told = true;
@@ -38,14 +38,11 @@ static cb_code step_public(const cb_box *b, const step_row *r, cb_step *out, cb_
 	step_other_name(cs, r->row.box, r->row.other_box, out->other);
 	if (out->other[0]) out->other_seq = r->row.other_seq; /* a number of a box that nobody can name tells nothing */
 	if (!gate_has_rules(cs, b)) return CB_OK;
-	CB_TRY(gate_step_told(cs, r->row.box, b->who, r->row.seq, r->who, r->params, &told, err));
+	CB_TRY(gate_step_told(past, cs, r->row.box, b->who, r->row.seq, r->who, r->params, &told, &touch, err));
 	if (!told) {
 		out->params = out->result = "";
 		out->params_size = out->result_size = 0;
 	}
-	cb_error why;
-	cb_code code = gate_step_touch(cs, r->row.box, r->row.box, b->who, r->row.seq, &touch, cb_err_aside(&why));
-	if (code != CB_OK && code != CB_STALE && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 	out->changed = out->changed && touch.shown;
 	return CB_OK;
 }
@@ -55,7 +52,7 @@ static cb_code visit_seq(const cb_box *b, uint64_t seq, cb_step_visit visit, voi
 	AUTO_STEP_ROW step_row r = {0};
 	CB_TRY(step_row_load(b->cs, b->id, seq, false, &r, err));
 	cb_step step;
-	CB_TRY(step_public(b, &r, &step, err));
+	CB_TRY(step_public(b, NULL, &r, &step, err));
 	cb_error told;
 	return cb_err_visited(visit(context, &step, cb_err_aside(&told)), &told, err);
 }
@@ -301,6 +298,7 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 typedef struct log_cursor {
 	cb_cursor c;
 	kept_state history;
+	gate_past past;
 	uint64_t box;
 	uint64_t from; /* the next step to look at, downwards; of a path the newest that is wanted */
 	uint64_t left; /* so many are still to be given */
@@ -324,7 +322,7 @@ typedef struct log_cursor {
 
 static cb_code log_give(log_cursor *l, const step_row *r, const void **out, cb_error *err)
 {
-	CB_TRY(step_public(l->c.b, r, &l->step, err));
+	CB_TRY(step_public(l->c.b, &l->past, r, &l->step, err));
 	l->pruned = l->pruned || r->row.gap;
 	l->left--;
 	*out = &l->step;
@@ -574,6 +572,7 @@ static void log_done(cb_cursor *c)
 	step_row_done(&l->row);
 	snapshot_done(&l->now);
 	kept_done(&l->then);
+	gate_past_done(&l->past);
 	kept_done(&l->history);
 }
 

@@ -227,6 +227,7 @@ static cb_code redone_step(choosing *c, uint64_t redo, uint64_t undo, uint64_t *
 /* For undo: the last change that stands. For redo: the last undo that stands, if nothing new came. */
 static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_error *err)
 {
+	AUTO_PAST gate_past past = {0};
 	for (uint64_t seq = head, next; seq > 0; seq = next) {
 		AUTO_STEP_ROW step_row r = {0};
 		cb_error why = {0};
@@ -241,7 +242,7 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 		}
 		bool is_undo = strcmp(r.kind, "undo") == 0, is_redo = strcmp(r.kind, "redo") == 0;
 		gate_touch touch;
-		CB_TRY(gate_step_touch(c->cs, c->box, c->box, c->b->who, seq, &touch, err));
+		CB_TRY(gate_step_touch(&past, c->cs, c->box, c->b->who, seq, &touch, err));
 		if (touch.hidden && !touch.shown) { /* to who looks through this handle it changed nothing */
 			c->passed_hidden = true;
 			continue;
@@ -302,7 +303,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	CB_TRY(step_row_load(b->cs, b->id, seq, false, &r, err));
 	bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
 	gate_touch touch;
-	CB_TRY(gate_step_touch(b->cs, b->id, b->id, b->who, seq, &touch, err));
+	CB_TRY(gate_step_touch(NULL, b->cs, b->id, b->who, seq, &touch, err));
 	if (seq == 0 || (r.row.weight == 0 && !is_return) || (touch.hidden && !touch.shown))
 		return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
 	/* The part that is seen cannot be taken back alone: the step would count as undone. And nothing is told of a conflict with what is
