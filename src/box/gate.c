@@ -61,6 +61,15 @@ cb_code gate_view(const cb_box *b, const tree_view *raw, veil **keep, tree_view 
 	return CB_OK;
 }
 
+cb_code gate_folder_read(cb_box *b, const snapshot *s, uint64_t ino, cb_error *err)
+{
+	veil_folder ignored;
+	if (!s->veil) return CB_OK;
+	CB_TRY(veil_folder_get(s->veil, ino, &ignored, err));
+	veil_know(b->txn ? b->txn->veil : b->veil, s->veil);
+	return CB_OK;
+}
+
 /* ---- boxes and stores as a whole ---- */
 
 bool gate_rules_for(const cb_store *cs, uint64_t box, const char *who)
@@ -252,7 +261,6 @@ cb_code gate_missing(const tree_view *v, uint64_t parent, span name, cb_error *e
 	inode node;
 	gate_answer answer = GATE_HIDDEN;
 	if (!veiled) return CB_NOTFOUND;
-	veil_freshen(veiled);
 	cb_code code = inode_at(&veiled->raw, parent, name, &node, NULL, err);
 	if (code != CB_OK) return code;
 	CB_TRY(veil_ask_node(veiled, GATE_READ, node.rec.ino, &answer, err));
@@ -382,7 +390,6 @@ cb_code gate_copied(const tree_view *v, const resolved *r, cb_error *err)
 {
 	veil *veiled = veil_of(v);
 	if (!veiled || r->node.rec.type != CB_DIR) return CB_OK;
-	veil_freshen(veiled);
 	return folder_slips(veiled, r->parent, resolved_name(r), err);
 }
 
@@ -428,7 +435,8 @@ static cb_code weigh_entry(weighing *w, const key_parts *k, span key_bytes, span
 		gate_answer answer = GATE_PASS;
 		CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
 		if (touch) return buf_append(&w->touched, &is.ino, sizeof(is.ino), err);
-		CB_TRY(veil_ask_at(w->after, weighed_as(w, GATE_WRITE), k->ino, k->name, &is, entry_is_link(new_value), &answer, err));
+		CB_TRY(veil_ask_at(w->after, weighed_as(w, GATE_WRITE), k->ino, k->name, &is, entry_is_link(new_value), &answer,
+		                   err));
 		return weigh(w->after, answer, k->ino, k->name, err);
 	}
 	CB_TRY(id_set_add(&w->entered, k->ino, &touch, err));

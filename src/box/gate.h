@@ -97,6 +97,9 @@ uint64_t box_governed(const store_box *row);
 /* At the begin of a call, with the handle locked: the handle knows whether a rule lies in the box, and has its veil, for whom it is. */
 cb_code gate_enter(cb_box *b, cb_error *err);
 
+/* A folder of a picture of the handle's is about to be read: the handle is to know of it too. With the handle locked. */
+cb_code gate_folder_read(cb_box *b, const snapshot *s, uint64_t ino, cb_error *err);
+
 /* Raised with the rules; 0 without a hook. */
 static inline uint64_t gate_version(const cb_store *cs)
 {

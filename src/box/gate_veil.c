@@ -21,7 +21,7 @@ cb_code veil_create(cb_store *cs, uint64_t box, const char *who, veil **out, cb_
 	veil *v = mem_alloc(sizeof(*v));
 	if (!v) return cb_err_nomem(err);
 	*v = (veil){.cs = cs, .box = box, .path = BUF_INIT(VEIL_PATH_MAX)};
-	v->of = (tree_veil){shows, v};
+	v->of = (tree_veil){.shows = shows, .context = v};
 	veil_who_set(v, who);
 	*out = v;
 	return CB_OK;
@@ -32,6 +32,18 @@ static void forget(veil *v)
 	pmap_done(&v->folders);
 	v->known_bytes = 0;
 	v->last_ino = v->quiet = 0;
+	v->of.version = NULL;
+}
+
+/* Entries of this folder are shown as they are, but for files with several names. */
+static void quiet_set(veil *v, uint64_t ino)
+{
+	v->quiet = ino;
+	v->of.version = v->cs->gate ? &v->cs->gate->version : NULL;
+	v->of.as_of = v->version;
+	v->of.plain[0] = KIND_ENTRY;
+	put_be64(v->of.plain + 1, ino);
+	v->of.unless = ENTRY_LINK;
 }
 
 void veil_destroy(veil *v)
@@ -116,9 +128,10 @@ void veil_freshen(veil *v)
 {
 	uint64_t version = v->cs->gate ? atomic_load(&v->cs->gate->version) : 0;
 	pmap overlay = map_of(v->raw.overlay), delta = map_of(v->raw.delta);
-	if (version == v->version && v->raw.root == v->root && overlay.root == v->overlay.root && delta.root == v->delta.root) return;
+	if (version == v->version && v->raw.root == v->root && overlay.root == v->overlay.root && delta.root == v->delta.root)
+		return;
 	if (v->folders.root && (version != v->version || v->raw.root != v->root || places_differ(v, &v->overlay, &overlay) ||
-	    places_differ(v, &v->delta, &delta)))
+	                        places_differ(v, &v->delta, &delta)))
 		forget(v);
 	learned_of(v, v->raw.root, overlay, delta, version);
 }
@@ -256,7 +269,7 @@ static cb_code folders_enter(veil *v, const buf *way, veil_folder *f, cb_error *
 cb_code veil_folder_get(veil *v, uint64_t ino, veil_folder *out, cb_error *err)
 {
 	if (folder_known(v, ino, out)) return CB_OK;
-	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* way_part, from the folder upwards */
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);           /* way_part, from the folder upwards */
 	if (v->known_bytes > KNOWN_BYTES_MAX) forget(v); /* a box may have any number of folders, as deep as it likes */
 	climb up = climb_from(ino);
 	while (up.at != INO_ROOT && !folder_known(v, up.at, out)) {
@@ -398,12 +411,11 @@ static cb_code entry_shown(veil *v, const key_parts *k, span *value, tree_value 
 	bool link = entry_is_link(*value);
 	CB_TRY(veil_folder_get(v, k->ino, &f, err));
 	*out = f.answers[GATE_READ] == GATE_PASS;
-	if (veil_folder_quiet(&f)) v->quiet = k->ino;
+	if (veil_folder_quiet(&f)) quiet_set(v, k->ino);
 	if (!*out || (!link && f.below == GATE_BELOW_NONE)) return CB_OK;
 	CB_TRY(entry_decode(*value, &e, err));
 	if (link) CB_TRY(veil_ask_node(v, GATE_READ, e.rec.ino, &answer, err));
-	else if (!veil_folder_speaks(&f))
-		CB_TRY(veil_ask_name(v, GATE_READ, k->ino, k->name, e.rec.ino, e.rec.type, &answer, err));
+	else if (!veil_folder_speaks(&f)) CB_TRY(veil_ask_name(v, GATE_READ, k->ino, k->name, e.rec.ino, e.rec.type, &answer, err));
 	*out = answer == GATE_PASS;
 	if (!*out || link || e.rec.type != CB_DIR) return CB_OK;
 	CB_TRY(below_entry(v, &f, k->name, e.rec.ino, &inside, err));
@@ -411,14 +423,14 @@ static cb_code entry_shown(veil *v, const key_parts *k, span *value, tree_value 
 	return CB_OK;
 }
 
-/* The only name of a file in a folder where no rule lies: without asking for others, of which there are none. *out is only ever set. */
+/* The only name of a node in a folder that speaks for it: without asking for others, of which there are none. *out is only ever set. */
 static cb_code name_quiet(veil *v, const key_parts *k, bool *out, cb_error *err)
 {
 	if (k->parent != v->quiet || !v->quiet) {
 		veil_folder f;
 		CB_TRY(veil_folder_get(v, k->parent, &f, err));
-		if (!veil_folder_quiet(&f)) return CB_OK;
-		v->quiet = k->parent;
+		if (f.answers[GATE_READ] != GATE_PASS || !veil_folder_speaks(&f)) return CB_OK;
+		if (veil_folder_quiet(&f)) quiet_set(v, k->parent);
 	}
 	key at = key_entry(k->parent, k->name);
 	tree_value entry_value;
@@ -456,7 +468,8 @@ static cb_code shows(void *context, span key_bytes, span *value, tree_value *roo
 		return CB_OK;
 	default:
 		*out = false;
-		if (parts.kind == KIND_NAME && parts.ino != v->last_ino) CB_TRY(name_quiet(v, &parts, out, err));
+		if (parts.kind == KIND_NAME && !(parts.ino == v->last_ino && v->last_access == GATE_READ))
+			CB_TRY(name_quiet(v, &parts, out, err));
 		if (*out) return CB_OK;
 		CB_TRY(veil_ask_node(v, GATE_READ, parts.ino, &answer, err));
 		*out = answer == GATE_PASS;

@@ -193,6 +193,7 @@ cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned h
 	if (code != CB_OK) return code;
 	CB_TRY(gate_resolved(b, v, path, access, out, err));
 	if (!v->veil || access == GATE_READ || !out->exists || out->node.rec.type != CB_DIR) return CB_OK;
+	if (out->node.rec.version != GATE_MASKED_VERSION) return CB_OK;
 	/* Times that the veil shows otherwise must not be saved with it; the version, which messages tell, is a new one then anyway. */
 	tree_view raw = view_raw(v);
 	uint64_t version = out->node.rec.version;

@@ -7,7 +7,6 @@
 enum {
 	RECORD_FIXED = 59, /* bytes before the data part */
 	ENTRY_RECORD = 'R',
-	ENTRY_LINK = 'L',
 	VALUE_INLINE = 'i',
 	VALUE_CONTENT = 'c',
 	TYPE_SHIFT = 24, /* the mode word keeps the type in its top byte */

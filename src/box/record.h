@@ -132,6 +132,7 @@ void record_encode(const record *r, tree_value *out);
 cb_code record_decode(span bytes, record *out, cb_error *err);
 void entry_encode(const entry *e, tree_value *out);
 cb_code entry_decode(span bytes, entry *out, cb_error *err);
+enum { ENTRY_LINK = 'L' }; /* what the bytes of a link begin with, and of nothing else */
 /* The two halves of it, for listings: is the record elsewhere, and the record when it is not. */
 bool entry_is_link(span bytes);
 cb_code entry_record(span bytes, record *out, cb_error *err);

@@ -29,7 +29,8 @@ struct veil {
 };
 
 typedef struct veil_folder {
-	gate_answer answers[GATE_REMOVE + 1]; /* to each access: the worst of its own and of those above it; of reading if that is not passed */
+	gate_answer answers[GATE_REMOVE +
+	                    1]; /* to each access: the worst of its own and of those above it; of reading if that is not passed */
 	gate_below below;
 	const char *path; /* lent until the next question; NULL: the folder is hidden, or no rule lies below */
 } veil_folder;
@@ -48,7 +49,7 @@ static inline veil *veil_of(const tree_view *v)
 {
 	return v->veil ? v->veil->context : NULL;
 }
-/* Forgets what no longer holds. Every question begins with it. */
+/* Forgets what no longer holds. Every question begins with it, unless the same view has just shown something. */
 void veil_freshen(veil *v);
 /* A folder as the raw view has it. One that cannot be reached from the root is hidden. */
 cb_code veil_folder_get(veil *v, uint64_t ino, veil_folder *out, cb_error *err);

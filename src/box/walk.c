@@ -199,6 +199,7 @@ static cb_code entry_start(entry_cursor *e, cb_box *b, const char *path, unsigne
 	cb_code code = snapshot_take(b, &e->now, err);
 	if (code == CB_OK) code = path_find(b, &e->now.v, path, how, GATE_READ, &r, err);
 	if (code == CB_OK) e->first = r.node.rec;
+	if (code == CB_OK && e->first.type == CB_DIR) code = gate_folder_read(b, &e->now, e->first.ino, err);
 	return box_leave(b, code);
 }
 

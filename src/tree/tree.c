@@ -83,6 +83,7 @@ struct tree_cursor {
 	uint8_t below[TREE_KEY_MAX];
 	const tree_veil *veil;
 	tree_value room; /* of a value that the veil shows otherwise */
+	tree_veil plain; /* as it was when something plain was shown; version NULL: nothing was */
 };
 
 static void read_map(tree_cursor *c, int i)
@@ -153,22 +154,43 @@ static cb_code settle(tree_cursor *c, cb_error *err)
 	}
 }
 
-/* The same behind a veil: at the first that it shows. What is past the wanted ones is not asked about, and so not given. */
-static cb_code settle_shown(tree_cursor *c, cb_error *err)
+static bool begins_plain(span key, const tree_veil *v)
 {
-	for (;;) {
+	return v->version && key.size > TREE_PLAIN_BYTES && memcmp(key.bytes, v->plain, TREE_PLAIN_BYTES) == 0;
+}
+
+static bool is_plain(const tree_cursor *c, const source *s)
+{
+	return begins_plain(s->key, &c->plain) && s->value.size && s->value.bytes[0] != c->plain.unless &&
+	       atomic_load(c->plain.version) == c->plain.as_of;
+}
+
+/* From where the cursor stands on: the first that the veil shows. What is past the wanted ones is not asked about, and so not given. */
+static cb_code settle_asking(tree_cursor *c, cb_error *err)
+{
+	while (c->current) {
 		bool shown = false;
-		CB_TRY(settle(c, err));
-		if (!c->current) return CB_OK;
 		if (c->below_size && !span_starts(c->current->key, span_make(c->below, c->below_size))) {
 			c->current = NULL;
 			return CB_OK;
 		}
 		source *s = &c->sources[c->current - c->sources];
 		CB_TRY(c->veil->shows(c->veil->context, s->key, &s->value, &c->room, &shown, err));
-		if (shown) return CB_OK;
+		if (shown) {
+			if (begins_plain(s->key, c->veil)) c->plain = *c->veil; /* the next need not be asked about */
+			return CB_OK;
+		}
 		CB_TRY(advance(c, c->holders, err));
+		CB_TRY(settle(c, err));
 	}
+	return CB_OK;
+}
+
+static cb_code settle_shown(tree_cursor *c, cb_error *err)
+{
+	CB_TRY(settle(c, err));
+	if (!c->current || is_plain(c, c->current)) return CB_OK;
+	return settle_asking(c, err);
 }
 
 /* After an error the cursor is at its end, so that it cannot be asked for what it no longer holds. */
@@ -207,6 +229,7 @@ static cb_code cursor_open(const tree_view *v, span from, span below, tree_curso
 	if (below.size) memcpy(c->below, below.bytes, below.size);
 	c->root = v->root;
 	c->veil = v->veil;
+	c->plain.version = NULL;
 	c->maps[FROM_DELTA] = v->delta;
 	c->maps[FROM_OVERLAY] = v->overlay;
 	path_init(&c->root_at, v->nodes);

@@ -20,6 +20,8 @@
 #ifndef TREE_TREE_H
 #define TREE_TREE_H
 
+#include <stdatomic.h>
+
 #include "base/blob.h"
 #include "base/err.h"
 #include "base/span.h"
@@ -54,10 +56,18 @@ typedef struct tree_value {
  * What a view does not show. Asked for every key that the view has, each time it is about to leave through tree_get, a cursor or a
  * difference; what it hides is as if it were not there. It may also show another value: *value is then to point into `room`. It may read
  * the map, through a view without the veil.
+ *
+ * Lists are long, so a veil may say what a cursor need not ask about: from a key on that was shown and begins with `plain`, all that do and
+ * whose values do not begin with `unless`, as they are, while *version is `as_of`.
  */
+enum { TREE_PLAIN_BYTES = 9 };
 typedef struct tree_veil {
 	cb_code (*shows)(void *context, span key, span *value, tree_value *room, bool *out, cb_error *err);
 	void *context;
+	const _Atomic uint64_t *version; /* NULL: nothing is plain */
+	uint64_t as_of;
+	uint8_t plain[TREE_PLAIN_BYTES];
+	uint8_t unless;
 } tree_veil;
 
 typedef struct tree_view {
@@ -90,7 +100,7 @@ cb_code tree_apply(const tree_nodes *nodes, uint64_t root, const pmap *changes, 
 /* Keys whose values differ between two views, as their veils show them, in key order. A key that is the same in both maps is not looked at,
  * also when only one veil hides it. old/new have bytes NULL where the key is absent on that side (an empty
  * value has bytes non-NULL). Visiting may end early with CB_INTERRUPTED (then CB_OK is returned). Equal nodes are skipped: cost in
- * proportion to the difference, plus the overlays' keys. */
+ * proportion to the difference, plus the keys of overlays that share nothing. */
 typedef cb_code (*tree_diff_visit)(void *context, span key, span old_value, span new_value, cb_error *err);
 cb_code tree_diff(const tree_view *a, const tree_view *b, tree_diff_visit visit, void *context, cb_error *err);
 /* The same from a key on and within a prefix only. */
