@@ -1,40 +1,8 @@
 /* test_gate.c: the gate, rule by rule: what test_gate_calls.c cannot compare, because the other world has nothing like it. */
-#include "harness/twins.h"
+#include "harness/ruled_box.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
-
-#include "box/cursor.h"
-
-static rules all;
-static cb_store *s;
-static cb_box *owner, *agent;
-static cb_error err;
-
-static void begin(bool memory)
-{
-	s = test_store_open(memory);
-	rules_init(&all);
-	rules_set(&all, s);
-	CHECK_OK(cb_store_who_set(s, "owner", &err));
-	CHECK_OK(cb_box_create(s, "demo", &owner, &err));
-	CHECK_OK(cb_store_who_set(s, "agent", &err));
-	agent = must_open(s, "demo");
-}
-
-static void end(void)
-{
-	CHECK_OK(cb_store_who_set(s, "owner", &err));
-	test_store_sound(s);
-	cb_box_close(agent);
-	cb_box_close(owner);
-	cb_store_close(s);
-}
-
-static void put(cb_box *b, const char *path, const char *text)
-{
-	CHECK_OK(cb_write_file(b, path, text, strlen(text), &CB_WITH(cb_write_options, .parents = true), &err));
-}
 
 static char *list(cb_box *from, cb_box *to)
 {
@@ -400,14 +368,6 @@ TEST_BOTH(a_folder_that_comes_out_is_told_whole)
 	CHECK_OK(cb_rename(owner, "/work/hid/d/f", "/work/f", 0, &err));
 	cb_box_close(before);
 	end();
-}
-
-static cb_code count_steps(void *context, const cb_step *step, cb_error *e)
-{
-	(void)e;
-	(void)step;
-	++*(int *)context;
-	return CB_OK;
 }
 
 static cb_code blame_seq(void *context, const cb_blame_line *l, cb_error *e)
