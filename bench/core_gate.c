@@ -8,7 +8,7 @@
 
 #include "box/gate.h"
 
-enum { FOLDERS = 100, FILES = 200, WORLDS = 4 };
+enum { FOLDERS = 100, FILES = 200, WORLDS = 4, STEPS = 50 };
 
 typedef struct one_world {
 	const char *name, *rule;
@@ -61,6 +61,7 @@ static void fill(one_world *w)
 		}
 	}
 	bench_commit(t);
+	for (int i = 0; i < STEPS; i++) bench_write(w->box, "/work/d9/f1", i % 2 ? "abc" : "def", 3);
 	CB(cb_box_open(w->store, "demo@0", &w->first, &bench_err));
 	char rule[BENCH_PATH];
 	(void)snprintf(rule, sizeof(rule), "%s", w->rule ? w->rule : "");
@@ -126,6 +127,21 @@ static void do_write(void *context, uint64_t i)
 	bench_write(((one_world *)context)->box, "/work/d5/f51", i % 2 ? "abc" : "def", 3);
 }
 
+static cb_code pass_step(void *context, const cb_step *step, cb_error *err)
+{
+	(void)context;
+	(void)step;
+	(void)err;
+	return CB_OK;
+}
+
+static void do_log(void *context, uint64_t i)
+{
+	(void)i;
+	const one_world *w = context;
+	CB(cb_log(w->box, &CB_WITH(cb_log_options, .max_steps = STEPS), pass_step, NULL, NULL, &bench_err));
+}
+
 static void do_rename(void *context, uint64_t i)
 {
 	(void)i;
@@ -157,6 +173,7 @@ static const row rows[] = {
 	{"write", do_write, 30, 1.05},
 	{"rename of a folder", do_rename, 20, 1.05},
 	{"info", do_info, 100, 1.05},
+	{"log of 50 steps", do_log, 10, 1.05},
 };
 
 int main(int argc, char **argv)
