@@ -159,6 +159,8 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
 	uint64_t ino = 0;
 	inode node;
 	bool same = false;
+	cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
+	if (code != CB_NOTFOUND) return code; /* something new of theirs, which meets ours when it is placed */
 	CB_TRY(merge_new_file_here(m, at, &ino, err));
 	if (!ino && !merge_is_strict(m)) return CB_OK;
 	if (!ino) return merge_conflict_at(m, it, "a name of it was taken away on both sides", theirs_wins, err);
@@ -173,11 +175,18 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
 	return s.taken && s.occupant.rec.ino == ino ? inode_unlink(m->t, at->parent, place_name(at), err) : CB_OK;
 }
 
+/* Ours still has it, or a new file for it; theirs has neither. It was decided as a whole, but not about its other names. */
+static bool is_gone_there(const item *it)
+{
+	return it->base.present && it->ours.present && !it->theirs.present && !it->disputed && it->base.node.rec.type != CB_DIR;
+}
+
 /* Of a file with several names, those that theirs took away; before anything is placed, so that the names are free. The last one is
  * parked when theirs has the file elsewhere. */
 cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 {
-	if (!has_set_of_names(it)) return CB_OK;
+	bool gone = is_gone_there(it);
+	if (!gone && !has_set_of_names(it)) return CB_OK;
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
 		bool theirs_wins = false;
@@ -186,6 +195,7 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 			CB_TRY(drop_successor(m, it, at, &theirs_wins, err));
 			continue;
 		}
+		if (gone) continue;
 		tree_view v = txn_raw(m->t);
 		inode node;
 		char name[32];
@@ -319,6 +329,19 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 
 /* ---- a name that is taken ---- */
 
+/* For a strict merge: does one of two new files hold what the base held, or both the same? Lines are joined only where both have new
+ * ones. Ours may still be the base's own: then it is none, as long as it is as it was. */
+static cb_code any_alike(merge *m, const record *base, const record *ours, const record *theirs, bool *out, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	bool as_it_was = false;
+	CB_TRY(merge_data_same(m, m->base, base, &v, ours, &as_it_was, err));
+	*out = as_it_was && ours->ino != base->ino;
+	if (as_it_was) return CB_OK;
+	CB_TRY(merge_data_same(m, &v, ours, m->theirs, theirs, out, err));
+	return *out ? CB_OK : merge_data_same(m, m->base, base, m->theirs, theirs, out, err);
+}
+
 /* Theirs and ours each have a new file in the place of one and the same file of the base: by lines, into ours' own. */
 static cb_code merge_successors(merge *m, const item *it, const place *at, inode *mine, bool *done, cb_error *err)
 {
@@ -331,6 +354,9 @@ static cb_code merge_successors(merge *m, const item *it, const place *at, inode
 	uint64_t ino = old.rec.ino;
 	if (mine->rec.ino != ino) CB_TRY(merge_new_file_here(m, at, &ino, err));
 	if (mine->rec.ino != ino) return CB_OK; /* another file of the base that got this name */
+	bool alike = false;
+	if (merge_is_strict(m)) CB_TRY(any_alike(m, &old.rec, &mine->rec, &it->theirs.node.rec, &alike, err));
+	if (alike) return CB_OK;
 	tree_view v = txn_raw(m->t);
 	merge_texts x = {m->base, &v, m->theirs, &old.rec, &mine->rec, &it->theirs.node.rec};
 	record before = mine->rec; /* of which x.ours must not change meanwhile */
@@ -540,15 +566,40 @@ static cb_code add_item(merge *m, item *it, cb_error *err)
 	return CB_OK;
 }
 
+/*
+ * Both sides gave it this name, which the base does not have. Where the two are new files, they are one under the base's name only:
+ * different ones conflict here. Theirs wins: its file is a file of its own under such names, *own, which is 0 before the first.
+ */
+static cb_code settle_common_name(merge *m, item *it, const place *at, uint64_t *own, cb_error *err)
+{
+	bool one = merge_ino_here(it) == merge_ino_there(it), same = one, theirs_wins = false;
+	if (!one) CB_TRY(merge_data_same(m, m->ours, &it->ours.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
+	if (same && !merge_is_strict(m)) return CB_OK;
+	if (one) return merge_conflict_at(m, it, "given a name on both sides", &theirs_wins, err);
+	CB_TRY(merge_conflict_name(m, it, 0, at, "added on both sides", &theirs_wins, err));
+	slot s;
+	inode made;
+	CB_TRY(slot_find(m, at->parent, place_name(at), &s, err));
+	if (same || !theirs_wins || !s.taken || s.occupant.rec.ino != merge_ino_here(it)) return CB_OK;
+	CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
+	tree_view v = txn_raw(m->t);
+	if (*own) CB_TRY(inode_find(&v, *own, &made, err));
+	if (*own) return inode_link(m->t, &made, at->parent, place_name(at), err);
+	CB_TRY(inode_copy(m->t, m->theirs, &it->theirs.node.rec, at->parent, place_name(at), &made, err));
+	*own = made.rec.ino;
+	return CB_OK;
+}
+
 cb_code merge_add_links(merge *m, item *it, cb_error *err)
 {
+	uint64_t own = 0;
 	if (!has_set_of_names(it)) return CB_OK;
 	for (size_t i = 0; i < it->theirs.count; i++) {
 		const place *at = &it->theirs.places[i];
-		bool exists = true, theirs_wins = false;
+		bool exists = true;
 		if (merge_place_in(&it->base, at)) continue;
-		if (!merge_place_in(&it->ours, at)) CB_TRY(place_name_at(m, it, at, &exists, err));
-		else if (merge_is_strict(m)) CB_TRY(merge_conflict_at(m, it, "given a name on both sides", &theirs_wins, err));
+		if (merge_place_in(&it->ours, at)) CB_TRY(settle_common_name(m, it, at, &own, err));
+		else CB_TRY(place_name_at(m, it, at, &exists, err));
 	}
 	return CB_OK;
 }

@@ -1,0 +1,184 @@
+/*
+ * names_of_replaced_files.c: a merge decides about every name of a file with several, also about those under which a side has a new file.
+ * A name that theirs deleted and ours made anew, with the same bytes, stayed; one under which both had put new files was taken for agreed.
+ */
+#include "harness/boxes.h"
+
+static const char *const OLD = "1\n2\n3\n4\n5\n6\n7\n", *const FIRST = "one\n2\n3\n4\n5\n6\n7\n",
+			 *const LAST = "1\n2\n3\n4\n5\n6\nseven\n";
+
+typedef struct pair {
+	cb_store *s;
+	cb_box *ours, *theirs;
+} pair;
+
+/* One file, /work/a and /work/b. */
+static pair open_pair(void)
+{
+	cb_error err = {0};
+	pair p = {.s = test_store_open(true)};
+	CHECK_OK(cb_box_create(p.s, "ours", &p.ours, &err));
+	must_write(p.ours, "/work/a", OLD);
+	CHECK_OK(cb_link(p.ours, "/work/a", "/work/b", &err));
+	p.theirs = must_fork(p.s, "ours", "theirs");
+	return p;
+}
+
+static void close_pair(pair *p)
+{
+	test_store_sound(p->s);
+	cb_box_close(p->ours);
+	cb_box_close(p->theirs);
+	cb_store_close(p->s);
+}
+
+static void renew(cb_box *b, const char *path, const char *text)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_unlink(b, path, &err));
+	must_write(b, path, text);
+}
+
+/* Both replace /work/a, each by other lines; ours keeps the file as /work/c and makes /work/b anew; theirs deletes /work/b. */
+static pair put_aside(const char *renewed)
+{
+	cb_error err = {0};
+	pair p = open_pair();
+	CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
+	renew(p.ours, "/work/a", FIRST);
+	renew(p.ours, "/work/b", renewed);
+	renew(p.theirs, "/work/a", LAST);
+	CHECK_OK(cb_unlink(p.theirs, "/work/b", &err));
+	return p;
+}
+
+TEST(deleted_there_and_renewed_here)
+{
+	cb_error err = {0};
+	pair p = put_aside(OLD);
+	CHECK_OK(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err));
+	CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
+	CHECK(!exists(p.ours, "/work/b"));
+	CHECK_STR(must_read(p.ours, "/work/c"), OLD);
+	close_pair(&p);
+}
+
+TEST(deleted_here_and_renewed_there)
+{
+	cb_error err = {0};
+	pair p = put_aside(OLD);
+	CHECK_OK(cb_merge(p.theirs, p.ours, NULL, NULL, NULL, &err));
+	CHECK(!exists(p.theirs, "/work/b"));
+	CHECK_STR(must_read(p.theirs, "/work/c"), OLD);
+	close_pair(&p);
+}
+
+TEST(deleted_there_and_changed_here)
+{
+	cb_error err = {0};
+	for (int theirs = 0; theirs < 2; theirs++) {
+		pair p = put_aside("new\n");
+		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), CB_CONFLICT);
+		CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
+		cb_prefer prefer = theirs ? CB_PREFER_THEIRS : CB_PREFER_OURS;
+		CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		CHECK(exists(p.ours, "/work/b") == !theirs);
+		close_pair(&p);
+	}
+}
+
+/* The same where theirs deleted the file with all its names. */
+TEST(deleted_there_under_all_names)
+{
+	cb_error err = {0};
+	for (int how = 0; how < 4; how++) {
+		pair p = open_pair();
+		renew(p.ours, "/work/b", how % 2 ? "new\n" : OLD);
+		CHECK_OK(cb_unlink(p.theirs, "/work/a", &err));
+		CHECK_OK(cb_unlink(p.theirs, "/work/b", &err));
+		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), CB_CONFLICT);
+		CHECK_MSG(how % 2 == (strstr(err.message, "/work/b ") != NULL), "%s", err.message);
+		cb_prefer prefer = how / 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
+		CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		CHECK(exists(p.ours, "/work/a") == (how / 2 == 0));
+		CHECK(exists(p.ours, "/work/b") == (how == 1));
+		close_pair(&p);
+	}
+}
+
+/* Transactions rely on what they made: also an equal file is a change. */
+TEST(a_renewed_name_in_a_transaction)
+{
+	cb_error err = {0};
+	pair p = open_pair();
+	cb_box *t = must_begin(p.ours);
+	CHECK_OK(cb_unlink(t, "/work/b", &err));
+	CHECK_OK(cb_unlink(t, "/work/a", &err));
+	must_write(t, "/work/a", LAST);
+	CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
+	renew(p.ours, "/work/a", FIRST);
+	renew(p.ours, "/work/b", OLD);
+	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_CONFLICT);
+	CHECK_MSG(strstr(err.message, "/work/b"), "%s", err.message);
+	cb_box_close(t);
+	close_pair(&p);
+}
+
+/* Both save one of its names by rename: other lines are joined, and nobody deleted anything. */
+TEST(one_name_replaced_on_both_sides)
+{
+	cb_error err = {0};
+	pair p = open_pair();
+	renew(p.ours, "/work/a", FIRST);
+	renew(p.theirs, "/work/a", LAST);
+	CHECK_OK(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err));
+	CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
+	CHECK_STR(must_read(p.ours, "/work/b"), OLD);
+	close_pair(&p);
+}
+
+/* In a transaction lines are joined where both have new ones; the same lines, or the old ones made anew, conflict. */
+TEST(one_name_replaced_beside_a_transaction)
+{
+	static const char *const *const texts[][2] = {
+		{&FIRST, &LAST}, {&FIRST, &FIRST}, {&OLD, &LAST}, {&FIRST, &OLD}, {&OLD, &OLD}};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		cb_error err = {0};
+		pair p = open_pair();
+		cb_box *t = must_begin(p.ours);
+		renew(t, "/work/a", *texts[i][0]);
+		renew(p.ours, "/work/a", *texts[i][1]);
+		cb_code code = cb_txn_commit(t, NULL, NULL, &err);
+		CHECK_MSG(code == (i == 0 ? CB_OK : CB_CONFLICT), "%zu: %s", i, cb_code_name(code));
+		if (i) CHECK_MSG(strstr(err.message, "/work/a"), "%s", err.message);
+		cb_box_close(t);
+		close_pair(&p);
+	}
+}
+
+/* Both replace the file by a new one, which both also call /work/c: under that name nothing says that the two are one. */
+TEST(new_name_for_both_replacements)
+{
+	cb_error err = {0};
+	for (int theirs = 0; theirs < 2; theirs++) {
+		cb_store *s = test_store_open(true);
+		cb_box *a = NULL;
+		CHECK_OK(cb_box_create(s, "a", &a, &err));
+		must_write(a, "/work/a", OLD);
+		cb_box *b = must_fork(s, "a", "b");
+		renew(a, "/work/a", FIRST);
+		renew(b, "/work/a", LAST);
+		CHECK_OK(cb_link(a, "/work/a", "/work/c", &err));
+		CHECK_OK(cb_link(b, "/work/a", "/work/c", &err));
+		CHECK_CODE(cb_merge(a, b, NULL, NULL, NULL, &err), CB_CONFLICT);
+		CHECK_MSG(strstr(err.message, "1 conflicts: /work/c "), "%s", err.message);
+		cb_prefer prefer = theirs ? CB_PREFER_THEIRS : CB_PREFER_OURS;
+		CHECK_OK(cb_merge(a, b, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		CHECK_STR(must_read(a, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
+		if (theirs) CHECK_STR(must_read(a, "/work/c"), LAST);
+		test_store_sound(s);
+		cb_box_close(a);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
