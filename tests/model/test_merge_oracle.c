@@ -179,7 +179,8 @@ typedef struct four {
 	const model_state *base, *ours, *theirs, *result;
 } four;
 
-/* A new file with several names took the place of an old one under one of them, and got the other side's changes there. */
+/* A new file with several names took the place of an old one under one of them, and got the other side's changes there, or what the
+ * other side did to the old one under another of its names. */
 static bool merged_under_another_name(const four *f, const model_entry *made, const model_entry *r)
 {
 	const model_state *sides[] = {f->ours, f->theirs};
@@ -188,6 +189,8 @@ static bool merged_under_another_name(const four *f, const model_entry *made, co
 			if (sides[i]->entries[k].type != CB_FILE || sides[i]->entries[k].ino != made->ino) continue;
 			const char *path = sides[i]->entries[k].path;
 			const model_entry *b = file_at(f->base, path), *o = file_at(f->ours, path), *t = file_at(f->theirs, path);
+			if (b && !o) o = by_ino(f->ours, b->ino);
+			if (b && !t) t = by_ino(f->theirs, b->ino);
 			if (b && o && t && is_text_of_both(b, o, t, r)) return true;
 		}
 	}
