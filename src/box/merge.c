@@ -396,6 +396,7 @@ static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 	if (!same || merge_is_strict(m)) CB_TRY(merge_conflict_at(m, it, reason, &theirs_wins, err));
 	it->fate = FATE_DONE;
 	it->into = it->ours.present ? merge_ino_here(it) : 0;
+	if (!same && !it->ours.present) theirs_wins = merge_brings(m, theirs_wins);
 	if (!theirs_wins) return CB_OK;
 	it->fate = !it->theirs.present ? FATE_DELETE : it->ours.present ? FATE_FIELDS : FATE_ADD;
 	if (it->fate == FATE_ADD) it->into = merge_ino_there(it);
@@ -446,7 +447,7 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 		return CB_OK;
 	}
 	CB_TRY(merge_conflict_at(m, it, "deleted here, changed there", &theirs_wins, err));
-	if (theirs_wins) it->fate = FATE_ADD;
+	if (merge_brings(m, theirs_wins)) it->fate = FATE_ADD;
 	else it->into = 0;
 	return CB_OK;
 }

@@ -87,6 +87,13 @@ static inline bool merge_is_strict(const merge *m)
 	return m->conflicts->strict;
 }
 
+/* Does what ours took away and theirs changed come into the result? When common pasts are merged into a base, also if nobody decided: it is
+ * in dispute, and only where the base has it are new files under its name seen to stand for it. */
+static inline bool merge_brings(const merge *m, bool theirs_wins)
+{
+	return theirs_wins || m->left != NULL;
+}
+
 /* A place of the result, and who sits there. */
 typedef struct slot {
 	uint64_t parent;

@@ -324,7 +324,7 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 		return CB_OK; /* a folder added there and dropped: its content goes with it */
 	bool theirs_wins = false;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "put there into a folder that is gone here", &theirs_wins, err));
-	return theirs_wins ? revive_dir(m, at->parent, out, err) : CB_OK;
+	return merge_brings(m, theirs_wins) ? revive_dir(m, at->parent, out, err) : CB_OK;
 }
 
 /* ---- a name that is taken ---- */
@@ -443,7 +443,7 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 	bool renewed = merge_is_strict(m); /* also an equal one was put there by somebody who relies on it */
 	if (!same || renewed)
 		CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "deleted here, changed there", &theirs_wins, err));
-	*drop = (same && !renewed) || !theirs_wins;
+	*drop = (same && !renewed) || !merge_brings(m, theirs_wins);
 	return CB_OK;
 }
 
@@ -540,8 +540,9 @@ static cb_code place_aside(merge *m, item *it, const place *at, bool *exists, cb
 {
 	bool same = false, theirs_wins = false;
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
-	if (!same) CB_TRY(merge_conflict_name(m, it, 0, at, "deleted here, changed there", &theirs_wins, err));
-	return theirs_wins ? place_name_at(m, it, at, exists, err) : CB_OK;
+	if (same) return CB_OK;
+	CB_TRY(merge_conflict_name(m, it, 0, at, "deleted here, changed there", &theirs_wins, err));
+	return merge_brings(m, theirs_wins) ? place_name_at(m, it, at, exists, err) : CB_OK;
 }
 
 /* Every name of what theirs added. One that finds no place was in a conflict, or in a folder that was dropped as a whole. */
