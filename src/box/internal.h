@@ -589,7 +589,8 @@ enum {
 	PATH_FOLLOW = 1, /* also a symlink in the last component */
 	/* The entry itself, to be made, removed or moved: a '/' after it does not follow a link, and is for the caller to judge. */
 	PATH_ENTRY = 2,
-	PATH_FILE = 4, /* a file may be made there: CB_ISDIR when a '/' follows, whatever is there */
+	PATH_FILE = 4,  /* a file may be made there: CB_ISDIR when a '/' follows, whatever is there */
+	PATH_PLAIN = 8, /* no symlink on the way is followed: CB_LOOP */
 };
 /* From the public flags. */
 static inline unsigned path_how(unsigned flags)
@@ -610,7 +611,7 @@ cb_code path_damaged(cb_code code, const char *path, cb_error *err);
 cb_code inode_damaged(cb_code code, const tree_view *v, uint64_t ino, cb_error *err);
 /* Makes missing folders before the last component. */
 cb_code path_make_parents(op *o, const char *path, cb_error *err);
-/* Those that are made are as in another state (which may be another box's). */
+/* Those that are made are as in another state (which may be another box's). PATH_PLAIN in both. */
 typedef struct path_like {
 	cb_box *b;
 	const tree_view *v;

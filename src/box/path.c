@@ -134,7 +134,11 @@ static cb_code step_into(walk *w, span name, bool last, bool slash, unsigned how
 		return last ? result_is(w, name, out) : CB_NOTFOUND;
 	}
 	const record *r = &out->node.rec;
-	if (r->type == CB_SYMLINK && (!last || how & PATH_FOLLOW || (slash && !(how & PATH_ENTRY)))) return splice_link(w, r, err);
+	if (r->type == CB_SYMLINK && (!last || how & PATH_FOLLOW || (slash && !(how & PATH_ENTRY)))) {
+		if (how & PATH_PLAIN)
+			return cb_err_set(err, CB_LOOP, "a symbolic link is on the way: name the path that it leads to");
+		return splice_link(w, r, err);
+	}
 	if (last) {
 		*done = true;
 		if (slash && r->type != CB_DIR && !(how & PATH_ENTRY)) return cb_err_set(err, CB_NOTDIR, NULL);
@@ -232,14 +236,14 @@ static const char *prefix_text(const prefixes *p, size_t i, char out[LIMIT_PATH_
 }
 
 /* How many of them exist: when one does, all before it do. Most often all; else by halves, for each look costs the length of the path. */
-static size_t prefixes_existing(op *o, const prefixes *p)
+static size_t prefixes_existing(op *o, const prefixes *p, unsigned how)
 {
 	char part[LIMIT_PATH_BYTES];
 	size_t low = 0, high = p->count;
 	tree_view v = txn_view(o->t);
 	for (size_t at = p->count; low < high; at = (low + high + 1) / 2) {
 		resolved r;
-		bool there = path_look(o->b, &v, prefix_text(p, at - 1, part), PATH_FOLLOW, &r, NULL) == CB_OK && r.exists;
+		bool there = path_look(o->b, &v, prefix_text(p, at - 1, part), how, &r, NULL) == CB_OK && r.exists;
 		if (there) low = at;
 		else high = at - 1;
 	}
@@ -247,7 +251,7 @@ static size_t prefixes_existing(op *o, const prefixes *p)
 }
 
 /* One that is missing; `in` is the folder just made for the one before it, 0: look. *in becomes what was made, 0: nothing. */
-static cb_code make_parent(op *o, const char *part, uint64_t *in, cb_error *err)
+static cb_code make_parent(op *o, const char *part, unsigned how, uint64_t *in, cb_error *err)
 {
 	tree_view v = txn_view(o->t);
 	resolved r;
@@ -263,7 +267,7 @@ static cb_code make_parent(op *o, const char *part, uint64_t *in, cb_error *err)
 		*in = made.rec.ino;
 		return CB_OK;
 	}
-	CB_TRY(path_resolve(o->b, &v, part, PATH_FOLLOW, GATE_CREATE, &r, err));
+	CB_TRY(path_resolve(o->b, &v, part, how, GATE_CREATE, &r, err));
 	*in = 0;
 	if (r.exists) return CB_OK;
 	CB_TRY(inode_create(o->t, r.parent, resolved_name(&r), CB_DIR, 0755, &made, err));
@@ -276,7 +280,7 @@ static cb_code parent_as(op *o, uint64_t ino, const path_like *like, const char 
 {
 	resolved r;
 	inode made;
-	if (path_resolve(like->b, like->v, part, PATH_FOLLOW, GATE_READ, &r, NULL) != CB_OK || !r.exists) return CB_OK;
+	if (path_resolve(like->b, like->v, part, PATH_PLAIN, GATE_READ, &r, NULL) != CB_OK || !r.exists) return CB_OK;
 	if (r.node.rec.type != CB_DIR) return CB_OK;
 	tree_view v = txn_view(o->t);
 	CB_TRY(inode_find(&v, ino, &made, err));
@@ -295,9 +299,10 @@ cb_code path_make_parents_like(op *o, const char *path, const path_like *like, c
 	prefixes p;
 	char part[LIMIT_PATH_BYTES];
 	uint64_t in = 0;
+	unsigned how = like ? PATH_PLAIN : PATH_FOLLOW;
 	prefixes_find(&p, path);
-	for (size_t i = prefixes_existing(o, &p); i < p.count; i++) {
-		CB_TRY(make_parent(o, prefix_text(&p, i, part), &in, err));
+	for (size_t i = prefixes_existing(o, &p, how); i < p.count; i++) {
+		CB_TRY(make_parent(o, prefix_text(&p, i, part), how, &in, err));
 		if (in && like) CB_TRY(parent_as(o, in, like, part, err));
 	}
 	return CB_OK;

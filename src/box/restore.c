@@ -114,9 +114,20 @@ typedef struct dir_pair {
 typedef struct restoring {
 	txn *t;
 	const tree_view *from;
-	buf dirs;   /* dir_pair: those done, then those to do; folders may be nested deeper than the C stack allows */
-	pmap files; /* as tree_copy_with */
+	uint64_t parent; /* what is restored: an entry, */
+	span name;
+	uint64_t top; /* and the folder there, with all below it; 0: none */
+	buf dirs;     /* dir_pair: those done, then those to do; folders may be nested deeper than the C stack allows */
+	pmap files;   /* as tree_copy_with */
+	pmap taken;   /* files with several names here that became one of the source: by their numbers, the source's */
 } restoring;
+
+static void restoring_done(restoring *w)
+{
+	buf_done(&w->dirs);
+	pmap_done(&w->files);
+	pmap_done(&w->taken);
+}
 
 typedef struct name_row {
 	uint8_t size;
@@ -192,21 +203,59 @@ static cb_code file_is_so(restoring *w, const record *here, const record *there,
 	return CB_OK;
 }
 
-/* A file or link that is there. One that shares its inode with names here that the source's does not share it with is replaced: what lies
- * elsewhere must not change. */
+/* Is a name of a file one that the restore does not come to, because it lies elsewhere or is not seen? */
+typedef struct name_outside {
+	restoring *w;
+	bool found;
+} name_outside;
+
+static cb_code look_outside(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)value;
+	name_outside *o = context;
+	const restoring *w = o->w;
+	key_parts parts;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	tree_view seen = txn_view(w->t), raw = txn_raw(w->t);
+	inode node;
+	uint8_t name[LIMIT_NAME_BYTES];
+	size_t size = 0;
+	climb up = climb_from(parts.parent);
+	cb_code code = inode_at(&seen, parts.parent, parts.name, &node, NULL, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	bool inside = code == CB_OK && parts.parent == w->parent && span_equal(parts.name, w->name);
+	if (code == CB_OK && !inside && w->top) {
+		while (up.at != w->top && up.at != INO_ROOT) CB_TRY(climb_up(&up, &raw, name, &size, err));
+		inside = up.at == w->top;
+	}
+	o->found = o->found || !inside;
+	return CB_OK;
+}
+
+/*
+ * A file or link that is there. What lies elsewhere must not change, and names below are one file where the source's are: so it is replaced
+ * when it is to change and has names outside, or names that the source's file does not have, or has become another file of the source.
+ */
 static cb_code restore_file(restoring *w, uint64_t parent, span name, inode *target, const record *source, cb_error *err)
 {
-	uint64_t copy = 0;
-	bool known = tree_copied(&w->files, source->ino, &copy);
-	bool linked = target->rec.links > 1 || source->links > 1, same_node = target->rec.ino == source->ino;
-	bool so = same_node && target->rec.version == source->version;
-	if (!known && !so && (same_node || target->rec.links == 1)) CB_TRY(file_is_so(w, &target->rec, source, &so, err));
-	if (known ? copy != target->rec.ino : !so && linked && !same_node) {
+	uint64_t copy = 0, other = 0;
+	bool known = tree_copied(&w->files, source->ino, &copy), same_node = target->rec.ino == source->ino;
+	bool linked = target->rec.links > 1 || source->links > 1, so = same_node && target->rec.version == source->version;
+	if (known && copy == target->rec.ino) return CB_OK;
+	bool apart = known || tree_copied(&w->taken, target->rec.ino, &other);
+	if (!apart && !so) CB_TRY(file_is_so(w, &target->rec, source, &so, err));
+	if (!apart && !so && linked) {
+		name_outside o = {w, !same_node};
+		tree_view raw = txn_raw(w->t);
+		if (same_node) CB_TRY(inode_keys(&raw, target->rec.ino, KIND_NAME, look_outside, &o, err));
+		apart = o.found;
+	}
+	if (apart) {
 		CB_TRY(inode_unlink(w->t, parent, name, err));
 		return tree_copy_with(w->t, w->from, source, parent, name, &w->files, err);
 	}
-	if (known) return CB_OK;
 	if (source->links > 1) CB_TRY(tree_copied_add(&w->files, source->ino, target->rec.ino, err));
+	if (target->rec.links > 1) CB_TRY(tree_copied_add(&w->taken, target->rec.ino, source->ino, err));
 	return so ? CB_OK : restore_into(w, target, source, err);
 }
 
@@ -265,21 +314,21 @@ static cb_code restore_dirs(restoring *w, cb_error *err)
 
 static cb_code restore_below(txn *t, const tree_view *from, const resolved *here, const record *source, cb_error *err)
 {
-	restoring w = {.t = t, .from = from, .dirs = BUF_INIT(SIZE_MAX)};
-	cb_code code = restore_entry(&w, here->parent, resolved_name(here), source, err);
+	restoring w = {.t = t, .from = from, .parent = here->parent, .name = resolved_name(here), .dirs = BUF_INIT(SIZE_MAX)};
+	if (here->exists && here->node.rec.type == CB_DIR) w.top = here->node.rec.ino;
+	cb_code code = restore_entry(&w, w.parent, w.name, source, err);
 	if (code == CB_OK) code = restore_dirs(&w, err);
-	buf_done(&w.dirs);
-	pmap_done(&w.files);
+	restoring_done(&w);
 	return code;
 }
 
 static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const char *path, cb_error *err)
 {
 	resolved there, here;
-	CB_TRY(path_resolve(source, from, path, 0, GATE_READ, &there, err));
+	CB_TRY(path_resolve(source, from, path, PATH_PLAIN, GATE_READ, &there, err));
 	CB_TRY(path_make_parents_like(o, path, &(path_like){source, from}, err));
 	tree_view v = txn_view(o->t);
-	CB_TRY(path_resolve(o->b, &v, path, 0, GATE_CREATE, &here, err));
+	CB_TRY(path_resolve(o->b, &v, path, PATH_PLAIN, GATE_CREATE, &here, err));
 	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);
 	if (here.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be restored by this name", path);
 	/* What others put there since would have to go too. */
@@ -306,11 +355,10 @@ static cb_code restore_seen(txn *t, const tree_view *from, cb_error *err)
 	inode here, there;
 	CB_TRY(inode_find(&raw, INO_ROOT, &here, err));
 	CB_TRY(inode_find(from, INO_ROOT, &there, err));
-	restoring w = {.t = t, .from = from, .dirs = BUF_INIT(SIZE_MAX)};
+	restoring w = {.t = t, .from = from, .top = INO_ROOT, .dirs = BUF_INIT(SIZE_MAX)};
 	cb_code code = restore_dir(&w, &here, &there.rec, err);
 	if (code == CB_OK) code = restore_dirs(&w, err);
-	buf_done(&w.dirs);
-	pmap_done(&w.files);
+	restoring_done(&w);
 	if (code != CB_OK) return code;
 	/* Against the state, which does not change: the transaction's keys do. */
 	tree_view base = v;
