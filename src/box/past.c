@@ -44,8 +44,18 @@ typedef struct visit {
 	uint64_t newest[COLORS]; /* seq + 1; 0: not been there */
 } visit;
 
+/* Edges of a box, read ahead: the newest at or below `top`, the newest first. One at first, then twice as many as before, so that reading
+ * costs what is walked. */
+enum { AHEAD_MAX = 256 };
+typedef struct ahead {
+	uint64_t box, top;
+	size_t wanted, count;
+	store_edge edges[AHEAD_MAX];
+} ahead;
+
 typedef struct search {
 	cb_store *cs;
+	buf aheads;          /* ahead *, one per box; edges below a step never change */
 	buf walkers, visits; /* walker, visit */
 	bool disorder;
 	bool unsorted; /* what was found may lie in one another's past */
@@ -90,12 +100,52 @@ static uint64_t order_of(const walker *w)
 	return w->has_anchor ? w->anchor.order : 0;
 }
 
+static cb_code ahead_take(search *s, uint64_t box, ahead **out, cb_error *err)
+{
+	ahead **all = (ahead **)(void *)s->aheads.bytes;
+	for (size_t i = s->aheads.size / sizeof(ahead *); i > 0; i--) {
+		*out = all[i - 1];
+		if ((*out)->box == box) return CB_OK;
+	}
+	ahead *made = mem_alloc(sizeof(*made));
+	if (!made) return cb_err_nomem(err);
+	made->box = box;
+	made->top = made->wanted = made->count = 0;
+	*out = made;
+	cb_code code = buf_append(&s->aheads, &made, sizeof(made), err);
+	if (code != CB_OK) free(made);
+	return code;
+}
+
+/* As store_edge_before. */
+static cb_code edge_before(search *s, past_point at, store_edge *out, bool *found, cb_error *err)
+{
+	ahead *a = NULL;
+	CB_TRY(ahead_take(s, at.box, &a, err));
+	size_t low = 0, high = at.seq <= a->top ? a->count : 0;
+	while (low < high) { /* the first at or below the step */
+		size_t mid = (low + high) / 2;
+		if (a->edges[mid].seq > at.seq) low = mid + 1;
+		else high = mid;
+	}
+	bool known = at.seq <= a->top && (low < a->count || a->count < a->wanted);
+	if (!known) {
+		a->wanted = a->wanted == 0 ? 1 : a->wanted * 2 < AHEAD_MAX ? a->wanted * 2 : AHEAD_MAX;
+		a->top = at.seq;
+		low = a->count = 0;
+		CB_TRY(store_edges_before(s->cs->s, at.box, at.seq, a->edges, a->wanted, &a->count, err));
+	}
+	*found = low < a->count;
+	if (*found) *out = a->edges[low];
+	return CB_OK;
+}
+
 /* A new walker; takes over undone. One that stands there already in the same colour and goes as far is only moved up. */
 static cb_code walker_add(search *s, past_point at, color c, buf *undone, cb_error *err)
 {
 	walker w = {.at = at, .color = c, .undone = *undone};
 	*undone = BUF_INIT(SIZE_MAX);
-	cb_code code = store_edge_before(s->cs->s, at.box, at.seq, &w.anchor, &w.has_anchor, err);
+	cb_code code = edge_before(s, at, &w.anchor, &w.has_anchor, err);
 	walker *all = walkers_of(s);
 	for (size_t i = 0; code == CB_OK && i < walker_count(s); i++) {
 		if (all[i].color != c || !same_stop(&all[i], &w) || !same_way(&all[i], &w)) continue;
@@ -313,11 +363,15 @@ static cb_code search_run(search *s, cb_error *err)
 static cb_code search_all(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out,
                           bool *disorder, cb_error *err)
 {
-	search s = {.cs = cs, .walkers = BUF_INIT(SIZE_MAX), .visits = BUF_INIT(SIZE_MAX), .out = out};
+	search s = {
+		.cs = cs, .aheads = BUF_INIT(SIZE_MAX), .walkers = BUF_INIT(SIZE_MAX), .visits = BUF_INIT(SIZE_MAX), .out = out};
 	cb_code code = CB_OK;
 	for (size_t i = 0; code == CB_OK && i < a_count; i++) code = walker_start(&s, a[i], COLOR_A, err);
 	for (size_t i = 0; code == CB_OK && i < b_count; i++) code = walker_start(&s, b[i], COLOR_B, err);
 	if (code == CB_OK) code = search_run(&s, err);
+	ahead **aheads = (ahead **)(void *)s.aheads.bytes;
+	for (size_t i = 0; i < s.aheads.size / sizeof(ahead *); i++) free(aheads[i]);
+	buf_done(&s.aheads);
 	walkers_done(&s.walkers);
 	buf_done(&s.visits);
 	*disorder = s.disorder || s.unsorted;

@@ -160,7 +160,16 @@ cb_code store_touch_last(store *s, uint64_t box, uint64_t *out_seq, cb_error *er
 cb_code store_edge_before(store *s, uint64_t box, uint64_t seq, store_edge *out, bool *found, cb_error *err)
 {
 	STORE_ENTER(s, err);
-	return s->engine->ops->edge_before(s->engine, box, seq, out, found, err);
+	size_t count = 0;
+	cb_code code = s->engine->ops->edge_before(s->engine, box, seq, out, 1, &count, err);
+	*found = count == 1;
+	return code;
+}
+
+cb_code store_edges_before(store *s, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	return s->engine->ops->edge_before(s->engine, box, seq, out, max, count, err);
 }
 
 cb_code store_edge_list(store *s, store_edge_visit visit, void *context, cb_error *err)

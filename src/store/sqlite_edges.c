@@ -31,14 +31,20 @@ static cb_code need_edges(engine *e, cb_error *err)
 	                  SQL_SCHEMA_VERSION);
 }
 
-cb_code sqlite_edge_before(engine *e, uint64_t box, uint64_t seq, store_edge *out, bool *found, cb_error *err)
+cb_code sqlite_edge_before(engine *e, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err)
 {
-	*found = false;
+	*count = 0;
 	CB_TRY(need_edges(e, err));
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_EDGE_BEFORE, &u, err, "uu", box, sql_bound(seq)));
-	CB_TRY(sql_step(e, &u, found, err));
-	return *found ? edge_read(&u, out, err) : CB_OK;
+	CB_TRY(sql_take(e, SQL_EDGE_BEFORE, &u, err, "uuu", box, sql_bound(seq), (uint64_t)max));
+	while (*count < max) {
+		bool row = false;
+		CB_TRY(sql_step(e, &u, &row, err));
+		if (!row) return CB_OK;
+		CB_TRY(edge_read(&u, &out[*count], err));
+		++*count;
+	}
+	return CB_OK;
 }
 
 cb_code sqlite_edge_list(engine *e, store_edge_visit visit, void *context, cb_error *err)

@@ -326,6 +326,8 @@ typedef struct store_edge {
 typedef cb_code (*store_edge_visit)(void *context, const store_edge *edge, cb_error *err);
 /* The newest edge of a box at or before a step. *found false: none. */
 cb_code store_edge_before(store *s, uint64_t box, uint64_t seq, store_edge *out, bool *found, cb_error *err);
+/* The newest ones, up to max, the newest first. */
+cb_code store_edges_before(store *s, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err);
 cb_code store_edge_list(store *s, store_edge_visit visit, void *context, cb_error *err); /* all, the oldest first */
 /* Inside a write transaction: */
 cb_code store_edge_put(store *s, const store_edge *edge, cb_error *err);

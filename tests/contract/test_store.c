@@ -504,6 +504,12 @@ CONTRACT(edges_of_history)
 	CHECK(found && e.seq == 5 && e.kind == STORE_EDGE_MERGE && e.other_box == b && e.other_seq == 2);
 	CHECK_OK(store_edge_before(s, a, 4, &e, &found, &err));
 	CHECK(!found);
+	store_edge some[3];
+	size_t count = 0;
+	CHECK_OK(store_edges_before(s, a, 9, some, 3, &count, &err));
+	CHECK(count == 2 && some[0].seq == 7 && some[1].seq == 5);
+	CHECK_OK(store_edges_before(s, a, 9, some, 1, &count, &err));
+	CHECK(count == 1 && some[0].seq == 7);
 	CHECK_OK(store_edge_list(s, collect_edge, text, &err));
 	(void)snprintf(expected, sizeof(expected),
 	               "%" PRIu64 "@0-1-%" PRIu64 "@3 %" PRIu64 "@5-2-%" PRIu64 "@2 %" PRIu64 "@7-4-%" PRIu64 "@5 %" PRIu64
