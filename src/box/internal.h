@@ -290,6 +290,12 @@ cb_code content_read(const cb_store *cs, const txn *t, uint64_t content, uint64_
 
 /* ---- handles ---- */
 
+/* Edges of a box's history that were undone at once, each undo right after what it took back (past.c): from the newest of these undos, to
+ * the step below the oldest edge, of that order. from 0: none. */
+typedef struct past_run {
+	uint64_t from, to, order;
+} past_run;
+
 struct cb_box {
 	_Atomic uint32_t refs; /* the handle's own, and one for each cursor that was opened on it */
 	entry_lock lock;
@@ -319,6 +325,7 @@ struct cb_box {
 	_Atomic uint64_t last_seq; /* the newest step made through this handle; 0: none */
 	/* Of the last undo that chose its step itself (undo.c): its number, if it became one; its step; what was cancelled below that. */
 	uint64_t undo_seq, undo_target;
+	past_run undone;    /* of its box, as the last merge met it */
 	buf undo_cancelled; /* uint64_t */
 	/* Steps between automatic checkpoints as of a stamp of the catalog. */
 	uint64_t every, every_stamp;

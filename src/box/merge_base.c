@@ -268,7 +268,7 @@ cb_code merge_base_find(cb_box *b, const state *ours, const state *theirs, merge
 	past_point mine = {ours->box, ours->seq}, their = {theirs->box, theirs->seq};
 	AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
 	*out = (merge_base){0};
-	CB_TRY(past_common(b->cs, &mine, 1, &their, 1, &common, err));
+	CB_TRY(past_common_of(b, mine, their, &common, err));
 	const past_point *all = (const past_point *)(const void *)common.bytes;
 	size_t count = common.size / sizeof(past_point);
 	if (count == 0)

@@ -22,8 +22,13 @@
  * found, so no best one is among it (stop_leave). For the same reason walkers of one colour are one when anchor and set are equal
  * (walker_add). What lies above a walker is dropped from its set, so sets become equal again once that in which they differ was passed.
  *
+ * What was undone at once, by the next edge of its box, leads nowhere: a walker that stands alone at such an undo, with an empty set,
+ * goes on below what it took back, in one turn over a whole run of these (pass_undone), as long as no other walker can come to the
+ * stops in between: all others stand at older anchors. A run never changes, so a handle remembers the last one.
+ *
  * The order of edges that were made from an older format is that of the clock; where that went backwards, an anchor may have its turn
  * twice. So what colours have been there is remembered, and if it happened, results that lie in another's past are removed in the end.
+ * (Where a run was passed it is not: then the search is made again without that.)
  */
 #include "box/past.h"
 #include "box/graft.h"
@@ -57,6 +62,9 @@ typedef struct search {
 	cb_store *cs;
 	buf aheads;          /* ahead *, one per box; edges below a step never change */
 	buf walkers, visits; /* walker, visit */
+	past_run *known;     /* of known_box; NULL: nothing is remembered */
+	uint64_t known_box;
+	bool passes, passed; /* runs of what was undone may be passed, and were */
 	bool disorder;
 	bool unsorted; /* what was found may lie in one another's past */
 	buf *out;
@@ -243,10 +251,59 @@ static cb_code stop_meet(search *s, const walker *first, buf *here, cb_error *er
 	return buf_append(here, &painter, sizeof(painter), err);
 }
 
+/* The run that begins at a walker's anchor: *out 0: none. others: the newest order of the other walkers. */
+static cb_code run_find(search *s, const walker *w, uint64_t others, past_run *out, cb_error *err)
+{
+	const store_edge *e = &w->anchor;
+	store_edge target;
+	bool found = false;
+	*out = (past_run){0};
+	if (!w->has_anchor || e->kind != STORE_EDGE_UNDO) return CB_OK;
+	if (s->known && s->known_box == e->box && s->known->from == e->seq && s->known->order > others) {
+		*out = *s->known;
+		return CB_OK;
+	}
+	CB_TRY(edge_before(s, (past_point){e->box, e->seq - 1}, &target, &found, err));
+	if (!found || target.seq != e->other_seq || target.seq == 0 || target.order >= e->order || target.order <= others)
+		return CB_OK;
+	*out = (past_run){e->seq, target.seq - 1, target.order};
+	return CB_OK;
+}
+
+/* From an undo, where w stands alone with an empty set, over all that was undone at once. *passed false: there is nothing such. */
+static cb_code pass_undone(search *s, const walker *w, bool *passed, cb_error *err)
+{
+	uint64_t others = 0;
+	buf none = BUF_INIT(SIZE_MAX);
+	past_run run, all = {.from = w->anchor.seq};
+	walker at = *w;
+	bool remembers = s->known && s->known_box == w->at.box, longer = remembers && !s->known->from;
+	*passed = false;
+	for (size_t i = 0; i < walker_count(s); i++)
+		if (order_of(&walkers_of(s)[i]) > others) others = order_of(&walkers_of(s)[i]);
+	for (;;) {
+		CB_TRY(run_find(s, &at, others, &run, err));
+		longer = longer || !run.from || (remembers && run.from == s->known->from);
+		if (!run.from) break;
+		*passed = s->passed = true;
+		all.to = at.at.seq = run.to;
+		all.order = run.order;
+		CB_TRY(edge_before(s, at.at, &at.anchor, &at.has_anchor, err));
+		if (order_of(&at) >= run.order) s->disorder = true;
+		if (s->disorder || order_of(&at) <= others) break;
+	}
+	/* One that ends at the others' anchors may go on there: what is known below is worth more. */
+	if (*passed && remembers && longer) *s->known = all;
+	return *passed ? walker_add(s, at.at, at.color, &none, err) : CB_OK;
+}
+
 static cb_code stop_leave(search *s, const buf *here, cb_error *err)
 {
 	const walker *all = (const walker *)(const void *)here->bytes;
 	size_t count = here->size / sizeof(walker);
+	bool passed = false;
+	if (s->passes && count == 1 && all[0].undone.size == 0) CB_TRY(pass_undone(s, &all[0], &passed, err));
+	if (passed) return CB_OK;
 	for (size_t i = 0; i < count; i++) {
 		bool covered = false;
 		for (size_t k = 0; k < count && all[i].color != COLOR_FOUND; k++)
@@ -360,14 +417,25 @@ static cb_code search_run(search *s, cb_error *err)
 	}
 }
 
-static cb_code search_all(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out,
-                          bool *disorder, cb_error *err)
+typedef struct sides {
+	const past_point *a, *b;
+	size_t a_count, b_count;
+	cb_box *into; /* whose handle remembers; NULL: none */
+} sides;
+
+static cb_code search_once(cb_store *cs, const sides *x, bool passes, buf *out, bool *disorder, bool *passed, cb_error *err)
 {
-	search s = {
-		.cs = cs, .aheads = BUF_INIT(SIZE_MAX), .walkers = BUF_INIT(SIZE_MAX), .visits = BUF_INIT(SIZE_MAX), .out = out};
+	search s = {.cs = cs,
+	            .aheads = BUF_INIT(SIZE_MAX),
+	            .walkers = BUF_INIT(SIZE_MAX),
+	            .visits = BUF_INIT(SIZE_MAX),
+	            .passes = passes,
+	            .out = out};
 	cb_code code = CB_OK;
-	for (size_t i = 0; code == CB_OK && i < a_count; i++) code = walker_start(&s, a[i], COLOR_A, err);
-	for (size_t i = 0; code == CB_OK && i < b_count; i++) code = walker_start(&s, b[i], COLOR_B, err);
+	if (x->into) s.known = &x->into->undone;
+	if (x->into) s.known_box = x->into->id;
+	for (size_t i = 0; code == CB_OK && i < x->a_count; i++) code = walker_start(&s, x->a[i], COLOR_A, err);
+	for (size_t i = 0; code == CB_OK && i < x->b_count; i++) code = walker_start(&s, x->b[i], COLOR_B, err);
 	if (code == CB_OK) code = search_run(&s, err);
 	ahead **aheads = (ahead **)(void *)s.aheads.bytes;
 	for (size_t i = 0; i < s.aheads.size / sizeof(ahead *); i++) free(aheads[i]);
@@ -375,7 +443,18 @@ static cb_code search_all(cb_store *cs, const past_point *a, size_t a_count, con
 	walkers_done(&s.walkers);
 	buf_done(&s.visits);
 	*disorder = s.disorder || s.unsorted;
+	*passed = s.disorder && s.passed;
 	return code;
+}
+
+static cb_code search_all(cb_store *cs, const sides *x, buf *out, bool *disorder, cb_error *err)
+{
+	size_t before = out->size;
+	bool again = false;
+	CB_TRY(search_once(cs, x, true, out, disorder, &again, err));
+	if (!again) return CB_OK;
+	out->size = before;
+	return search_once(cs, x, false, out, disorder, &again, err);
 }
 
 /* Removes what lies in another one's past. */
@@ -388,7 +467,7 @@ static cb_code keep_best(cb_store *cs, buf *points, cb_error *err)
 		for (size_t k = 0; k < count && !within; k++) {
 			if (k == i) continue;
 			AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
-			CB_TRY(search_all(cs, &all[i], 1, &all[k], 1, &common, &ignored, err));
+			CB_TRY(search_all(cs, &(sides){&all[i], &all[k], 1, 1, NULL}, &common, &ignored, err));
 			const past_point *c = (const past_point *)(const void *)common.bytes;
 			for (size_t n = 0; n < common.size / sizeof(past_point); n++)
 				within = within || (c[n].box == all[i].box && c[n].seq == all[i].seq);
@@ -406,8 +485,15 @@ static cb_code keep_best(cb_store *cs, buf *points, cb_error *err)
 cb_code past_common(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out, cb_error *err)
 {
 	bool disorder = false;
-	CB_TRY(search_all(cs, a, a_count, b, b_count, out, &disorder, err));
+	CB_TRY(search_all(cs, &(sides){a, b, a_count, b_count, NULL}, out, &disorder, err));
 	return disorder && out->size > sizeof(past_point) ? keep_best(cs, out, err) : CB_OK;
+}
+
+cb_code past_common_of(cb_box *b, past_point ours, past_point theirs, buf *out, cb_error *err)
+{
+	bool disorder = false;
+	CB_TRY(search_all(b->cs, &(sides){&ours, &theirs, 1, 1, b}, out, &disorder, err));
+	return disorder && out->size > sizeof(past_point) ? keep_best(b->cs, out, err) : CB_OK;
 }
 
 /* ---- making edges ---- */

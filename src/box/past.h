@@ -24,6 +24,10 @@ enum {
 cb_code past_common(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out,
                     cb_error *err);
 
+/* The same of two states for a merge into b, which is in a call: its handle remembers the run of undone edges that was passed, so that
+ * "merge, look, undo" over and over costs what was done since the last. */
+cb_code past_common_of(cb_box *b, past_point ours, past_point theirs, buf *out, cb_error *err);
+
 /* Inside the write transaction that puts a step: its edge, when it has one. box is where the step is, not a foreign number. CB_STALE when
  * what it comes from was pruned. */
 cb_code past_record(cb_store *cs, const store_step *step, cb_error *err);

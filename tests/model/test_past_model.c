@@ -114,7 +114,11 @@ static void ask(past_world *w, past_point a, past_point b)
 	static points want;
 	buf found = BUF_INIT(SIZE_MAX);
 	best_common(w, a, b, &want);
-	CHECK_OK(past_common(w->s, &a, 1, &b, 1, &found, &err));
+	cb_box *asks = NULL; /* its handle remembers */
+	for (unsigned i = 0; i < PAST_BOXES; i++)
+		if (w->boxes[i]->row.id == a.box) asks = w->boxes[i];
+	if (asks && below(w, 4)) CHECK_OK(past_common_of(asks, a, b, &found, &err));
+	else CHECK_OK(past_common(w->s, &a, 1, &b, 1, &found, &err));
 	const past_point *all = (const past_point *)(const void *)found.bytes;
 	size_t count = found.size / sizeof(past_point);
 	for (size_t i = 0; i < count; i++)
@@ -132,6 +136,20 @@ static void ask(past_world *w, past_point a, past_point b)
 	buf_done(&found);
 }
 
+/* Merged and undone at once, over and over. */
+static void try_often(past_world *w, cb_box *box, cb_box *from, unsigned times)
+{
+	cb_error err = {0};
+	for (unsigned i = 0; i < times; i++) {
+		char text[32];
+		(void)snprintf(text, sizeof(text), "%" PRIu64, below(w, 1000));
+		must_write(from, "/work/tried", text);
+		cb_code code = cb_merge(box, from, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_OURS), NULL, NULL, &err);
+		if (code == CB_OK) code = cb_undo(box, must_seq(box), NULL, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOTHING || code == CB_LIMIT, "%s: %s", cb_code_name(code), err.message);
+	}
+}
+
 static void turn(past_world *w, unsigned i)
 {
 	cb_error err = {0};
@@ -139,7 +157,10 @@ static void turn(past_world *w, unsigned i)
 	char text[32], name[96];
 	cb_box *box = w->boxes[a];
 	cb_code code = CB_OK;
-	switch (below(w, 9)) {
+	switch (below(w, 10)) {
+	case 9:
+		try_often(w, box, w->boxes[b], 1 + (unsigned)below(w, 4));
+		return;
 	case 0: /* paths of one box only, so that nothing conflicts but what undos and restores left */
 	case 1:
 		(void)snprintf(text, sizeof(text), "%u", i);
