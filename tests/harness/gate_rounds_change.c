@@ -19,7 +19,7 @@ static void write_one(world *w, const char *path)
 	SAY(w, cb_tag_add(b, path, "t", &e));
 	SAY(w, cb_tag_remove(b, path, "t", &e));
 	SAY(w, cb_meta_set(b, path, "n", "v", CB_STRING, &e));
-	SAY(w, cb_meta_set(b, path, "n", NULL, CB_STRING, &e));
+	SAY(w, cb_meta_set(b, path, "n", NULL, 0, &e));
 }
 
 void round_write(world *w)
