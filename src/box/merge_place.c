@@ -185,8 +185,8 @@ static bool is_gone_there(const item *it)
  * parked when theirs has the file elsewhere. */
 cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 {
-	bool gone = is_gone_there(it);
-	if (!gone && !has_set_of_names(it)) return CB_OK;
+	bool set = has_set_of_names(it), moved = it->fate == FATE_FIELDS && it->base.present && it->base.node.rec.type != CB_DIR;
+	if (!set && !moved && !is_gone_there(it)) return CB_OK;
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
 		bool theirs_wins = false;
@@ -195,7 +195,7 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 			CB_TRY(drop_successor(m, it, at, &theirs_wins, err));
 			continue;
 		}
-		if (gone) continue;
+		if (!set) continue;
 		tree_view v = txn_raw(m->t);
 		inode node;
 		char name[32];

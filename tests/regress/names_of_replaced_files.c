@@ -106,6 +106,40 @@ TEST(deleted_there_under_all_names)
 	}
 }
 
+/* Both call the file /work/c now, and ours has a new one where it was. */
+TEST(moved_on_both_sides_and_changed_here)
+{
+	cb_error err = {0};
+	for (int changed = 0; changed < 2; changed++) {
+		pair p = open_pair();
+		cb_box *sides[] = {p.ours, p.theirs};
+		for (int i = 0; i < 2; i++) {
+			CHECK_OK(cb_unlink(sides[i], "/work/b", &err));
+			CHECK_OK(cb_rename(sides[i], "/work/a", "/work/c", 0, &err));
+		}
+		must_write(p.ours, "/work/b", changed ? "new\n" : OLD);
+		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), changed ? CB_CONFLICT : CB_OK);
+		if (changed) CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
+		else CHECK(!exists(p.ours, "/work/b"));
+		CHECK_STR(must_read(p.ours, "/work/c"), OLD);
+		close_pair(&p);
+	}
+	cb_store *s = test_store_open(true);
+	cb_box *a = NULL;
+	CHECK_OK(cb_box_create(s, "a", &a, &err));
+	must_write(a, "/work/a", OLD);
+	cb_box *b = must_fork(s, "a", "b");
+	CHECK_OK(cb_rename(a, "/work/a", "/work/c", 0, &err));
+	CHECK_OK(cb_rename(b, "/work/a", "/work/c", 0, &err));
+	must_write(a, "/work/a", "new\n");
+	CHECK_CODE(cb_merge(a, b, NULL, NULL, NULL, &err), CB_CONFLICT);
+	CHECK_MSG(strstr(err.message, "1 conflicts: /work/a "), "%s", err.message);
+	cb_box_close(a);
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
 /* Transactions rely on what they made: also an equal file is a change. */
 TEST(a_renewed_name_in_a_transaction)
 {
