@@ -60,7 +60,7 @@ static size_t block_count(const inuse *t)
 static cb_code grow(inuse *t, size_t from, cb_error *err)
 {
 	if (from >= INUSE_BLOCKS_MAX)
-		return cb_err_set(err, CB_NOSPACE, "the table of states in use is full: %d blocks are taken by living handles",
+		return cb_err_set(err, CB_LIMIT, "the table of states in use is full: %d blocks are taken by living handles",
 		                  INUSE_BLOCKS_MAX - 1);
 	size_t to = from + INUSE_BLOCKS_FIRST < INUSE_BLOCKS_MAX ? from + INUSE_BLOCKS_FIRST : INUSE_BLOCKS_MAX;
 	if (t->memory) {

@@ -587,15 +587,15 @@ TEST(a_full_table_is_told_at_open)
 	/* Blocks are taken one by one, as living handles would; then the file cannot grow. */
 	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 2, .l_len = INUSE_BLOCKS_MAX};
 	CHECK(fcntl(fd, F_OFD_SETLK, &l) == 0);
-	CHECK_CODE(cb_store_open(test_store_path(), NULL, &t, &err), CB_NOSPACE);
+	CHECK_CODE(cb_store_open(test_store_path(), NULL, &t, &err), CB_LIMIT);
 	CHECK(strstr(err.message, "states in use"));
-	CHECK_CODE(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .read_only = true), &t, &err), CB_NOSPACE);
+	CHECK_CODE(cb_store_open(test_store_path(), &CB_WITH(cb_store_options, .read_only = true), &t, &err), CB_LIMIT);
 	/* The handle that has a block goes on; what asks for more places than that has is refused, and goes on too. */
 	cb_box *open[2 * INUSE_SLOTS];
 	size_t n = 0;
 	cb_code code = CB_OK;
 	while (code == CB_OK && n < 2 * INUSE_SLOTS) code = cb_box_open(s, "demo@3", &open[n++], &err);
-	CHECK_CODE(code, CB_NOSPACE);
+	CHECK_CODE(code, CB_LIMIT);
 	CHECK(n > INUSE_SLOTS / 2);
 	must_be(b, STEPS);
 	while (--n > 0) cb_box_close(open[n - 1]);
