@@ -312,8 +312,7 @@ static cb_code target_make(exporting *x, const char *host_path, cb_error *err)
 	return CB_OK;
 }
 
-/* Also of what a failure left incomplete: it is to be found where it was asked for. But where somebody else put something there meanwhile
- * nothing is left of ours: the box has it all. */
+/* Where somebody else put something there meanwhile nothing is left of ours: the box has it all. */
 static cb_code target_name(const exporting *x, cb_error *err)
 {
 	if (x->parent.fd < 0) return CB_OK;
@@ -359,11 +358,10 @@ static cb_code export_folder(exporting *x, const char *path, const box_node *r, 
 {
 	CB_TRY(target_open(x, host_path, err));
 	cb_code code = fill_folder(x, path, r, err);
-	/* A call that its limit ended can be made again: nothing is in its way then. */
-	if (cancel_is_code(code) && x->parent.fd >= 0) temporary_remove(x->parent.fd, x->temporary);
-	if (cancel_is_code(code)) return code;
-	cb_code named = target_name(x, code == CB_OK ? err : NULL);
-	return code == CB_OK ? named : code;
+	if (code == CB_OK) return target_name(x, err);
+	/* So that the same call can be made again: nothing is in its way then. */
+	if (x->parent.fd >= 0) temporary_remove(x->parent.fd, x->temporary);
+	return code;
 }
 
 static cb_code export_leaf(exporting *x, const box_node *r, const char *host_path, cb_error *err)
