@@ -454,7 +454,42 @@ static int compare_rows(const void *a, const void *b)
 	return c ? c : (int)x->c.kind - (int)y->c.kind; /* 'A' before 'D' */
 }
 
-/* A name deleted and added again is a file replaced: one change. */
+typedef struct mark_list {
+	diffing *d;
+	const txn *t;
+	buf *out;
+} mark_list;
+
+static cb_code mark_add(void *context, span key_bytes, span value, cb_error *err)
+{
+	enum { OWNER_BYTES = 9 }; /* kind and inode */
+	const mark_list *l = context;
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+	if (value.size) CB_TRY(value_load(l->d->cs, l->t, value, &bytes, &size, err)); /* a tag has none */
+	span name = span_make(key_bytes.bytes + OWNER_BYTES, key_bytes.size - OWNER_BYTES);
+	const size_t sizes[] = {name.size, size};
+	CB_TRY(buf_append(l->out, sizes, sizeof(sizes), err));
+	CB_TRY(buf_append(l->out, name.bytes, name.size, err));
+	return size ? buf_append(l->out, bytes, size, err) : CB_OK;
+}
+
+/* Attributes, tags and metadata of two different inodes. */
+static cb_code marks_differ(diffing *d, uint64_t a, uint64_t b, bool *out, cb_error *err)
+{
+	static const uint8_t kinds[] = {KIND_ATTR, KIND_TAG};
+	*out = false;
+	for (size_t i = 0; i < sizeof(kinds) && !*out; i++) {
+		AUTO_BUF buf old = BUF_INIT(SIZE_MAX), new = BUF_INIT(SIZE_MAX);
+		mark_list x = {d, d->ta, &old}, y = {d, d->tb, &new};
+		CB_TRY(inode_keys(d->a, a, kinds[i], mark_add, &x, err));
+		CB_TRY(inode_keys(d->b, b, kinds[i], mark_add, &y, err));
+		*out = !span_equal(buf_span(&old), buf_span(&new));
+	}
+	return CB_OK;
+}
+
+/* A name deleted and added again is a file replaced: one change, or none when all that can be given to a file is as it was. */
 static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *err)
 {
 	for (size_t i = 0; i + 1 < n; i++) {
@@ -465,12 +500,14 @@ static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *e
 		CB_TRY(inode_find(d->b, added->new_info.ino, &b, err));
 		bool data = a.rec.type != b.rec.type;
 		if (!data) CB_TRY(data_differ(d, &a.rec, &b.rec, &data, err));
+		bool attrs = data || attrs_differ(&a.rec, &b.rec);
+		if (!attrs) CB_TRY(marks_differ(d, a.rec.ino, b.rec.ino, &attrs, err));
 		added->c.kind = data ? CB_MODIFIED : CB_ATTRS;
 		added->c.modified = data;
 		added->c.has_old = true;
 		added->old_info = deleted->old_info;
-		free(deleted->path);
-		deleted->path = NULL;
+		free(TAKE_PTR(deleted->path));
+		if (!attrs) free(TAKE_PTR(added->path)); /* and goes with rows_choose */
 		i++;
 	}
 	return CB_OK;
