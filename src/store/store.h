@@ -174,7 +174,8 @@ typedef struct store_used {
 } store_used;
 
 /* *u: a place, or NULL, then one is claimed; the same in a child of fork(), where the parent's place is not ours. *u stays NULL where
- * there is no table: a store opened read-only in a folder that cannot be written. CB_LIMIT: the table is full; CB_NOSPACE: it cannot grow. */
+ * there is no table: a store opened read-only in a folder that cannot be written. CB_LIMIT: the table is full; CB_NOSPACE: it cannot
+ * grow. */
 cb_code store_use_show(store *s, store_use **u, const store_used *what, cb_error *err);
 /* Keeps the place for the next time. Accepts NULL. */
 void store_use_hide(store_use *u);
