@@ -305,7 +305,7 @@ TEST_LIMIT(random_damage, 300)
 		fine += found == TRIAL_FINE;
 	}
 	test_note("%u showed, %u did not matter", errors, fine);
-	CHECK(errors > 0 && fine > 0);
+	CHECK(test_soak() == 1 || (errors > 0 && fine > 0)); /* a small dose may miss one */
 }
 
 TEST(undamaged)
@@ -532,7 +532,7 @@ static void harm_cells(const cell *cells, size_t count, unsigned trials)
 		showed += try_look(false, what) == TRIAL_ERRORS;
 	}
 	test_note("%u showed", showed);
-	CHECK(showed > 0);
+	CHECK(test_soak() == 1 || showed > 0); /* a small dose may miss what shows */
 }
 
 TEST_LIMIT(damaged_nodes_and_contents, 300)

@@ -2,9 +2,11 @@
 #include "harness/scans.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "harness/harness.h"
@@ -188,12 +190,29 @@ char *scans_text(int changes, bool layered, seen *known, wire_scanned *out)
 	return text;
 }
 
+/* On a tmpfs files are never known (scan.c): there they come with their content where they would be known elsewhere. */
+static bool fits(int changes, const char *text, const char *expected)
+{
+	struct statfs fs;
+	bool loose = fstatfs(changes, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+	while (*text && *expected) {
+		size_t n = strcspn(text, "\n"), m = strcspn(expected, "\n");
+		bool same = n == m && memcmp(text, expected, n) == 0;
+		if (!same && loose && strncmp(expected, "=f ", 3) == 0 && n >= m - 1)
+			same = memcmp(text, expected + 1, m - 1) == 0 && (n == m - 1 || strncmp(text + m - 1, " '", 2) == 0);
+		if (!same) return false;
+		text += n + (text[n] != 0);
+		expected += m + (expected[m] != 0);
+	}
+	return *text == *expected;
+}
+
 void scans_expect(int changes, bool layered, seen *known, bool keep, const char *expected)
 {
 	seen *own = known;
 	if (!known) CHECK_OK(seen_create(&own, &err));
 	char *text = scans_text(changes, layered, own, NULL);
-	CHECK_MSG(strcmp(text, expected) == 0, "scanned:\n%s# expected:\n%s", text, expected);
+	CHECK_MSG(fits(changes, text, expected), "scanned:\n%s# expected:\n%s", text, expected);
 	free(text);
 	scanner s = {.known = own};
 	if (keep) scan_keep(&s);
