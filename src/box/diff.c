@@ -462,12 +462,11 @@ typedef struct mark_list {
 
 static cb_code mark_add(void *context, span key_bytes, span value, cb_error *err)
 {
-	enum { OWNER_BYTES = 9 }; /* kind and inode */
 	const mark_list *l = context;
 	AUTO_FREE char *bytes = NULL;
 	size_t size = 0;
 	if (value.size) CB_TRY(value_load(l->d->cs, l->t, value, &bytes, &size, err)); /* a tag has none */
-	span name = span_make(key_bytes.bytes + OWNER_BYTES, key_bytes.size - OWNER_BYTES);
+	span name = span_make(key_bytes.bytes + KEY_OWNER_BYTES, key_bytes.size - KEY_OWNER_BYTES);
 	const size_t sizes[] = {name.size, size};
 	CB_TRY(buf_append(l->out, sizes, sizeof(sizes), err));
 	CB_TRY(buf_append(l->out, name.bytes, name.size, err));

@@ -17,7 +17,7 @@ struct look {
 	cb_box *b; /* whose questions go to the gate */
 	snapshot now;
 	kept_state kept;
-	state *s;          /* LOOK_STATE: also while it rests */
+	state *s;          /* LOOK_STATE */
 	struct veil *veil; /* LOOK_STATE, LOOK_BASE: what of it is shown; NULL: there is no hook */
 	txn *t;            /* LOOK_PEN, LOOK_BASE; LOOK_HANDLE: where contents that are only in memory are found */
 };

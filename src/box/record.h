@@ -30,6 +30,7 @@ enum {
 	INO_TMP = 5,
 };
 
+enum { KEY_OWNER_BYTES = 9 }; /* what keys of an inode begin with: kind and number */
 enum {
 	KIND_ATTR = 'A',
 	KIND_ENTRY = 'D',

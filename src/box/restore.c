@@ -161,10 +161,9 @@ static cb_code restore_into(restoring *w, inode *target, const record *source, c
 
 static cb_code append_key(void *context, span key_bytes, span value, cb_error *err)
 {
-	enum { OWNER_BYTES = 9 }; /* kind and inode */
 	size_t sizes[2] = {key_bytes.size, value.size};
 	CB_TRY(buf_append(context, sizes, sizeof(sizes), err));
-	CB_TRY(buf_append(context, key_bytes.bytes + OWNER_BYTES, key_bytes.size - OWNER_BYTES, err));
+	CB_TRY(buf_append(context, key_bytes.bytes + KEY_OWNER_BYTES, key_bytes.size - KEY_OWNER_BYTES, err));
 	return buf_append(context, value.bytes, value.size, err);
 }
 

@@ -141,6 +141,13 @@ typedef struct question {
 	const char *format; /* with one %lld */
 } question;
 
+/* Numbers that were given out lie below their counter. */
+#define COUNTED(table)                                                                                         \
+	{                                                                                                      \
+		"SELECT max(id) FROM " table " HAVING max(id)>=(SELECT next_" table " FROM head WHERE box=0)", \
+			"the " table " counter is not above " table " %lld"                                    \
+	}
+
 static const question questions[] = {
 	{"SELECT box FROM head WHERE box<>0 AND box NOT IN (SELECT id FROM box)", "head of box %lld, which does not exist"},
 	{"SELECT id FROM box WHERE id NOT IN (SELECT box FROM head)", "box %lld has no head"},
@@ -158,12 +165,9 @@ static const question questions[] = {
 	{"SELECT box FROM step WHERE seq>(SELECT seq FROM head h WHERE h.box=step.box)", "box %lld has steps after its head"},
 	{"SELECT id FROM node WHERE birth>(SELECT epoch FROM head WHERE box=0)", "node %lld was born in the future"},
 	{"SELECT id FROM content WHERE birth>(SELECT epoch FROM head WHERE box=0)", "content %lld was born in the future"},
-	{"SELECT max(id) FROM node HAVING max(id)>=(SELECT next_node FROM head WHERE box=0)",
-         "the node counter is not above node %lld"},
-	{"SELECT max(id) FROM content HAVING max(id)>=(SELECT next_content FROM head WHERE box=0)",
-         "the content counter is not above content %lld"},
-	{"SELECT max(id) FROM box HAVING max(id)>=(SELECT next_box FROM head WHERE box=0)",
-         "the box counter is not above box %lld"},
+	COUNTED("node"),
+	COUNTED("content"),
+	COUNTED("box"),
 	{"SELECT max(state) FROM step HAVING max(state)>=(SELECT next_state FROM head WHERE box=0)",
          "the state counter is not above state %lld"},
 	{"SELECT box FROM head WHERE box<>0 AND state>=(SELECT next_state FROM head WHERE box=0)",
@@ -204,12 +208,9 @@ static const question coherence[] = {
 	{"SELECT seq FROM checkpoint c WHERE EXISTS(SELECT 1 FROM box WHERE id=c.box) AND NOT EXISTS(SELECT 1 FROM step WHERE "
          "id=(c.box<<32)+c.seq)",
          "a checkpoint names step %lld, which is missing"},
-	{"SELECT max(id) FROM node HAVING max(id)>=(SELECT next_node FROM head WHERE box=0)",
-         "the node counter is not above node %lld"},
-	{"SELECT max(id) FROM content HAVING max(id)>=(SELECT next_content FROM head WHERE box=0)",
-         "the content counter is not above content %lld"},
-	{"SELECT max(id) FROM box HAVING max(id)>=(SELECT next_box FROM head WHERE box=0)",
-         "the box counter is not above box %lld"},
+	COUNTED("node"),
+	COUNTED("content"),
+	COUNTED("box"),
 };
 
 static const question pin_question = {
