@@ -2,6 +2,7 @@
 #ifndef BASE_IO_H
 #define BASE_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -31,8 +32,24 @@ ssize_t io_write_quietly(int fd, const void *bytes, size_t size);
  * else is in the way. */
 cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err);
 
+/* A folder that is used through its descriptor (O_PATH suffices), wherever it is moved and whatever is put in its place. The path is the
+ * one it was opened by, for messages. */
+typedef struct io_folder {
+	int fd;
+	const char *path;
+} io_folder;
+
+/*
+ * Opens a file of a folder that others may have tampered with: no link is followed, nothing is waited for (a FIFO), and what is no file is
+ * CB_CORRUPT. One that O_CREAT makes has mode 0600. CB_NOTFOUND: it is not there; CB_EXISTS: O_EXCL, and it is.
+ */
+cb_code io_file_open(const io_folder *in, const char *name, int flags, int *out_fd, cb_error *err);
+/* A folder in it, the same way. make: when it is missing, with mode 0700. */
+cb_code io_folder_open(const io_folder *in, const char *name, bool make, int *out_fd, cb_error *err);
+
 /* Makes the names in a folder survive a power cut: a file's own flush does not. CB_OK where a folder cannot be flushed (it may be searched
  * but not read, or the filesystem has no such thing). */
 cb_code io_flush_folder(const char *path, cb_error *err);
+cb_code io_folder_flush(const io_folder *folder, cb_error *err);
 
 #endif

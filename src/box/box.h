@@ -93,8 +93,8 @@ cb_code box_was_recorded(cb_store *cs, const box_place *after, const char *text,
 cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error *err);
 cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err);
 
-/* NULL: in memory. */
-const char *box_store_path(const cb_store *cs);
+/* The store's folder (an O_PATH descriptor; lent), wherever it was moved. -1: in memory. */
+int box_store_folder(const cb_store *cs);
 /* CB_READONLY, with the reason. */
 cb_code box_store_writable(const cb_store *cs, cb_error *err);
 int64_t box_store_now(const cb_store *cs);

@@ -135,9 +135,9 @@ cb_code box_was_recorded(cb_store *cs, const box_place *after, const char *text,
 
 /* ---- the store ---- */
 
-const char *box_store_path(const cb_store *cs)
+int box_store_folder(const cb_store *cs)
 {
-	return store_path(cs->s);
+	return store_folder(cs->s);
 }
 
 cb_code box_store_writable(const cb_store *cs, cb_error *err)

@@ -20,8 +20,7 @@ static const char *const folders[] = {BOX_SIDE_IMPORT};
 
 int box_side_open(const cb_store *cs, const char *folder, bool make)
 {
-	const char *path = store_path(cs->s);
-	AUTO_FD int top = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int top = store_folder(cs->s);
 	if (top < 0) return -1;
 	if (make) (void)mkdirat(top, folder, 0700);
 	return openat(top, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

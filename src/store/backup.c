@@ -124,12 +124,10 @@ static cb_code copy_segments(store *s, const char *to, cb_error *err)
 /* The original goes on giving out numbers: the copy begins far behind them at the next boot, as it would without the file. */
 static cb_code furnish_body(store *s, void *context, cb_error *err)
 {
-	char file[LIMIT_PATH_BYTES + 64];
 	uint64_t counters[STORE_COUNTERS], reserved[STORE_EPOCH];
-	(void)snprintf(file, sizeof file, "%s/numbers", s->path);
 	CB_TRY(s->engine->ops->counters_get(s->engine, counters, err));
 	numbers_skip(counters, reserved);
-	CB_TRY(numbers_write(file, reserved, err));
+	CB_TRY(numbers_write(&s->folder, reserved, err));
 	return store_take(s, STORE_NEXT_SEGMENT, 1, context,
 	                  err); /* a commit: each that is ordinary leaves the room that is kept */
 }
@@ -199,12 +197,10 @@ static cb_code backup_locked(store *s, const char *to, cb_error *err)
 /* Where nothing can be written a lock can still be shared, and that keeps others' gc away. Without the file there is nobody. */
 static cb_code lock_shared(const store *s, int *out_fd, cb_error *err)
 {
-	char file[LIMIT_PATH_BYTES + 64];
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = LOCK_GC, .l_len = 1};
 	if (!s->path) return CB_OK;
-	(void)snprintf(file, sizeof file, "%s/locks", s->path);
-	*out_fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (*out_fd < 0 || fcntl(*out_fd, F_OFD_SETLK, &lock) == 0) return CB_OK;
+	if (io_file_open(&s->folder, "locks", O_RDONLY, out_fd, NULL) != CB_OK || fcntl(*out_fd, F_OFD_SETLK, &lock) == 0)
+		return CB_OK;
 	if (errno != EAGAIN && errno != EACCES) return lock_failed(*out_fd, errno, err);
 	return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
 }
@@ -378,7 +374,8 @@ static cb_code vacuum_database(store *s, cb_error *err)
 	CB_TRY(lock_turn_take(&s->turn, s->lock_timeout_ms, err));
 	cb_code code = lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err);
 	if (code == CB_OK) {
-		code = store_enter(s, err);
+		code = store_check_place(s, err);
+		if (code == CB_OK) code = store_enter(s, err);
 		if (code == CB_OK) {
 			code = s->engine->ops->vacuum(s->engine, err);
 			store_leave(s);

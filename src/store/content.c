@@ -326,6 +326,7 @@ static cb_code read_whole_surely(store *s, engine_row *row, uint8_t *to, cb_erro
 		STORE_ENTER(s, err);
 		CB_TRY(fetch(s, false, row->id, &again, err));
 		if (again.row.segment == row->segment && again.row.offset == row->offset) {
+			if (code == CB_NOTFOUND) CB_TRY(store_check_place(s, err));
 			if (code == CB_NOTFOUND)
 				code = cb_err_set(&first, CB_CORRUPT, "content %llu is lost: segment %06llu is missing",
 				                  (ull)row->id, (ull)row->segment);

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "base/io.h"
 #include "store/store.h"
 
 typedef struct engine engine;
@@ -152,8 +153,10 @@ struct engine {
 	bool flush_failed;     /* what was acknowledged may not be durable: the store stops writing */
 };
 
+#define ENGINE_DATABASE "cowbox.db" /* in the store's folder */
+
 typedef struct engine_options {
-	const char *file; /* NULL: in memory */
+	const io_folder *folder; /* of the database; lent, lives as long as the engine. NULL: in memory */
 	bool read_only;
 	bool frozen; /* nothing can be written beside the file either (frozen.h); with read_only */
 	/* A position that was flushed and must be there still, or have been folded into the database since: else CB_CORRUPT. 0: none. */

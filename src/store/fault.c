@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/io.h"
@@ -61,6 +63,19 @@ const char *fault_vfs_name(store_fault_plan *plan)
 	}
 	(void)pthread_mutex_unlock(&st->mutex);
 	return st->vfs_registered ? st->vfs_name : NULL;
+}
+
+/* A path that goes through the descriptor of a folder (vfs.h) as the folder's own. */
+static const char *plain_path(const char *path, char out[PATH_MAX + NAME_MAX])
+{
+	const char *name = strrchr(path, '/');
+	if (strncmp(path, VFS_DESCRIPTORS, strlen(VFS_DESCRIPTORS)) != 0) return path;
+	char link[64];
+	(void)snprintf(link, sizeof link, "%.*s", (int)(name - path), path);
+	ssize_t n = readlink(link, out, PATH_MAX);
+	if (n < 0) abort();
+	(void)snprintf(out + n, NAME_MAX, "%s", name);
+	return out;
 }
 
 static fault_file *find(fault_state *st, const char *path)
@@ -139,6 +154,8 @@ void fault_saw_open(store_fault_plan *plan, const char *path, uint64_t size, fau
 	if (!plan || !plan->record || !is_followed(path)) return;
 	fault_state *st = fault_state_get(plan);
 	if (!st) abort();
+	char where[PATH_MAX + NAME_MAX];
+	path = plain_path(path, where);
 	(void)pthread_mutex_lock(&st->mutex);
 	fault_file *f = find(st, path);
 	if (!f) {
@@ -160,6 +177,8 @@ void fault_saw_open(store_fault_plan *plan, const char *path, uint64_t size, fau
 static fault_file *follow(store_fault_plan *plan, const char *path)
 {
 	if (!plan || !plan->record || !plan->state || !is_followed(path)) return NULL;
+	char where[PATH_MAX + NAME_MAX];
+	path = plain_path(path, where);
 	(void)pthread_mutex_lock(&plan->state->mutex);
 	fault_file *f = find(plan->state, path);
 	if (!f) (void)pthread_mutex_unlock(&plan->state->mutex);

@@ -14,7 +14,7 @@
 #include "store/internal.h"
 
 #include <errno.h>
-#include <string.h>
+#include <sys/stat.h>
 
 #include "store/held.h"
 
@@ -97,12 +97,18 @@ unsigned store_fork_era(void)
 	return entry_era();
 }
 
-bool fork_is_broken_path(const char *path)
+static bool is_same_folder(int a, int b)
+{
+	struct stat x, y;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool fork_is_broken_folder(int folder)
 {
 	bool found = false;
 	(void)pthread_mutex_lock(&registry_mutex);
 	for (const store *s = registry; s && !found; s = s->next_open)
-		found = s->fork_broken && s->path && strcmp(s->path, path) == 0;
+		found = s->fork_broken && s->path && is_same_folder(s->folder.fd, folder);
 	(void)pthread_mutex_unlock(&registry_mutex);
 	return found;
 }
@@ -139,7 +145,7 @@ static cb_code renew(store *s, cb_error *err)
 cb_code fork_reattach(store *s, cb_error *err)
 {
 	if (!s->path) return cb_err_set(err, CB_FORKED, "a store in memory stays with the process that made it");
-	if (s->forked_depth || fork_is_broken_path(s->path))
+	if (s->forked_depth || fork_is_broken_folder(s->folder.fd))
 		return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of this store");
 	CB_TRY(fork_check_engine(err));
 	CB_TRY(store_hold(s, err));
@@ -153,12 +159,14 @@ cb_code fork_reattach(store *s, cb_error *err)
 
 void fork_abandon(store *s)
 {
-	bool usable = s->path && s->engine && s->forked_depth == 0 && !engine_lost && !fork_is_broken_path(s->path);
+	bool usable = s->path && s->engine && s->forked_depth == 0 && !engine_lost && !fork_is_broken_folder(s->folder.fd);
 	if (usable && store_hold(s, NULL) == CB_OK) {
 		s->engine->ops->close(s->engine, true);
 		s->engine = NULL;
 		store_leave(s);
 	}
 	/* One that is broken stays known: what SQLite noted of its files does too. */
-	if (!s->fork_broken) fork_unregister(s);
+	if (s->fork_broken) return;
+	fork_unregister(s);
+	close_fd(&s->folder.fd);
 }

@@ -2,6 +2,7 @@
 #include "store/frozen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,16 +22,17 @@ typedef struct seen {
 } seen;
 
 struct frozen {
+	int folder;
 	char log[LIMIT_PATH_BYTES + 16], index[LIMIT_PATH_BYTES + 16];
 	seen log_seen, index_seen;
 	void **pages;
 	int page_count;
 };
 
-static seen look(const char *file)
+static seen look(int folder, const char *file)
 {
 	struct stat st;
-	if (lstat(file, &st) != 0) return (seen){0};
+	if (fstatat(folder, file, &st, AT_SYMLINK_NOFOLLOW) != 0) return (seen){0};
 	return (seen){true, st.st_dev, st.st_ino, st.st_size, st.st_ctim};
 }
 
@@ -40,18 +42,18 @@ static bool is_same(const seen *a, const seen *b)
 	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-int frozen_open(const char *database, frozen **out)
+int frozen_open(base_place at, frozen **out)
 {
 	frozen *z = mem_alloc(sizeof *z);
 	if (!z) return SQLITE_NOMEM;
-	*z = (frozen){0};
-	if ((size_t)snprintf(z->log, sizeof z->log, "%s-wal", database) >= sizeof z->log ||
-	    (size_t)snprintf(z->index, sizeof z->index, "%s-shm", database) >= sizeof z->index) {
+	*z = (frozen){.folder = at.folder};
+	if ((size_t)snprintf(z->log, sizeof z->log, "%s-wal", at.name) >= sizeof z->log ||
+	    (size_t)snprintf(z->index, sizeof z->index, "%s-shm", at.name) >= sizeof z->index) {
 		free(z);
 		return SQLITE_CANTOPEN;
 	}
-	z->log_seen = look(z->log);
-	z->index_seen = look(z->index);
+	z->log_seen = look(z->folder, z->log);
+	z->index_seen = look(z->folder, z->index);
 	if (z->log_seen.there && z->index_seen.there && z->index_seen.size >= INDEX_LEAST) {
 		free(z);
 		z = NULL;
@@ -62,7 +64,7 @@ int frozen_open(const char *database, frozen **out)
 
 void frozen_log_opened(frozen *z)
 {
-	z->log_seen = look(z->log);
+	z->log_seen = look(z->folder, z->log);
 }
 
 void frozen_shm_unmap(frozen *z)
@@ -103,7 +105,7 @@ int frozen_shm_map(frozen *z, int page, int size, int extend, void volatile **ou
 int frozen_shm_lock(frozen *z, int flags)
 {
 	if (flags & SQLITE_SHM_UNLOCK) return SQLITE_OK;
-	seen log = look(z->log), index = look(z->index);
+	seen log = look(z->folder, z->log), index = look(z->folder, z->index);
 	return is_same(&log, &z->log_seen) && is_same(&index, &z->index_seen) ? SQLITE_OK : SQLITE_PROTOCOL;
 }
 

@@ -16,13 +16,15 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
+#include "store/held.h"
+
 /* The parameter of a database's URI that asks for it. */
 #define FROZEN_PARAMETER "cowbox_frozen"
 
 typedef struct frozen frozen;
 
 /* *out NULL: log and index are there, SQLite can do alone. Otherwise SQLite neither sees nor touches the index that is there. */
-int frozen_open(const char *database, frozen **out);
+int frozen_open(base_place at, frozen **out);
 void frozen_close(frozen *z);
 /* xShmMap, xShmLock, xShmUnmap of the database. */
 int frozen_shm_map(frozen *z, int page, int size, int extend, void volatile **out);

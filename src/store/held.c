@@ -42,10 +42,10 @@ void held_forked(void)
 	(void)pthread_mutex_init(&mutex, NULL);
 }
 
-held *held_take(const char *path)
+held *held_take(base_place at)
 {
 	struct stat st;
-	if (stat(path, &st) != 0) return NULL;
+	if (fstatat(at.folder, at.name, &st, AT_SYMLINK_NOFOLLOW) != 0) return NULL;
 	lock();
 	held *h = all;
 	while (h && (h->device != st.st_dev || h->inode != st.st_ino)) h = h->next;
@@ -74,10 +74,10 @@ void held_release(held *h)
 	unlock();
 }
 
-int held_base(held *h, const char *path)
+int held_base(held *h, base_place at)
 {
 	lock();
-	if (h->base_fd < 0) h->base_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (h->base_fd < 0) h->base_fd = openat(at.folder, at.name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	int fd = h->base_fd;
 	unlock();
 	return fd;
@@ -107,12 +107,12 @@ static bool index_empty(const held *h)
 	return true;
 }
 
-void held_index_enter(held *h, const char *path)
+void held_index_enter(held *h, base_place at)
 {
 	char file[LIMIT_PATH_BYTES + 8];
 	lock();
-	if (!h || snprintf(file, sizeof file, "%s-shm", path) >= (int)sizeof file) return;
-	if (h->index_fd < 0) h->index_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (!h || snprintf(file, sizeof file, "%s-shm", at.name) >= (int)sizeof file) return;
+	if (h->index_fd < 0) h->index_fd = openat(at.folder, file, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	if (h->index_fd < 0) return; /* there is none, or it may not be written: SQLite knows what to do */
 	/* Granted only when no process is attached, this one included: SQLite's lock and this one belong to different owners. */
 	bool alone = index_lock(h, F_WRLCK);

@@ -52,7 +52,10 @@ typedef struct store_ahead {
 } store_ahead;
 
 struct store {
-	char *path; /* absolute; NULL: memory */
+	char *path;            /* absolute; NULL: memory */
+	io_folder folder;      /* of its files, as long as the handle: all are opened in it */
+	dev_t database_device; /* what is opened there as the database */
+	ino_t database_inode;
 	bool read_only;
 	int denied; /* why nothing can be written in its folder: EROFS, EACCES, EPERM, or ENOSPC for what a writer needs; 0: it can */
 	bool frozen; /* read, and what is missing beside the database cannot be made: engine_options */
@@ -70,7 +73,6 @@ struct store {
 	engine *engine;
 	live live;
 	inuse inuse;
-	char *inuse_file;   /* its name */
 	int lock_fd;        /* writer, queue, gc, open */
 	int owner_fd;       /* owners: apart, so that this handle's gc sees its own owners as others do */
 	segments *segments; /* NULL: in memory */
@@ -128,7 +130,7 @@ void fork_unregister(store *s);
 void fork_abandon(store *s);
 bool fork_is_current(const store *s);
 cb_code fork_reattach(store *s, cb_error *err);
-bool fork_is_broken_path(const char *path);
+bool fork_is_broken_folder(int folder);
 /* CB_FORKED in a child that was made while another thread was inside SQLite. */
 cb_code fork_check_engine(cb_error *err);
 /* Takes the connection of a store that is being opened, closed or opened again; store_leave gives it back. */
@@ -140,6 +142,9 @@ cb_code store_check_rows(store *s, store_complain complain, void *context, cb_er
 /* open.c: everything bound to this process, opened or let go. */
 cb_code store_attach(store *s, bool create, cb_error *err);
 void store_detach(store *s);
+
+/* CB_IO: the store was removed, or another database put in the place of the one that is open. What is written then is lost. */
+cb_code store_check_place(const store *s, cb_error *err);
 
 /* Own small transaction around f when none is open. */
 typedef cb_code (*store_body)(store *s, void *context, cb_error *err);

@@ -13,6 +13,7 @@ _Static_assert(sizeof(inuse_block) == INUSE_BLOCK_BYTES, "a block is a page");
 _Static_assert(sizeof(inuse_head) <= INUSE_BLOCK_BYTES, "the header is a page");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "slots shared by processes need lock-free atomics");
 
+static const char file_name[] = "inuse";
 enum { CHUNK_BYTES = INUSE_CHUNK_BLOCKS * INUSE_BLOCK_BYTES };
 
 void (*inuse_stage_hook)(const char *stage);
@@ -41,7 +42,7 @@ static cb_code block_at(inuse *t, size_t number, inuse_block **out, cb_error *er
 	if (!*chunk) {
 		off_t at = (off_t)(number / INUSE_CHUNK_BLOCKS) * CHUNK_BYTES;
 		void *p = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, at); /* may reach past the end */
-		if (p == MAP_FAILED) return cb_err_errno(err, errno, "'%s'", t->file);
+		if (p == MAP_FAILED) return cb_err_errno(err, errno, "'%s/%s'", t->in->path, file_name);
 		*chunk = p;
 	}
 	*out = *chunk + number % INUSE_CHUNK_BLOCKS;
@@ -70,18 +71,7 @@ static cb_code grow(inuse *t, size_t from, cb_error *err)
 	int error = posix_fallocate(t->fd, 0, (off_t)to * INUSE_BLOCK_BYTES);
 	if (error) error = posix_fallocate(t->fd, 0, (off_t)(from + 1) * INUSE_BLOCK_BYTES);
 	if (error == EFBIG || error == EDQUOT) error = ENOSPC;
-	return error ? cb_err_errno(err, error, "the table of states in use '%s' cannot grow", t->file) : CB_OK;
-}
-
-static cb_code open_file(inuse *t, cb_error *err)
-{
-	AUTO_FD int fd = open(t->file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0) return cb_err_errno(err, errno, "'%s'", t->file);
-	if (!S_ISREG(st.st_mode)) return cb_err_set(err, CB_FOREIGN, "'%s' is not a file: move it away", t->file);
-	if ((st.st_mode & 07777) != 0600) (void)fchmod(fd, 0600);
-	t->fd = TAKE_FD(fd);
-	return CB_OK;
+	return error ? cb_err_errno(err, error, "the table of states in use '%s/%s' cannot grow", t->in->path, file_name) : CB_OK;
 }
 
 /* ---- blocks ---- */
@@ -159,15 +149,15 @@ static uint64_t pid_space(void)
 static cb_code open_first(inuse *t, unsigned era, cb_error *err)
 {
 	inuse_block *head = NULL;
-	if (!t->memory) CB_TRY(open_file(t, err));
+	if (!t->memory) CB_TRY(io_file_open(t->in, file_name, O_RDWR | O_CREAT, &t->fd, err));
 	if (block_count(t) < 2) CB_TRY(grow(t, 1, err));
 	CB_TRY(block_at(t, 0, &head, err));
 	return block_claim(t, era, err);
 }
 
-cb_code inuse_open(inuse *t, const char *file, bool optional, unsigned era, cb_error *err)
+cb_code inuse_open(inuse *t, const io_folder *in, bool optional, unsigned era, cb_error *err)
 {
-	*t = (inuse){.fd = -1, .memory = !file, .file = file, .pid = (uint64_t)getpid(), .space = pid_space()};
+	*t = (inuse){.fd = -1, .memory = !in, .in = in, .pid = (uint64_t)getpid(), .space = pid_space()};
 	(void)pthread_mutex_init(&t->mutex, NULL);
 	cb_error why = {0};
 	cb_code code = open_first(t, era, &why);
@@ -175,7 +165,7 @@ cb_code inuse_open(inuse *t, const char *file, bool optional, unsigned era, cb_e
 	if (code == CB_OK) return CB_OK;
 	bool full = t->fd >= 0 && block_count(t) == INUSE_BLOCKS_MAX; /* and the folder can be written */
 	inuse_close(t);
-	if (optional && code != CB_NOMEM && code != CB_FOREIGN && !full) return CB_OK;
+	if (optional && code != CB_NOMEM && code != CB_CORRUPT && !full) return CB_OK;
 	if (err) *err = why;
 	return code;
 }

@@ -48,6 +48,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 #include "base/limits.h"
 
 enum {
@@ -95,7 +96,7 @@ typedef struct inuse {
 	bool here;   /* false: no table, because the folder cannot be written */
 	bool memory; /* of a store in memory: on the heap */
 	int fd;
-	const char *file; /* lent, for messages */
+	const io_folder *in; /* lent */
 	uint64_t pid, space;
 	pthread_mutex_t mutex; /* of all below; a leaf */
 	inuse_block *chunk[INUSE_CHUNKS];
@@ -105,9 +106,9 @@ typedef struct inuse {
 	uint8_t is_own[INUSE_BLOCKS_MAX / 8];
 } inuse;
 
-/* Maps `file`, making it when it is missing. optional (a store opened read-only): a folder or disk that cannot be written is no error,
- * there is no table then. file NULL: in memory. Claims the first block: CB_NOSPACE when none is free and the file cannot grow. */
-cb_code inuse_open(inuse *t, const char *file, bool optional, unsigned era, cb_error *err);
+/* Maps the file `inuse`, making it when it is missing. optional (a store opened read-only): a folder or disk that cannot be written is no
+ * error, there is no table then. in NULL: in memory. Claims the first block: CB_NOSPACE when none is free and the file cannot grow. */
+cb_code inuse_open(inuse *t, const io_folder *in, bool optional, unsigned era, cb_error *err);
 void inuse_close(inuse *t);
 /* In the child of a fork, at once: the descriptor, whose locks would outlive the parent. */
 void inuse_forget_fd(inuse *t);

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 
+static const char name[] = "live";
 static const uint64_t live_magic = 0x31304c57434f4257u;
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters shared by processes need lock-free atomics");
@@ -33,33 +34,32 @@ static void fill(live_map *m)
 	m->magic = live_magic;
 }
 
-/* Gives an errno. */
-static int open_sized(const char *file, bool read_only, int *out)
+static cb_code open_sized(const io_folder *in, bool read_only, int *out, cb_error *err)
 {
-	AUTO_FD int fd = open(file, (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0600);
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0) return errno;
-	if (!S_ISREG(st.st_mode)) return EINVAL;
+	AUTO_FD int fd = -1;
+	CB_TRY(io_file_open(in, name, read_only ? O_RDONLY : O_RDWR | O_CREAT, &fd, err));
+	if (fstat(fd, &st) != 0) return cb_err_errno(err, errno, "'%s/%s'", in->path, name);
 	if (st.st_size < (off_t)sizeof(live_map)) {
-		if (read_only) return EINVAL;
 		/* Only ever longer: shortening it would kill whoever has it mapped. */
-		int error = fchmod(fd, 0600) == 0 ? posix_fallocate(fd, 0, (off_t)sizeof(live_map)) : errno;
-		if (error) return error;
+		int error = read_only ? EINVAL : posix_fallocate(fd, 0, (off_t)sizeof(live_map));
+		if (error) return cb_err_errno(err, error, "'%s/%s'", in->path, name);
 	}
 	*out = TAKE_FD(fd);
-	return 0;
+	return CB_OK;
 }
 
-cb_code live_open(live *l, const char *file, bool read_only, cb_error *err)
+cb_code live_open(live *l, const io_folder *in, bool read_only, cb_error *err)
 {
 	*l = (live){NULL, !read_only, true};
 	AUTO_FD int fd = -1;
-	int error = open_sized(file, read_only, &fd);
+	cb_error why;
+	cb_code code = open_sized(in, read_only, &fd, cb_err_aside(&why));
 	void *p = MAP_FAILED;
-	if (!error) p = mmap(NULL, sizeof(live_map), PROT_READ | (read_only ? 0 : PROT_WRITE), MAP_SHARED, fd, 0);
-	if (!error && p == MAP_FAILED) error = errno;
+	if (code == CB_OK) p = mmap(NULL, sizeof(live_map), PROT_READ | (read_only ? 0 : PROT_WRITE), MAP_SHARED, fd, 0);
+	if (code == CB_OK && p == MAP_FAILED) code = cb_err_errno(&why, errno, "'%s/%s'", in->path, name);
 	/* A reader can do without; a writer cannot: others would go on believing what they know. */
-	if (error) return read_only ? CB_OK : cb_err_errno(err, error, "'%s'", file);
+	if (code != CB_OK) return read_only ? CB_OK : cb_err_pass(err, code, &why);
 	live_map *m = p;
 	if (!is_sound(m)) {
 		if (read_only) {

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/span.h"
 
 enum { LIVE_SLOTS = 4096 };
@@ -39,8 +40,8 @@ typedef struct live {
 	bool shared;
 } live;
 
-/* Maps `file`, making it when it is missing or not as it should be (the caller holds the open lock). */
-cb_code live_open(live *l, const char *file, bool read_only, cb_error *err);
+/* Maps the file `live`, making it when it is missing or not as it should be (the caller holds the open lock). */
+cb_code live_open(live *l, const io_folder *in, bool read_only, cb_error *err);
 cb_code live_open_memory(live *l, cb_error *err);
 void live_close(live *l);
 

@@ -10,12 +10,13 @@
 #ifndef STORE_NUMBERS_H
 #define STORE_NUMBERS_H
 
+#include "base/io.h"
 #include "store/store.h"
 
 /* One past what may have been given out, by counter. False: there is no such file, or it is damaged; then out is all zeros. */
-bool numbers_read(const char *file, uint64_t out[STORE_EPOCH]);
+bool numbers_read(const io_folder *in, uint64_t out[STORE_EPOCH]);
 /* Returns once they survive a power cut. Makes the file when it is missing; its name is flushed too. */
-cb_code numbers_write(const char *file, const uint64_t reserved[STORE_EPOCH], cb_error *err);
+cb_code numbers_write(const io_folder *in, const uint64_t reserved[STORE_EPOCH], cb_error *err);
 /* Where it is not known how far they were given out (the file is lost, an older program used the store, a backup is older than the store it
  * is of): far behind what is known. */
 void numbers_skip(const uint64_t known[STORE_EPOCH], uint64_t out_reserved[STORE_EPOCH]);

@@ -21,13 +21,6 @@ enum {
 	ID_TEXT_BYTES = 2 * SEGMENT_ID_BYTES + 1,
 };
 
-static const char database_name[] = "cowbox.db";
-
-static void path_in(const store *s, const char *name, char *out, size_t size)
-{
-	(void)snprintf(out, size, "%s/%s", s->path, name);
-}
-
 /* ---- the folder ---- */
 
 static bool is_ours(const char *name)
@@ -40,50 +33,53 @@ static bool is_ours(const char *name)
 	return false;
 }
 
-static bool has_strangers(const char *path)
+static bool has_entry(int folder, const char *name, bool (*is_sought)(const char *))
 {
-	DIR *d = opendir(path);
+	int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d && fd >= 0) (void)close(fd);
 	if (!d) return false;
 	bool found = false;
-	for (const struct dirent *e; !found && (e = readdir(d));) found = !is_ours(e->d_name);
+	for (const struct dirent *e; !found && (e = readdir(d));) found = is_sought(e->d_name);
 	(void)closedir(d);
 	return found;
 }
 
-static bool has_segments(const char *path)
+static bool is_strange(const char *name)
 {
-	char folder[LIMIT_PATH_BYTES + 8];
-	(void)snprintf(folder, sizeof folder, "%s/seg", path);
-	DIR *d = opendir(folder);
-	if (!d) return false;
-	bool found = false;
-	for (const struct dirent *e; !found && (e = readdir(d));) found = strstr(e->d_name, ".seg") != NULL;
-	(void)closedir(d);
-	return found;
+	return !is_ours(name);
+}
+
+static bool is_segment(const char *name)
+{
+	return strstr(name, ".seg") != NULL;
+}
+
+static bool has_segments(const io_folder *f)
+{
+	return has_entry(f->fd, "seg", is_segment);
 }
 
 /* Said before anything is asked of the folder or made in it: advice about it is for whose it is. */
-static cb_code refuse_foreign(const char *path, cb_error *err)
+static cb_code refuse_foreign(const io_folder *f, cb_error *err)
 {
-	char file[LIMIT_PATH_BYTES + 16];
 	struct stat st;
-	(void)snprintf(file, sizeof file, "%s/%s", path, database_name);
-	if (lstat(file, &st) == 0 || has_segments(path) || !has_strangers(path)) return CB_OK;
-	return cb_err_set(err, CB_FOREIGN, "'%s' holds something else and is no cowbox store: choose another folder", path);
+	if (fstatat(f->fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) == 0 || has_segments(f) || !has_entry(f->fd, ".", is_strange))
+		return CB_OK;
+	return cb_err_set(err, CB_FOREIGN, "'%s' holds something else and is no cowbox store: choose another folder", f->path);
 }
 
 /* Whoever can write the folder can replace the store; whoever can read it reads every box. */
-static cb_code check_folder(const char *path, cb_error *err)
+static cb_code check_folder(const io_folder *f, cb_error *err)
 {
 	struct stat st;
-	if (stat(path, &st) != 0) return cb_err_errno(err, errno, "store '%s'", path);
-	if (!S_ISDIR(st.st_mode)) return cb_err_set(err, CB_FOREIGN, "'%s' is not a folder, so not a cowbox store", path);
-	CB_TRY(refuse_foreign(path, err));
+	if (fstat(f->fd, &st) != 0) return cb_err_errno(err, errno, "store '%s'", f->path);
+	CB_TRY(refuse_foreign(f, err));
 	if (st.st_uid != geteuid())
-		return cb_err_set(err, CB_DENIED, "store '%s' belongs to user %u, you are %u: open it as its owner", path,
+		return cb_err_set(err, CB_DENIED, "store '%s' belongs to user %u, you are %u: open it as its owner", f->path,
 		                  (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & 077)
-		return cb_err_set(err, CB_DENIED, "store '%s' is open to others (mode %03o): chmod 700 it", path,
+		return cb_err_set(err, CB_DENIED, "store '%s' is open to others (mode %03o): chmod 700 it", f->path,
 		                  (unsigned)(st.st_mode & 0777));
 	return CB_OK;
 }
@@ -104,32 +100,22 @@ static cb_code make_folder(const char *path, bool create, cb_error *err)
 
 static cb_code check_database(const store *s, bool create, cb_error *err)
 {
-	char file[LIMIT_PATH_BYTES];
-	path_in(s, database_name, file, sizeof file);
+	const io_folder *f = &s->folder;
 	struct stat st;
-	if (lstat(file, &st) == 0) {
-		if (S_ISREG(st.st_mode) && (st.st_size || !has_segments(s->path))) return CB_OK;
+	if (fstatat(f->fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (S_ISREG(st.st_mode) && (st.st_size || !has_segments(f))) return CB_OK;
 		if (S_ISREG(st.st_mode))
-			return cb_err_set(err, CB_CORRUPT, "'%s' is empty but there are segments: restore a backup", file);
-		return cb_err_set(err, CB_FOREIGN, "'%s' is not a file, so not a cowbox database", file);
+			return cb_err_set(err, CB_CORRUPT,
+			                  "'%s/" ENGINE_DATABASE "' is empty but there are segments: restore a backup", f->path);
+		return cb_err_set(err, CB_FOREIGN, "'%s/" ENGINE_DATABASE "' is not a file, so not a cowbox database", f->path);
 	}
-	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s'", file);
-	if (has_segments(s->path))
-		return cb_err_set(err, CB_CORRUPT, "'%s' is missing but there are segments: restore a backup", file);
-	CB_TRY(refuse_foreign(s->path, err));
+	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s/" ENGINE_DATABASE "'", f->path);
+	if (has_segments(f))
+		return cb_err_set(err, CB_CORRUPT, "'%s/" ENGINE_DATABASE "' is missing but there are segments: restore a backup",
+		                  f->path);
+	CB_TRY(refuse_foreign(f, err));
 	if (!create) return cb_err_set(err, CB_NOTFOUND, "no store at '%s'", s->path);
 	return CB_OK;
-}
-
-static int open_locks(const store *s)
-{
-	char file[LIMIT_PATH_BYTES];
-	path_in(s, "locks", file, sizeof file);
-	int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	struct stat st;
-	/* Asked first: setting a mode writes to the disk, also the mode that is there. */
-	if (fd >= 0 && (fstat(fd, &st) != 0 || (st.st_mode & 07777) != 0600)) (void)fchmod(fd, 0600);
-	return fd;
 }
 
 /* ---- identity ---- */
@@ -172,13 +158,12 @@ static cb_code names_flush(const store *s, cb_error *err)
 	char path[LIMIT_PATH_BYTES];
 	uint64_t reserved[STORE_EPOCH];
 	struct stat here, above;
-	path_in(s, "seg", path, sizeof path);
-	if (mkdir(path, 0700) != 0 && errno != EEXIST) return cb_err_errno(err, errno, "making '%s'", path);
+	AUTO_FD int seg = -1;
+	CB_TRY(io_folder_open(&s->folder, "seg", true, &seg, err));
 	/* Made now, so that reserving numbers needs no room on a full disk. */
-	path_in(s, "numbers", path, sizeof path);
-	if (!numbers_read(path, reserved)) CB_TRY(numbers_write(path, reserved, err));
-	if (stat(s->path, &here) != 0) return cb_err_errno(err, errno, "store '%s'", s->path);
-	CB_TRY(io_flush_folder(s->path, err));
+	if (!numbers_read(&s->folder, reserved)) CB_TRY(numbers_write(&s->folder, reserved, err));
+	if (fstat(s->folder.fd, &here) != 0) return cb_err_errno(err, errno, "store '%s'", s->path);
+	CB_TRY(io_folder_flush(&s->folder, err));
 	(void)snprintf(path, sizeof path, "%s", s->path);
 	for (char *slash; (slash = strrchr(path, '/'));) {
 		slash[slash == path] = 0;
@@ -202,10 +187,8 @@ static cb_code identity_write(store *s, const boot *now, bool skip, char id[ID_T
 		CB_TRY(e->ops->meta_set(e, "created_ns", created, err));
 	}
 	if (skip) {
-		char file[LIMIT_PATH_BYTES];
 		uint64_t counters[STORE_COUNTERS], reserved[STORE_EPOCH];
-		path_in(s, "numbers", file, sizeof file);
-		bool known = numbers_read(file, reserved);
+		bool known = numbers_read(&s->folder, reserved);
 		CB_TRY(e->ops->counters_get(e, counters, err));
 		if (!known) numbers_skip(counters, reserved);
 		for (int i = 0; i < STORE_EPOCH; i++)
@@ -275,16 +258,24 @@ static cb_code repair_if_needed(store *s, cb_error *err)
 
 /* ---- attach ---- */
 
+cb_code store_check_place(const store *s, cb_error *err)
+{
+	struct stat st;
+	if (!s->path) return CB_OK;
+	if (fstatat(s->folder.fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+		if (errno != ENOENT) return cb_err_errno(err, errno, "'%s/" ENGINE_DATABASE "'", s->path);
+		return cb_err_set(err, CB_IO, "store '%s' was removed while it was open", s->path);
+	}
+	if (st.st_dev == s->database_device && st.st_ino == s->database_inode) return CB_OK;
+	return cb_err_set(err, CB_IO, "the database of store '%s' was replaced while it was open: open the store again", s->path);
+}
+
 static cb_code attach_engine(store *s, bool create, cb_error *err)
 {
-	char file[LIMIT_PATH_BYTES];
 	CB_TRY(check_database(s, create && !s->read_only, err));
-	path_in(s, "work", file, sizeof file);
-	bool has_commands = access(file, F_OK) == 0;
-	path_in(s, "live", file, sizeof file);
-	CB_TRY(live_open(&s->live, file, s->read_only, err));
-	path_in(s, database_name, file, sizeof file);
-	engine_options o = {.file = file,
+	bool has_commands = faccessat(s->folder.fd, "work", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	CB_TRY(live_open(&s->live, &s->folder, s->read_only, err));
+	engine_options o = {.folder = &s->folder,
 	                    .read_only = s->read_only,
 	                    .frozen = s->frozen,
 	                    .promised = live_promised(&s->live),
@@ -301,8 +292,11 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	uint8_t bytes[SEGMENT_ID_BYTES];
 	CB_TRY(identity_settle(s, id, err));
 	if (!id_parse(id, bytes)) return cb_err_set(err, CB_CORRUPT, "store '%s' has no identity: restore a backup", s->path);
-	path_in(s, "seg", file, sizeof file);
-	return segments_open(file, bytes, s->read_only, s->faults, &s->segments, err);
+	struct stat st;
+	if (fstatat(s->folder.fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) != 0) return store_check_place(s, err);
+	s->database_device = st.st_dev;
+	s->database_inode = st.st_ino;
+	return segments_open(&s->folder, bytes, s->read_only, s->faults, &s->segments, err);
 }
 
 static cb_code attach_disk(store *s, bool create, cb_error *err)
@@ -310,20 +304,19 @@ static cb_code attach_disk(store *s, bool create, cb_error *err)
 	live_close(&s->live);
 	if (s->read_only) {
 		CB_TRY(attach_engine(s, false, err));
-		return s->frozen ? CB_OK : inuse_open(&s->inuse, s->inuse_file, true, entry_era(), err);
+		return s->frozen ? CB_OK : inuse_open(&s->inuse, &s->folder, true, entry_era(), err);
 	}
-	s->lock_fd = open_locks(s);
-	s->owner_fd = open_locks(s);
-	if (s->lock_fd < 0 || s->owner_fd < 0) return cb_err_errno(err, errno, "opening '%s/locks'", s->path);
+	CB_TRY(io_file_open(&s->folder, "locks", O_RDWR | O_CREAT, &s->lock_fd, err));
+	CB_TRY(io_file_open(&s->folder, "locks", O_RDWR | O_CREAT, &s->owner_fd, err));
 	CB_TRY(lock_byte_wait(s->lock_fd, LOCK_OPEN, s->lock_timeout_ms, err));
 	cb_code code = attach_engine(s, create, err);
 	lock_byte_release(s->lock_fd, LOCK_OPEN);
-	return code == CB_OK ? inuse_open(&s->inuse, s->inuse_file, false, entry_era(), err) : code;
+	return code == CB_OK ? inuse_open(&s->inuse, &s->folder, false, entry_era(), err) : code;
 }
 
 static cb_code attach_memory(store *s, cb_error *err)
 {
-	engine_options o = {.file = NULL};
+	engine_options o = {.folder = NULL};
 	char id[ID_TEXT_BYTES];
 	CB_TRY(live_open_memory(&s->live, err));
 	CB_TRY(inuse_open(&s->inuse, NULL, false, entry_era(), err));
@@ -367,8 +360,8 @@ static void store_free(store *s)
 	store_txn_clear(s, false);
 	free(s->txn.pending);
 	free(s->txn.pins);
+	if (s->folder.fd >= 0) (void)close(s->folder.fd);
 	free(s->path);
-	free(s->inuse_file);
 	free(s);
 }
 
@@ -390,18 +383,18 @@ static void store_free_(store *const *s)
 }
 
 /* Why this user cannot write the store: EROFS, EACCES or EPERM; 0: he can, as far as it shows. What is missing would be made. */
-static int why_denied(const char *path)
+static int why_denied(int folder)
 {
-	static const char *const names[] = {"", "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "locks", "live"};
-	char file[PATH_MAX + 32];
+	static const char *const names[] = {".", "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "locks", "live"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		(void)snprintf(file, sizeof file, "%s/%s", path, names[i]);
-		if (faccessat(AT_FDCWD, file, W_OK, AT_EACCESS) == 0) continue;
+		if (faccessat(folder, names[i], W_OK, AT_EACCESS) == 0) continue;
 		if (errno == EROFS || errno == EACCES || errno == EPERM) return errno;
 	}
 	return 0;
 }
 
+/* The folder is opened once. From then on everything is opened in it, so that a store that is moved is still this one, and another that is
+ * put in its place is none of ours. */
 static cb_code set_path(store *s, const store_options *o, cb_error *err)
 {
 	if (!o->path) return CB_OK;
@@ -410,17 +403,19 @@ static cb_code set_path(store *s, const store_options *o, cb_error *err)
 	if (!realpath(o->path, real)) return cb_err_errno(err, errno, "store '%s'", o->path);
 	if (strlen(real) + 64 > LIMIT_PATH_BYTES)
 		return cb_err_set(err, CB_NAMETOOLONG, "the path of store '%s' is too long", o->path);
-	CB_TRY(check_folder(real, err));
-	if (fork_is_broken_path(real))
-		return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of store '%s'", o->path);
-	if (o->read_only || o->or_read_only) s->denied = why_denied(real);
-	if (o->or_read_only && s->denied) s->read_only = true;
-	s->frozen = s->denied != 0;
 	s->path = mem_strdup(real);
 	if (!s->path) return cb_err_nomem(err);
-	path_in(s, "inuse", real, sizeof real);
-	s->inuse_file = mem_strdup(real);
-	return s->inuse_file ? CB_OK : cb_err_nomem(err);
+	s->folder = (io_folder){open(real, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), s->path};
+	if (s->folder.fd < 0 && errno == ENOTDIR)
+		return cb_err_set(err, CB_FOREIGN, "'%s' is not a folder, so not a cowbox store", real);
+	if (s->folder.fd < 0) return cb_err_errno(err, errno, "store '%s'", real);
+	CB_TRY(check_folder(&s->folder, err));
+	if (fork_is_broken_folder(s->folder.fd))
+		return cb_err_set(err, CB_FORKED, "the process forked inside a transaction of store '%s'", o->path);
+	if (o->read_only || o->or_read_only) s->denied = why_denied(s->folder.fd);
+	if (o->or_read_only && s->denied) s->read_only = true;
+	s->frozen = s->denied != 0;
+	return CB_OK;
 }
 
 static cb_code store_make(const store_options *o, store **out, cb_error *err)
@@ -428,7 +423,7 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 	store *s = mem_alloc_aligned(sizeof *s);
 	if (!s) return cb_err_nomem(err);
 	memset(s, 0, sizeof *s);
-	s->lock_fd = s->owner_fd = s->inuse.fd = -1;
+	s->lock_fd = s->owner_fd = s->inuse.fd = s->folder.fd = -1;
 	s->unsettled[0] = s->unsettled[1] = UINT64_MAX; /* nothing is written */
 	s->read_only = o->read_only;
 	s->durability = o->durability;
@@ -508,9 +503,9 @@ void store_close(store *s)
 	store_free(s);
 }
 
-const char *store_path(const store *s)
+int store_folder(const store *s)
 {
-	return s->path;
+	return s->path ? s->folder.fd : -1;
 }
 
 bool store_is_read_only(const store *s)

@@ -28,9 +28,9 @@ enum {
 /* More than any file has: for filesystems that cannot allocate ahead, where nobody needs to ask again. */
 static const uint64_t everything = UINT64_MAX / 4;
 
-void room_init(room *r, const char *base_path, held *h, store_fault_plan *plan)
+void room_init(room *r, base_place at, held *h, store_fault_plan *plan)
 {
-	*r = (room){.base_path = base_path, .held = h, .plan = plan, .log_fd = -1};
+	*r = (room){.at = at, .held = h, .plan = plan, .log_fd = -1};
 }
 
 void room_done(room *r)
@@ -65,7 +65,8 @@ static void keep_settle(room *r)
 {
 	struct statvfs st;
 	uint64_t keep = KEEP_MOST;
-	if (statvfs(r->base_path, &st) == 0) keep = (uint64_t)st.f_blocks * st.f_frsize / PART_OF_DISK;
+	if ((r->at.folder >= 0 ? fstatvfs(r->at.folder, &st) : statvfs(r->at.name, &st)) == 0)
+		keep = (uint64_t)st.f_blocks * st.f_frsize / PART_OF_DISK;
 	r->log_keep = keep < KEEP_LEAST ? KEEP_LEAST : keep > KEEP_MOST ? KEEP_MOST : keep;
 	r->base_keep = r->log_keep / 2;
 }
@@ -163,7 +164,7 @@ static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 
 static void log_path(const room *r, char out[LIMIT_PATH_BYTES + 8])
 {
-	(void)snprintf(out, LIMIT_PATH_BYTES + 8, "%s-wal", r->base_path);
+	(void)snprintf(out, LIMIT_PATH_BYTES + 8, "%s-wal", r->at.name);
 }
 
 static void log_learn(room *r)
@@ -171,7 +172,7 @@ static void log_learn(room *r)
 	char path[LIMIT_PATH_BYTES + 8];
 	struct stat st;
 	log_path(r, path);
-	if (r->log_has == 0 && stat(path, &st) == 0) r->log_has = prefix_of(&st);
+	if (r->log_has == 0 && fstatat(r->at.folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0) r->log_has = prefix_of(&st);
 }
 
 static int log_extend(room *r, uint64_t want)
@@ -183,7 +184,7 @@ static int log_extend(room *r, uint64_t want)
 		log_path(r, path);
 		int error = fault_strike(r->plan, STORE_FAULT_OPEN);
 		if (error) return error;
-		r->log_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		r->log_fd = openat(r->at.folder, path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 		if (r->log_fd < 0) return errno;
 	}
 	return extend(r, r->log_fd, want, &r->log_has);
@@ -192,12 +193,12 @@ static int log_extend(room *r, uint64_t want)
 static int base_extend(room *r, uint64_t want)
 {
 	struct stat st;
-	if (r->base_has == 0 && stat(r->base_path, &st) == 0) r->base_has = prefix_of(&st);
+	if (r->base_has == 0 && fstatat(r->at.folder, r->at.name, &st, AT_SYMLINK_NOFOLLOW) == 0) r->base_has = prefix_of(&st);
 	if (r->base_has >= want) return 0;
 	if (!r->held) return ENOMEM;
 	int error = fault_strike(r->plan, STORE_FAULT_OPEN);
 	if (error) return error;
-	int fd = held_base(r->held, r->base_path);
+	int fd = held_base(r->held, r->at);
 	return fd < 0 ? errno : extend(r, fd, want, &r->base_has);
 }
 

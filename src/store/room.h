@@ -41,7 +41,7 @@ typedef enum room_log {
 
 /* One database connection's view of the room of its files. Only used under the writer lock. */
 typedef struct room {
-	const char *base_path; /* SQLite's, lives as long as the file; the log is beside it */
+	base_place at;
 	store_fault_plan *plan;
 	room_need need; /* of the running transaction: set by the engine */
 	bool is_short;  /* the last commit left less than rule 2 asks for: write as little as can be */
@@ -64,7 +64,7 @@ typedef struct room_commit {
 	uint64_t free_bytes; /* free pages inside the database, as page 1 says */
 } room_commit;
 
-void room_init(room *r, const char *base_path, held *h, store_fault_plan *plan);
+void room_init(room *r, base_place at, held *h, store_fault_plan *plan);
 void room_done(room *r);
 /* 0: the commit may become valid. Otherwise an errno, ENOSPC when there is too little room. */
 int room_for_commit(room *r, const room_commit *c);

@@ -48,7 +48,9 @@ typedef struct reading {
 } reading;
 
 struct segments {
-	char *folder;
+	io_folder folder; /* seg; fd -1: it is not there yet */
+	char *path;       /* its */
+	io_folder above;  /* lent: the store's */
 	uint8_t id[SEGMENT_ID_BYTES];
 	bool read_only;
 	store_fault_plan *faults;
@@ -61,23 +63,48 @@ struct segments {
 	uint64_t uses;
 };
 
-static void path_of(const segments *g, uint64_t number, char *out, size_t size)
+static void name_of(uint64_t number, char out[NAME_BYTES])
 {
-	(void)snprintf(out, size, "%s/%06" PRIu64 ".seg", g->folder, number);
+	(void)snprintf(out, NAME_BYTES, "%06" PRIu64 ".seg", number);
 }
 
-cb_code segments_open(const char *folder, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults,
+/* For messages, and for who records what is done. */
+static void path_of(const segments *g, uint64_t number, char *out, size_t size)
+{
+	(void)snprintf(out, size, "%s/%06" PRIu64 ".seg", g->path, number);
+}
+
+static cb_code open_numbered(const segments *g, uint64_t number, int flags, int *out_fd, cb_error *err)
+{
+	char name[NAME_BYTES];
+	name_of(number, name);
+	if (g->folder.fd < 0) return cb_err_set(err, CB_NOTFOUND, "'%s' is missing", g->path);
+	return io_file_open(&g->folder, name, flags, out_fd, err);
+}
+
+static cb_code folder_open(segments *g, cb_error *err)
+{
+	cb_error why;
+	cb_code code = io_folder_open(&g->above, "seg", !g->read_only, &g->folder.fd, cb_err_aside(&why));
+	return code == CB_NOTFOUND && g->read_only ? CB_OK : cb_err_pass(err, code, &why);
+}
+
+cb_code segments_open(const io_folder *above, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults,
                       segments **out, cb_error *err)
 {
-	if (!read_only && mkdir(folder, 0700) == 0) (void)chmod(folder, 0700);
 	segments *g = mem_alloc(sizeof *g);
 	if (!g) return cb_err_nomem(err);
-	*g = (segments){.read_only = read_only, .faults = faults};
+	AUTO_BUF buf path = BUF_INIT(2 * LIMIT_PATH_BYTES);
+	*g = (segments){.above = *above, .folder.fd = -1, .read_only = read_only, .faults = faults};
 	memcpy(g->id, id, SEGMENT_ID_BYTES);
-	g->folder = mem_strdup(folder);
-	if (!g->folder) {
+	cb_code code = buf_printf(&path, err, "%s/seg", above->path);
+	if (code == CB_OK) code = buf_take(&path, &g->path, NULL, err);
+	g->folder.path = g->path;
+	if (code == CB_OK) code = folder_open(g, err);
+	if (code != CB_OK) {
+		free(g->path);
 		free(g);
-		return cb_err_nomem(err);
+		return code;
 	}
 	(void)pthread_mutex_init(&g->mutex, NULL);
 	for (size_t i = 0; i < OPEN_FILES; i++) g->open_files[i].fd = -1;
@@ -87,6 +114,8 @@ cb_code segments_open(const char *folder, const uint8_t id[SEGMENT_ID_BYTES], bo
 
 void segments_forget_fds(segments *g)
 {
+	if (g->folder.fd >= 0) (void)close(g->folder.fd);
+	g->folder.fd = -1;
 	for (size_t i = 0; i < OPEN_FILES; i++) {
 		if (g->open_files[i].fd >= 0) (void)close(g->open_files[i].fd);
 		g->open_files[i].fd = -1;
@@ -109,7 +138,7 @@ void segments_close(segments *g)
 		free(c);
 	}
 	(void)pthread_mutex_destroy(&g->mutex);
-	free(g->folder);
+	free(g->path);
 	free(g);
 }
 
@@ -200,10 +229,17 @@ static cb_code current_set(segments *g, int fd, uint64_t number, uint64_t end, c
 /* A folder entry must be flushed too, or the file may be missing after a power cut; and the folder's own, when it was made just now. */
 static cb_code flush_folder(const segments *g, cb_error *err)
 {
-	char above[LIMIT_PATH_BYTES + NAME_BYTES];
-	(void)snprintf(above, sizeof above, "%s/..", g->folder);
-	CB_TRY(io_flush_folder(g->folder, err));
-	return io_flush_folder(above, err);
+	CB_TRY(io_folder_flush(&g->folder, err));
+	return io_folder_flush(&g->above, err);
+}
+
+static void take_away(const segments *g, uint64_t number)
+{
+	char name[NAME_BYTES], path[LIMIT_PATH_BYTES + NAME_BYTES];
+	name_of(number, name);
+	(void)unlinkat(g->folder.fd, name, 0);
+	path_of(g, number, path, sizeof path);
+	if (g->faults) fault_saw_delete(g->faults, path, false);
 }
 
 /* CB_EXISTS when another process has that number. */
@@ -213,29 +249,26 @@ static cb_code create_numbered(segments *g, uint64_t number, cb_error *err)
 	path_of(g, number, path, sizeof path);
 	int error = fault_strike(g->faults, STORE_FAULT_OPEN);
 	if (error) return cb_err_errno(err, error, "making '%s'", path);
-	AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0 && errno == EEXIST) return CB_EXISTS;
-	if (fd < 0) return cb_err_errno(err, errno, "making '%s'", path);
+	AUTO_FD int fd = -1;
+	cb_error why;
+	cb_code code = open_numbered(g, number, O_RDWR | O_CREAT | O_EXCL, &fd, cb_err_aside(&why));
+	if (code != CB_OK) return code == CB_EXISTS ? code : cb_err_pass(err, code, &why);
 	saw_open(g, path, fd, 0);
 	/* Between our open and our lock a gc may find the file unclaimed and empty, and take it away: then another number. */
 	struct stat st;
-	cb_error why;
-	cb_code code = lock_byte_try(fd, 0, cb_err_aside(&why));
+	code = lock_byte_try(fd, 0, cb_err_aside(&why));
 	if (code != CB_OK && code != CB_BUSY) { /* another number would not be better */
-		(void)unlink(path);
-		if (g->faults) fault_saw_delete(g->faults, path, false);
+		take_away(g, number);
 		return cb_err_pass(err, code, &why);
 	}
 	if (code == CB_BUSY || fstat(fd, &st) != 0 || st.st_nlink == 0) return CB_EXISTS;
-	code = fchmod(fd, 0600) == 0 ? CB_OK : cb_err_errno(err, errno, "making '%s'", path);
 	uint8_t header[HEADER_BYTES];
 	header_build(g, number, header);
-	if (code == CB_OK) code = write_at(g, fd, number, header, sizeof header, 0, err);
+	code = write_at(g, fd, number, header, sizeof header, 0, err);
 	if (code == CB_OK) code = flush_folder(g, err);
 	if (code == CB_OK) code = current_set(g, fd, number, HEADER_BYTES, err);
 	if (code != CB_OK) {
-		(void)unlink(path);
-		if (g->faults) fault_saw_delete(g->faults, path, false);
+		take_away(g, number);
 		return code;
 	}
 	(void)TAKE_FD(fd);
@@ -255,11 +288,8 @@ static bool number_of(const char *name, uint64_t *out)
 
 cb_code segment_claim(segments *g, uint64_t segment, int *out_fd, cb_error *err)
 {
-	char path[LIMIT_PATH_BYTES + NAME_BYTES];
-	path_of(g, segment, path, sizeof path);
-	AUTO_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 && errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "no segment %06" PRIu64, segment);
-	if (fd < 0) return cb_err_errno(err, errno, "opening '%s'", path);
+	AUTO_FD int fd = -1;
+	CB_TRY(open_numbered(g, segment, O_RDWR, &fd, err));
 	CB_TRY(lock_byte_try(fd, 0, err));
 	struct stat st;
 	/* Somebody may have claimed and removed it between our open and our lock. */
@@ -268,10 +298,19 @@ cb_code segment_claim(segments *g, uint64_t segment, int *out_fd, cb_error *err)
 	return CB_OK;
 }
 
+/* NULL: errno tells why. */
+static DIR *list_open(const segments *g)
+{
+	int fd = openat(g->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d && fd >= 0) (void)close(fd);
+	return d;
+}
+
 /* Takes up the newest segment when nobody appends to it, so that a thousand short-lived processes do not make a thousand files. */
 static void adopt_newest(segments *g)
 {
-	DIR *d = opendir(g->folder);
+	DIR *d = list_open(g);
 	if (!d) return;
 	uint64_t newest = 0, n;
 	for (const struct dirent *e; (e = readdir(d));) {
@@ -463,15 +502,14 @@ static reading *least_used(segments *g)
 	return best;
 }
 
-static cb_code open_for_reading(const segments *g, uint64_t number, int *out_fd, cb_error *err)
+/* With the mutex. */
+static cb_code open_for_reading(segments *g, uint64_t number, int *out_fd, cb_error *err)
 {
-	char path[LIMIT_PATH_BYTES + NAME_BYTES];
-	path_of(g, number, path, sizeof path);
 	int error = fault_strike(g->faults, STORE_FAULT_OPEN);
-	AUTO_FD int fd = error ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 && error == 0) error = errno;
-	if (error == ENOENT) return cb_err_set(err, CB_NOTFOUND, "segment file '%s' is missing", path);
-	if (error) return cb_err_errno(err, error, "opening '%s'", path);
+	if (error) return cb_err_errno(err, error, "opening segment %06" PRIu64, number);
+	AUTO_FD int fd = -1;
+	if (g->folder.fd < 0) CB_TRY(folder_open(g, err)); /* made since by a writer */
+	CB_TRY(open_numbered(g, number, O_RDONLY, &fd, err));
 	CB_TRY(header_check(g, fd, number, err));
 	*out_fd = TAKE_FD(fd);
 	return CB_OK;
@@ -533,8 +571,9 @@ static int compare_numbers(const void *a, const void *b)
 cb_code segment_files(segments *g, segment_visit visit, void *context, cb_error *err)
 {
 	AUTO_BUF buf numbers = BUF_INIT(SIZE_MAX / 2);
-	DIR *d = opendir(g->folder);
-	if (!d) return errno == ENOENT ? CB_OK : cb_err_errno(err, errno, "reading '%s'", g->folder);
+	if (g->folder.fd < 0) return CB_OK;
+	DIR *d = list_open(g);
+	if (!d) return errno == ENOENT ? CB_OK : cb_err_errno(err, errno, "reading '%s'", g->path);
 	cb_code code = CB_OK;
 	uint64_t n;
 	for (const struct dirent *e; code == CB_OK && (e = readdir(d));) {
@@ -545,19 +584,21 @@ cb_code segment_files(segments *g, segment_visit visit, void *context, cb_error 
 	size_t count = numbers.size / sizeof n;
 	if (count) qsort(list, count, sizeof n, compare_numbers);
 	for (size_t i = 0; code == CB_OK && i < count; i++) {
-		char path[LIMIT_PATH_BYTES + NAME_BYTES];
-		path_of(g, list[i], path, sizeof path);
+		char name[NAME_BYTES];
+		name_of(list[i], name);
 		struct stat st;
-		if (stat(path, &st) == 0) code = visit(context, list[i], (uint64_t)st.st_size, err);
+		if (fstatat(g->folder.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			code = visit(context, list[i], (uint64_t)st.st_size, err);
 	}
 	return code;
 }
 
 cb_code segment_remove(segments *g, uint64_t segment, cb_error *err)
 {
-	char path[LIMIT_PATH_BYTES + NAME_BYTES];
+	char name[NAME_BYTES], path[LIMIT_PATH_BYTES + NAME_BYTES];
+	name_of(segment, name);
 	path_of(g, segment, path, sizeof path);
-	if (unlink(path) != 0 && errno != ENOENT) return cb_err_errno(err, errno, "removing '%s'", path);
+	if (unlinkat(g->folder.fd, name, 0) != 0 && errno != ENOENT) return cb_err_errno(err, errno, "removing '%s'", path);
 	if (g->faults) fault_saw_delete(g->faults, path, false);
 	(void)pthread_mutex_lock(&g->mutex);
 	reading *r = find_open(g, segment);
@@ -571,10 +612,9 @@ cb_code segment_remove(segments *g, uint64_t segment, cb_error *err)
 
 void segment_punch(segments *g, uint64_t segment, uint64_t offset, uint64_t size)
 {
-	char path[LIMIT_PATH_BYTES + NAME_BYTES];
-	path_of(g, segment, path, sizeof path);
-	AUTO_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0) (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+	AUTO_FD int fd = -1;
+	if (open_numbered(g, segment, O_RDWR, &fd, NULL) == CB_OK)
+		(void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
 }
 
 static cb_code copy_bytes(int from, int to, const char *path, cb_error *err)
@@ -610,8 +650,8 @@ cb_code segment_copy(segments *g, uint64_t segment, const char *to_folder, cb_er
 	char from_path[LIMIT_PATH_BYTES + NAME_BYTES], to_path[LIMIT_PATH_BYTES + NAME_BYTES];
 	path_of(g, segment, from_path, sizeof from_path);
 	(void)snprintf(to_path, sizeof to_path, "%s/%06" PRIu64 ".seg", to_folder, segment);
-	AUTO_FD int from = open(from_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (from < 0) return cb_err_errno(err, errno, "opening '%s'", from_path);
+	AUTO_FD int from = -1;
+	CB_TRY(open_numbered(g, segment, O_RDONLY, &from, err));
 	AUTO_FD int to = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (to < 0) return cb_err_errno(err, errno, "making '%s'", to_path);
 	if (fchmod(to, 0600) != 0) return cb_err_errno(err, errno, "making '%s'", to_path);

@@ -10,14 +10,15 @@
 #ifndef STORE_SEGMENT_H
 #define STORE_SEGMENT_H
 
+#include "base/io.h"
 #include "store/store.h"
 
 typedef struct segments segments;
 
 enum { SEGMENT_ID_BYTES = 16 };
 
-/* `folder` is made when missing and not read_only. id: the store's, checked in every segment. */
-cb_code segments_open(const char *folder, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults,
+/* In the folder `seg` of the store's, which is made when missing and not read_only. id: the store's, checked in every segment. */
+cb_code segments_open(const io_folder *above, const uint8_t id[SEGMENT_ID_BYTES], bool read_only, store_fault_plan *faults,
                       segments **out, cb_error *err);
 void segments_close(segments *g); /* accepts NULL; gives up all claims */
 /* In the child of a fork: closes descriptors, which leaves the parent's claims alone. Async-signal-safe. */

@@ -138,11 +138,12 @@ typedef struct sqlite_engine {
 	engine base;
 	sqlite3 *db;
 	bool memory;
-	int64_t version; /* of the schema; smaller than ours in a store that may only be read */
-	char *file;
-	room *room;   /* NULL: in memory, or read-only */
-	int patience; /* pauses that SQLite's busy handler makes at most */
-	bool in_vain; /* the last wait for readers that keep the log from beginning anew */
+	int64_t version;         /* of the schema; smaller than ours in a store that may only be read */
+	const io_folder *folder; /* NULL: in memory */
+	char *file;              /* for messages */
+	room *room;              /* NULL: in memory, or read-only */
+	int patience;            /* pauses that SQLite's busy handler makes at most */
+	bool in_vain;            /* the last wait for readers that keep the log from beginning anew */
 	sqlite3_stmt *kept[SQL_COUNT];
 } sqlite_engine;
 

@@ -360,7 +360,7 @@ static cb_code set_up(sqlite_engine *e, const engine_options *o, cb_error *err)
 	CB_TRY(sql_exec(e,
 	                "PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384; PRAGMA cell_size_check=ON",
 	                err));
-	if (!o->file) return CB_OK;
+	if (!o->folder) return CB_OK;
 	(void)sqlite3_wal_hook(e->db, after_commit, &e->base);
 	/* Never mapped: a disk that fails, or a file cut short under us, must be an error and not a SIGBUS that ends the host program. */
 	return sql_exec(e, "PRAGMA mmap_size=0", err);
@@ -379,13 +379,12 @@ static bool is_unfinished_creation(const sqlite_engine *e, const uint8_t head[HE
 {
 	static const uint8_t magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}, nothing[HEADER_BYTES];
 	enum { PAGES_BEFORE = 16, JOURNAL_BYTES = 28 };
-	char file[LIMIT_PATH_BYTES + 16];
 	uint8_t journal[JOURNAL_BYTES];
 	size_t size = 0;
 	if (memcmp(head, nothing, sizeof nothing) != 0) return false;
-	(void)snprintf(file, sizeof file, "%s-journal", e->file);
-	AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || io_pread_all(fd, journal, sizeof journal, 0, &size, NULL) != CB_OK || size != sizeof journal) return false;
+	AUTO_FD int fd = -1;
+	if (io_file_open(e->folder, ENGINE_DATABASE "-journal", O_RDONLY, &fd, NULL) != CB_OK) return false;
+	if (io_pread_all(fd, journal, sizeof journal, 0, &size, NULL) != CB_OK || size != sizeof journal) return false;
 	return memcmp(journal, magic, sizeof magic) == 0 && be32(journal + PAGES_BEFORE) == 0;
 }
 
@@ -486,7 +485,7 @@ static cb_code check_version(sqlite_engine *e, const engine_options *o, cb_error
 	int64_t application = 0, version = 0, tables = 0;
 	CB_TRY(sql_number(e, "PRAGMA application_id", &application, err));
 	/* SQLite has looked through the log for that, and nothing was written yet. */
-	if (o->file && !o->frozen) CB_TRY(check_log(e, o->promised, err));
+	if (o->folder && !o->frozen) CB_TRY(check_log(e, o->promised, err));
 	CB_TRY(sql_number(e, "PRAGMA user_version", &version, err));
 	if (application == 0) CB_TRY(sql_number(e, "SELECT count(*) FROM sqlite_schema", &tables, err));
 	if (application != SQL_APPLICATION_ID && (application != 0 || tables != 0))
@@ -530,31 +529,50 @@ static cb_code keep_log(sqlite_engine *e, cb_error *err)
 }
 
 /* 0600 whatever the umask; SQLite gives the log the same mode. */
-static cb_code create_file(const char *file, cb_error *err)
+static cb_code create_file(const io_folder *in, cb_error *err)
 {
-	int fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 && errno == EEXIST) return CB_OK;
-	if (fd < 0) return cb_err_errno(err, errno, "making '%s'", file);
-	int error = fchmod(fd, 0600) == 0 ? 0 : errno;
-	(void)close(fd);
-	return error ? cb_err_errno(err, error, "making '%s'", file) : CB_OK;
+	AUTO_FD int fd = -1;
+	cb_error why;
+	cb_code code = io_file_open(in, ENGINE_DATABASE, O_RDWR | O_CREAT | O_EXCL, &fd, cb_err_aside(&why));
+	return code == CB_EXISTS ? CB_OK : cb_err_pass(err, code, &why);
+}
+
+static bool leads_to(const char *path, int folder)
+{
+	struct stat a, b;
+	return stat(path, &a) == 0 && fstat(folder, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/*
+ * SQLite opens by path, and again whenever it needs a file that it has not. The path goes through the folder's descriptor, so that it leads
+ * to this folder whatever its own path leads to now. Without /proc it is the folder's own, as long as that leads there.
+ */
+static cb_code folder_path(const io_folder *f, char out[LIMIT_PATH_BYTES], cb_error *err)
+{
+	(void)snprintf(out, LIMIT_PATH_BYTES, VFS_DESCRIPTORS "%d", f->fd);
+	if (leads_to(out, f->fd)) return CB_OK;
+	(void)snprintf(out, LIMIT_PATH_BYTES, "%s", f->path);
+	if (leads_to(out, f->fd)) return CB_OK;
+	return cb_err_set(err, CB_IO, "store '%s' was moved or removed, and without /proc it cannot be followed: open it again",
+	                  f->path);
 }
 
 static cb_code name_make(const engine_options *o, char **out, cb_error *err)
 {
 	AUTO_BUF buf name = BUF_INIT(4 * LIMIT_PATH_BYTES);
-	if (!o->file) {
+	char folder[LIMIT_PATH_BYTES];
+	if (!o->folder) {
 		CB_TRY(buf_append_str(&name, ":memory:", err));
-	} else if (o->frozen) {
-		CB_TRY(buf_append_str(&name, "file:", err));
-		for (const char *p = o->file; *p; p++) {
-			if (strchr("%?#", *p)) CB_TRY(buf_printf(&name, err, "%%%02X", (unsigned)(unsigned char)*p));
-			else CB_TRY(buf_append_byte(&name, (uint8_t)*p, err));
-		}
-		CB_TRY(buf_append_str(&name, "?" FROZEN_PARAMETER "=1", err));
-	} else {
-		CB_TRY(buf_append_str(&name, o->file, err));
+		return buf_take(&name, out, NULL, err);
 	}
+	CB_TRY(folder_path(o->folder, folder, err));
+	CB_TRY(buf_append_str(&name, "file:", err));
+	for (const char *p = folder; *p; p++) {
+		if (strchr("%?#", *p)) CB_TRY(buf_printf(&name, err, "%%%02X", (unsigned)(unsigned char)*p));
+		else CB_TRY(buf_append_byte(&name, (uint8_t)*p, err));
+	}
+	CB_TRY(buf_printf(&name, err, "/" ENGINE_DATABASE "?" FOLDER_PARAMETER "=%d%s", o->folder->fd,
+	                  o->frozen ? "&" FROZEN_PARAMETER "=1" : ""));
 	return buf_take(&name, out, NULL, err);
 }
 
@@ -562,12 +580,11 @@ static cb_code open_database(sqlite_engine *e, const engine_options *o, cb_error
 {
 	AUTO_FREE char *name = NULL;
 	CB_TRY(name_make(o, &name, err));
-	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_URI;
 	flags |= o->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-	if (!o->file) flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY;
-	if (o->frozen) flags |= SQLITE_OPEN_URI;
+	if (!o->folder) flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY;
 	const char *vfs = NULL;
-	if (o->file && !(vfs = vfs_name(o->faults))) return cb_err_nomem(err);
+	if (o->folder && !(vfs = vfs_name(o->faults))) return cb_err_nomem(err);
 	int rc = sqlite3_open_v2(name, &e->db, flags, vfs);
 	if (!e->db) return cb_err_nomem(err);
 	if (rc != SQLITE_OK) return sql_error(e, rc, err);
@@ -577,15 +594,16 @@ static cb_code open_database(sqlite_engine *e, const engine_options *o, cb_error
 
 cb_code engine_sqlite_open(const engine_options *o, engine **out, cb_error *err)
 {
-	if (o->file && !o->read_only) CB_TRY(create_file(o->file, err));
+	if (o->folder && !o->read_only) CB_TRY(create_file(o->folder, err));
 	ATTR_CLEANUP(close_unless_taken) sqlite_engine *e = mem_alloc(sizeof *e);
 	if (!e) return cb_err_nomem(err);
-	*e = (sqlite_engine){.base = {.ops = &sqlite_ops}, .memory = !o->file};
-	e->file = mem_strdup(o->file ? o->file : "memory");
-	if (!e->file) return cb_err_nomem(err);
+	*e = (sqlite_engine){.base = {.ops = &sqlite_ops}, .memory = !o->folder, .folder = o->folder};
+	AUTO_BUF buf file = BUF_INIT(2 * LIMIT_PATH_BYTES);
+	CB_TRY(o->folder ? buf_printf(&file, err, "%s/" ENGINE_DATABASE, o->folder->path) : buf_append_str(&file, "memory", err));
+	CB_TRY(buf_take(&file, &e->file, NULL, err));
 	CB_TRY(open_database(e, o, err));
-	if (o->file && !o->read_only) CB_TRY(use_wal(e, err));
-	if (o->file && !o->read_only) CB_TRY(keep_log(e, err));
+	if (o->folder && !o->read_only) CB_TRY(use_wal(e, err));
+	if (o->folder && !o->read_only) CB_TRY(keep_log(e, err));
 	CB_TRY(check_version(e, o, err));
 	*out = &TAKE_PTR(e)->base;
 	return CB_OK;

@@ -3,6 +3,7 @@
 #include "store/sqlite.h"
 #include "store/vfs.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,20 +25,23 @@ static cb_code fold(engine *base, int mode, cb_error *err)
 	return sql_error(e, rc, err);
 }
 
+static bool log_stat(const sqlite_engine *e, struct stat *out)
+{
+	return e->folder && fstatat(e->folder->fd, ENGINE_DATABASE "-wal", out, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* SQLite writes the whole database anew, into the log. */
 static cb_code vacuum_room(const sqlite_engine *e, cb_error *err)
 {
-	char log[LIMIT_PATH_BYTES + 8];
 	struct stat st;
 	struct statvfs disk;
 	int64_t pages = 0, unused = 0, page_bytes = 0;
 	CB_TRY(sql_number(e, "PRAGMA page_count", &pages, err));
 	CB_TRY(sql_number(e, "PRAGMA freelist_count", &unused, err));
 	CB_TRY(sql_number(e, "PRAGMA page_size", &page_bytes, err));
-	(void)snprintf(log, sizeof log, "%s-wal", e->file);
-	if (statvfs(e->file, &disk) != 0) return CB_OK;
+	if (!e->folder || fstatvfs(e->folder->fd, &disk) != 0) return CB_OK;
 	uint64_t needed = (uint64_t)(pages - unused) * (uint64_t)(page_bytes + 24);
-	uint64_t there = (uint64_t)disk.f_bavail * disk.f_frsize + (stat(log, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0);
+	uint64_t there = (uint64_t)disk.f_bavail * disk.f_frsize + (log_stat(e, &st) ? (uint64_t)st.st_blocks * 512 : 0);
 	if (needed <= there) return CB_OK;
 	return cb_err_set(err, CB_NOSPACE,
 	                  "a vacuum needs %" PRIu64 " KiB on the disk of %s while it runs, %" PRIu64
@@ -409,9 +413,7 @@ cb_code sqlite_stats(engine *base, store_stats *out, cb_error *err)
 	CB_TRY(count(e, "PRAGMA page_size", &page_bytes, err));
 	out->database_bytes = pages * page_bytes;
 	out->page_sums = sqlite_is_summed(base);
-	char wal[LIMIT_PATH_BYTES + 8];
 	struct stat st;
-	(void)snprintf(wal, sizeof wal, "%s-wal", e->file);
-	out->wal_bytes = !e->memory && stat(wal, &st) == 0 ? (uint64_t)st.st_size : 0;
+	out->wal_bytes = log_stat(e, &st) ? (uint64_t)st.st_size : 0;
 	return CB_OK;
 }

@@ -99,6 +99,7 @@ static cb_code check_poison(const store *s, cb_error *err)
 static cb_code begin_locked(store *s, store_need need, cb_error *err)
 {
 	CB_TRY(check_poison(s, err));
+	CB_TRY(store_check_place(s, err));
 	CB_TRY(store_enter(s, err));
 	s->engine->need = need;
 	cb_code code = s->engine->ops->write_begin(s->engine, err);
@@ -330,6 +331,7 @@ cb_code store_sync(store *s, cb_error *err)
 	if (s->read_only) return CB_OK;
 	STORE_ENTER(s, err);
 	if (atomic_load(&s->poisoned)) return check_poison(s, err);
+	CB_TRY(store_check_place(s, err));
 	uint64_t position = 0;
 	cb_code code = s->engine->ops->flush(s->engine, &position, err);
 	if (code == CB_OK) live_promise(&s->live, position);
@@ -359,10 +361,8 @@ static uint64_t reserve_size(int which)
 static cb_code reserve(store *s, store_counter which, uint64_t end, cb_error *err)
 {
 	if (!s->path || which >= STORE_EPOCH || end <= s->reserved[which]) return CB_OK;
-	char file[LIMIT_PATH_BYTES];
 	uint64_t reserved[STORE_EPOCH];
-	(void)snprintf(file, sizeof file, "%s/numbers", s->path);
-	bool known = numbers_read(file, reserved);
+	bool known = numbers_read(&s->folder, reserved);
 	for (int i = 0; i < STORE_EPOCH; i++) {
 		if (reserved[i] < s->reserved[i]) reserved[i] = s->reserved[i];
 		/* The file was lost: others go on giving out what they reserved in it, which is less than this. */
@@ -371,7 +371,7 @@ static cb_code reserve(store *s, store_counter which, uint64_t end, cb_error *er
 	}
 	if (!known || end > reserved[which]) {
 		if (end > reserved[which]) reserved[which] = end + reserve_size(which);
-		CB_TRY(numbers_write(file, reserved, err));
+		CB_TRY(numbers_write(&s->folder, reserved, err));
 	}
 	memcpy(s->reserved, reserved, sizeof reserved);
 	return CB_OK;

@@ -50,7 +50,8 @@ typedef struct store_options {
 cb_code store_open(const store_options *options, store **out, cb_error *err);
 /* Flushes (also in fast mode) and closes. Accepts NULL. Must not be called with a transaction open. */
 void store_close(store *s);
-const char *store_path(const store *s); /* NULL for a memory store */
+/* The store's folder (an O_PATH descriptor; lent), wherever it was moved. -1 for a memory store. */
+int store_folder(const store *s);
 bool store_is_read_only(const store *s);
 /* CB_READONLY, saying why it is. */
 cb_code store_refuse_write(const store *s, cb_error *err);

@@ -60,12 +60,11 @@ bool store_use_is_shown(const store_use *u)
  * true. */
 static cb_code has_writer(const store *s, bool *out, cb_error *err)
 {
-	char file[LIMIT_PATH_BYTES];
 	*out = true;
-	if (!s->path || snprintf(file, sizeof file, "%s/locks", s->path) >= (int)sizeof file) return CB_OK;
-	AUTO_FD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (!s->path) return CB_OK;
+	AUTO_FD int fd = -1;
 	struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = LOCK_WRITER, .l_len = 1};
-	if (fd < 0) return CB_OK;
+	if (io_file_open(&s->folder, "locks", O_RDONLY, &fd, NULL) != CB_OK) return CB_OK;
 	if (fcntl(fd, F_OFD_GETLK, &l) != 0) return lock_failed(fd, errno, err);
 	*out = l.l_type != F_UNLCK;
 	return CB_OK;

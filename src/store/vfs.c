@@ -28,6 +28,7 @@
 #include "store/vfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -70,6 +71,7 @@ typedef struct frame_note {
 typedef struct shim_file {
 	sqlite3_file base;
 	store_fault_plan *plan;
+	base_place at;              /* of a database */
 	const char *path;           /* SQLite's, lives as long as the file; NULL: a temporary one */
 	sqlite3_file *real;         /* behind this struct */
 	struct shim_file *log;      /* of a database: its log, when open */
@@ -635,7 +637,7 @@ static int shim_shm_map(sqlite3_file *f, int page, int size, int extend, void vo
 	shim_file *s = shim(f);
 	if (s->frozen) return frozen_shm_map(s->frozen, page, size, extend, out);
 	bool first = s->index_blocks == 0 && s->held;
-	if (first) held_index_enter(s->held, s->path);
+	if (first) held_index_enter(s->held, s->at);
 	errno = 0;
 	int rc = lock_result(real(f)->pMethods->xShmMap(real(f), page, size, extend, out), SQLITE_IOERR_SHMOPEN);
 	int error = errno;
@@ -910,12 +912,19 @@ static int host_open(const char *name, sqlite3_file *f, int flags, int *out_flag
 	return host()->xOpen(host(), name, f, flags, out_flags);
 }
 
+static base_place place_of(const char *name)
+{
+	int folder = (int)sqlite3_uri_int64(name, FOLDER_PARAMETER, -1);
+	return folder < 0 ? (base_place){AT_FDCWD, name} : (base_place){folder, strrchr(name, '/') + 1};
+}
+
 static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, int *out_flags)
 {
 	shim_file *s = shim(f);
 	store_fault_plan *plan = v->pAppData;
 	*s = (shim_file){.plan = plan, .path = name, .real = (sqlite3_file *)(void *)(s + 1), .room = {.log_fd = -1}};
 	s->real->pMethods = NULL;
+	if (flags & SQLITE_OPEN_MAIN_DB && name) s->at = place_of(name);
 	int error = fault_strike(plan, STORE_FAULT_OPEN);
 	errno = error;
 	if (error) return io_code(error, SQLITE_CANTOPEN);
@@ -927,7 +936,7 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 	int rc = host_open(name, s->real, flags, out_flags);
 	if (rc == SQLITE_OK && database && database->frozen) frozen_log_opened(database->frozen);
 	if (rc == SQLITE_OK && flags & SQLITE_OPEN_MAIN_DB && sqlite3_uri_boolean(name, FROZEN_PARAMETER, 0))
-		rc = frozen_open(name, &s->frozen);
+		rc = frozen_open(s->at, &s->frozen);
 	if (rc != SQLITE_OK) {
 		if (s->real->pMethods) (void)s->real->pMethods->xClose(s->real);
 		return rc;
@@ -938,8 +947,8 @@ static int shim_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flag
 		s->database->log = s;
 	}
 	if ((flags & SQLITE_OPEN_MAIN_DB) && name && !s->frozen) {
-		s->held = held_take(name);
-		room_init(&s->room, name, s->held, plan);
+		s->held = held_take(s->at);
+		room_init(&s->room, s->at, s->held, plan);
 	}
 	s->is_base = (flags & SQLITE_OPEN_MAIN_DB) && name;
 	if (s->is_base) learn_from_file(s);
@@ -971,7 +980,9 @@ static int shim_access(sqlite3_vfs *v, const char *name, int flags, int *out)
 static int shim_full_path(sqlite3_vfs *v, const char *name, int n, char *out)
 {
 	(void)v;
-	return host()->xFullPathname(host(), name, n, out);
+	if (strncmp(name, VFS_DESCRIPTORS, strlen(VFS_DESCRIPTORS)) != 0) return host()->xFullPathname(host(), name, n, out);
+	return snprintf(out, (size_t)n, "%s", name) < n ? SQLITE_OK
+	                                                : SQLITE_CANTOPEN; /* it would be replaced by where it leads now */
 }
 
 static int shim_randomness(sqlite3_vfs *v, int n, char *out)

@@ -13,6 +13,11 @@
 #include "store/fault.h"
 #include "store/room.h"
 
+/* The parameter of a database's URI that gives the descriptor of its folder: what is opened beside SQLite's files is opened in it. */
+#define FOLDER_PARAMETER "cowbox_folder"
+/* Of the calling thread: in place of a folder's path, SQLite too opens everything in the folder that the descriptor has. */
+#define VFS_DESCRIPTORS "/proc/thread-self/fd/"
+
 /* The name to open with; NULL: no memory. Lent: lives as long as the plan, or for ever. */
 const char *vfs_name(store_fault_plan *plan);
 /* Fills *v for a plan; v and name must stay where they are. */

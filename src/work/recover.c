@@ -211,10 +211,10 @@ static cb_code pin_earlier(recovering *r, cb_error *err)
  * anything is done. */
 static cb_code look_for_left(recovering *r, cb_error *err)
 {
-	char path[LIMIT_PATH_BYTES];
-	if (!box_store_path(r->cs) || box_store_writable(r->cs, NULL) != CB_OK) return CB_OK;
-	if (snprintf(path, sizeof(path), "%s/work/slots", box_store_path(r->cs)) >= (int)sizeof(path)) return CB_OK;
-	AUTO_FD int slots = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int folder = box_store_folder(r->cs);
+	if (folder < 0 || box_store_writable(r->cs, NULL) != CB_OK) return CB_OK;
+	AUTO_FD int top = openat(folder, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int slots = top < 0 ? -1 : openat(top, "slots", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (slots < 0 && errno != ENOENT) return CB_OK;
 	work_dirs only = WORK_DIRS_NONE;
 	only.slots = slots;

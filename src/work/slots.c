@@ -116,9 +116,7 @@ static cb_code area_open(work_dirs *d, bool make, cb_error *err)
 
 static cb_code dirs_fill(cb_store *cs, bool make, work_dirs *d, cb_error *err)
 {
-	AUTO_FD int folder = open(box_store_path(cs), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0) return cb_err_errno(err, errno, "store '%s'", box_store_path(cs));
-	CB_TRY(folder_open(folder, "work", make, &d->top, err));
+	CB_TRY(folder_open(box_store_folder(cs), "work", make, &d->top, err));
 	if (d->top < 0) return CB_OK;
 	CB_TRY(check_folder(d->top, "work", geteuid(), err));
 	CB_TRY(folder_open(d->top, "slots", make, &d->slots, err));
@@ -166,7 +164,7 @@ void dirs_done(work_dirs *d)
 cb_code dirs_open(cb_store *cs, work_dirs *out, cb_error *err)
 {
 	*out = WORK_DIRS_NONE;
-	if (!box_store_path(cs)) {
+	if (box_store_folder(cs) < 0) {
 		cb_code made = area_in_tmp(out, err);
 		if (made != CB_OK) dirs_done(out);
 		return made;
@@ -181,7 +179,7 @@ cb_code dirs_find(cb_store *cs, work_dirs *out, bool *out_found, cb_error *err)
 {
 	*out = WORK_DIRS_NONE;
 	*out_found = false;
-	if (!box_store_path(cs)) return CB_OK;
+	if (box_store_folder(cs) < 0) return CB_OK;
 	cb_code code = dirs_fill(cs, false, out, err);
 	*out_found = code == CB_OK && out->slots >= 0 && out->layers >= 0 && out->area >= 0;
 	if (!*out_found) dirs_done(out);

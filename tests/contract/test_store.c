@@ -675,7 +675,7 @@ CONTRACT(gc)
 	content_check(s, young, 300000, 5);
 	uint64_t size = 0;
 	/* In memory it is in the table and so in the cache, where what was true stays true. */
-	CHECK_CODE(store_content_size(s, mine, &size, &err), store_path(s) ? CB_STALE : CB_OK);
+	CHECK_CODE(store_content_size(s, mine, &size, &err), store_folder(s) >= 0 ? CB_STALE : CB_OK);
 	begin(s);
 	CHECK_CODE(store_content_touch(s, &c1, 1, &err), CB_STALE);
 	store_write_abort(s);
@@ -697,7 +697,7 @@ CONTRACT(swept_content_is_stale)
 	CHECK_OK(store_gc_begin(s, &horizon, &err));
 	CHECK_OK(store_gc_sweep(s, horizon, marked, keep, &st, &err));
 	store_gc_end(s);
-	if (store_path(s)) {
+	if (store_folder(s) >= 0) {
 		char byte = 1;
 		CHECK_CODE(store_content_read(s, a, 5, &byte, 1, &err), CB_STALE);
 	}

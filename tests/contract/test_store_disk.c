@@ -276,7 +276,7 @@ TEST(live_file_may_be_garbage)
 	CHECK(unlink(in_folder("live")) == 0 && mkdir(in_folder("live"), 0700) == 0);
 	/* A writer without it would leave others believing what they know; a reader can do without. */
 	store_options o = {.path = folder()};
-	CHECK_CODE(store_open(&o, &s, &err), CB_IO);
+	CHECK_CODE(store_open(&o, &s, &err), CB_CORRUPT);
 	o.read_only = true;
 	CHECK_OK(store_open(&o, &s, &err));
 	CHECK(!store_fresh(s, box, &stamp));

@@ -2,6 +2,7 @@
  * A vacuum that retired the current segment while another thread had appended to it and not yet flushed took the duty to flush away:
  * the commit that named those bytes was acknowledged, in full mode too, without them being on disk.
  */
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -51,7 +52,8 @@ TEST(retired_segment_is_flushed)
 	cb_error err = {0};
 	segments *g = NULL;
 	(void)snprintf(folder, sizeof(folder), "%s/seg", test_tmpdir());
-	CHECK_OK(segments_open(folder, id, false, NULL, &g, &err));
+	io_folder above = {open(test_tmpdir(), O_PATH | O_DIRECTORY | O_CLOEXEC), test_tmpdir()};
+	CHECK_OK(segments_open(&above, id, false, NULL, &g, &err));
 	uint64_t first = must_append(g, 1);
 	segment_retire(g);
 	CHECK_OK(segment_flush(g, &err));

@@ -291,7 +291,7 @@ TEST_LIMIT(blocks_of_a_large_database_are_found, 120)
 	make_allocated(base, LARGE, LARGE + BEHIND);
 	make_allocated(log, 1 << 20, 8 << 20);
 	ballast_load(&d, 0);
-	held *h = held_take(base);
+	held *h = held_take((base_place){AT_FDCWD, base});
 	CHECK(h != NULL);
 	room_commit c = {.log_end = 1 << 20, .log_salt = 1, .base_end = LARGE, .has_first = true};
 	static const struct {
@@ -299,7 +299,7 @@ TEST_LIMIT(blocks_of_a_large_database_are_found, 120)
 		int error;
 	} rows[] = {{ROOM_FREES, 0}, {ROOM_SHRINKS, 0}, {ROOM_GROWS, ENOSPC}, {ROOM_SHRINKS, 0}};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		room_init(&r, base, h, NULL);
+		room_init(&r, (base_place){AT_FDCWD, base}, h, NULL);
 		r.need = rows[i].need;
 		CHECK_U64(room_for_commit(&r, &c), rows[i].error);
 		c.log_salt++; /* begun anew: what was known is forgotten */
@@ -307,7 +307,7 @@ TEST_LIMIT(blocks_of_a_large_database_are_found, 120)
 		room_done(&r);
 	}
 	/* What is not there is not found. */
-	room_init(&r, base, h, NULL);
+	room_init(&r, (base_place){AT_FDCWD, base}, h, NULL);
 	r.need = ROOM_FREES;
 	c.base_end = LARGE + BEHIND + (1 << 20);
 	CHECK_U64(room_for_commit(&r, &c), ENOSPC);
@@ -331,9 +331,9 @@ TEST(too_little_room_is_taken_in_pieces)
 		make_allocated(base, SIZE, SIZE);
 		make_allocated(log, 1 << 20, 4 << 20);
 		ballast_load(&d, LEFT);
-		held *h = held_take(base);
+		held *h = held_take((base_place){AT_FDCWD, base});
 		CHECK(h != NULL);
-		room_init(&r, base, h, NULL);
+		room_init(&r, (base_place){AT_FDCWD, base}, h, NULL);
 		room_commit c = {.log_end = 1 << 20, .log_salt = 1, .base_end = SIZE, .has_first = true};
 		r.need = ROOM_GROWS;
 		CHECK_U64(room_for_commit(&r, &c), ENOSPC);
