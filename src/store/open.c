@@ -98,12 +98,24 @@ static cb_code make_folder(const char *path, bool create, cb_error *err)
 	return CB_OK;
 }
 
+/* SQLite opens these by itself, when it is opened, and would wait at a FIFO. */
+static cb_code check_beside(const io_folder *f, cb_error *err)
+{
+	static const char *const names[] = {ENGINE_DATABASE "-wal", ENGINE_DATABASE "-shm", ENGINE_DATABASE "-journal"};
+	struct stat st;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (fstatat(f->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) != 0 || S_ISREG(st.st_mode)) continue;
+		return cb_err_set(err, CB_CORRUPT, "'%s/%s' is no file: something else was put in its place", f->path, names[i]);
+	}
+	return CB_OK;
+}
+
 static cb_code check_database(const store *s, bool create, cb_error *err)
 {
 	const io_folder *f = &s->folder;
 	struct stat st;
 	if (fstatat(f->fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (S_ISREG(st.st_mode) && (st.st_size || !has_segments(f))) return CB_OK;
+		if (S_ISREG(st.st_mode) && (st.st_size || !has_segments(f))) return check_beside(f, err);
 		if (S_ISREG(st.st_mode))
 			return cb_err_set(err, CB_CORRUPT,
 			                  "'%s/" ENGINE_DATABASE "' is empty but there are segments: restore a backup", f->path);

@@ -15,14 +15,17 @@
 #include <sys/file.h>
 #include <sys/random.h>
 
+#include "base/io.h"
+
 enum { CHAIN_MAX = 64 }; /* origins of a fork whose layers are looked at */
 
 cb_code layers_lock(const work_dirs *d, bool exclusive, int *out, cb_error *err)
 {
 	*out = -1;
 	if (d->top < 0) return CB_OK;
-	AUTO_FD int fd = openat(d->top, "layers.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) return cb_err_errno(err, errno, "'work/layers.lock' of the store");
+	io_folder in = {d->top, "work"};
+	AUTO_FD int fd = -1;
+	CB_TRY(io_file_open(&in, "layers.lock", O_RDWR | O_CREAT, &fd, err));
 	/* Under a limit it is tried now and then: whoever has it holds it for the removal of a layer at most. */
 	int how = (exclusive ? LOCK_EX : LOCK_SH) | (cancel_is_possible() ? LOCK_NB : 0);
 	while (flock(fd, how) != 0) {
@@ -44,17 +47,18 @@ cb_code layer_name(char out[STAMP_ID_BYTES], cb_error *err)
 cb_code layer_put(const work_dirs *d, const stamp *s, cb_error *err)
 {
 	if (d->layers < 0) return CB_OK;
-	AUTO_FD int fd = openat(d->layers, s->layers[0], O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) return cb_err_errno(err, errno, "layer '%s' of the store", s->layers[0]);
+	io_folder in = {d->layers, "work/layers"};
+	AUTO_FD int fd = -1;
+	CB_TRY(io_file_open(&in, s->layers[0], O_RDWR | O_CREAT, &fd, err));
 	return stamp_write(fd, s, err);
 }
 
 cb_code layer_get(const work_dirs *d, const char *id, stamp *out, cb_error *err)
 {
 	if (d->layers < 0) return CB_NOTFOUND;
-	AUTO_FD int fd = openat(d->layers, id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT) return CB_NOTFOUND;
-	if (fd < 0) return cb_err_errno(err, errno, "layer '%s' of the store", id);
+	io_folder in = {d->layers, "work/layers"};
+	AUTO_FD int fd = -1;
+	CB_TRY(io_file_open(&in, id, O_RDONLY, &fd, err));
 	CB_TRY(stamp_read(fd, out, err));
 	if (!out->at.box || !out->layer_count || strcmp(out->layers[0], id) != 0)
 		return cb_err_set(err, CB_CORRUPT, "the stamp of layer '%s' is damaged", id);

@@ -78,12 +78,15 @@ static cb_code uid_make(int top, cb_error *err)
 
 static cb_code uid_get(int top, uid_t *out, cb_error *err)
 {
-	AUTO_FD int fd = openat(top, "uid", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT) {
+	io_folder in = {top, "work"};
+	AUTO_FD int fd = -1;
+	cb_error why;
+	cb_code code = io_file_open(&in, "uid", O_RDONLY, &fd, cb_err_aside(&why));
+	if (code == CB_NOTFOUND) {
 		CB_TRY(uid_make(top, err));
-		fd = openat(top, "uid", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		code = io_file_open(&in, "uid", O_RDONLY, &fd, cb_err_aside(&why));
 	}
-	if (fd < 0) return cb_err_errno(err, errno, "the store's user id");
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	char text[17] = "";
 	size_t size = 0;
 	CB_TRY(io_pread_all(fd, text, sizeof(text) - 1, 0, &size, err));
@@ -231,6 +234,12 @@ static bool is_still_there(int folder, const char *name, int fd)
 	       a.st_dev == b.st_dev;
 }
 
+static cb_code slot_open(const work_dirs *d, const char *name, int flags, int *out_fd, cb_error *err)
+{
+	io_folder in = {d->slots, "work/slots"};
+	return io_file_open(&in, name, flags, out_fd, err);
+}
+
 cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, slot_file *out, bool *out_got, cb_error *err)
 {
 	*out = SLOT_FILE_NONE;
@@ -238,18 +247,18 @@ cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, s
 	out->box = box;
 	out->number = number;
 	slot_name(box, number, out->name);
-	int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (make ? O_CREAT : 0);
-	AUTO_FD int lock = openat(d->slots, out->name, flags, 0600);
-	if (lock < 0) return errno == ENOENT ? CB_OK : cb_err_errno(err, errno, "slot '%s' of the store", out->name);
+	AUTO_FD int lock = -1;
+	cb_error why;
+	cb_code code = slot_open(d, out->name, O_RDWR | (make ? O_CREAT : 0), &lock, cb_err_aside(&why));
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 	if (flock(lock, LOCK_EX | LOCK_NB) != 0)
 		return errno == EWOULDBLOCK ? CB_OK : cb_err_errno(err, errno, "locking slot '%s' of the store", out->name);
 	if (!is_still_there(d->slots, out->name, lock)) return CB_OK;
-	AUTO_FD int fd = openat(d->slots, out->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0) return cb_err_errno(err, errno, "slot '%s' of the store", out->name);
+	AUTO_FD int fd = -1;
+	CB_TRY(slot_open(d, out->name, O_RDWR, &fd, err));
 	struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 	(void)fcntl(fd, F_OFD_SETLK, &mine); /* where there are no such locks nobody is waited for */
-	cb_error why;
-	cb_code code = stamp_read(fd, &out->stamp, cb_err_aside(&why));
+	code = stamp_read(fd, &out->stamp, cb_err_aside(&why));
 	if (code == CB_CORRUPT) memset(&out->stamp, 0, sizeof(out->stamp));
 	else if (code != CB_OK) return cb_err_pass(err, code, &why);
 	out->lock = TAKE_FD(lock);
@@ -264,8 +273,8 @@ bool slot_is_orphan(const work_dirs *d, uint64_t box, unsigned number)
 	stamp s;
 	struct flock theirs = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 	slot_name(box, number, name);
-	AUTO_FD int fd = openat(d->slots, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || stamp_read(fd, &s, NULL) != CB_OK || !s.base.box) return false;
+	AUTO_FD int fd = -1;
+	if (slot_open(d, name, O_RDWR, &fd, NULL) != CB_OK || stamp_read(fd, &s, NULL) != CB_OK || !s.base.box) return false;
 	return fcntl(fd, F_OFD_GETLK, &theirs) == 0 && theirs.l_type == F_UNLCK;
 }
 
@@ -273,9 +282,8 @@ cb_code slot_peek(const work_dirs *d, uint64_t box, unsigned number, stamp *out,
 {
 	char name[32];
 	slot_name(box, number, name);
-	AUTO_FD int fd = openat(d->slots, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT) return CB_NOTFOUND;
-	if (fd < 0) return cb_err_errno(err, errno, "slot '%s' of the store", name);
+	AUTO_FD int fd = -1;
+	CB_TRY(slot_open(d, name, O_RDONLY, &fd, err));
 	return stamp_read(fd, out, err);
 }
 

@@ -388,4 +388,17 @@ subtest 'keeping house' => sub {
 	cow('fsck');
 };
 
+subtest 'a FIFO in place of a file of work' => sub {
+	my $work = "$ENV{COWBOX_STORE}/work";
+	my @slots = glob "$work/slots/*";
+	for my $file ("$work/uid", "$work/layers.lock", $slots[0]) {
+		-e $file or next;
+		rename $file, "$world/aside" and system('mkfifo', '-m', '600', $file) == 0 or die;
+		my $r = shell("timeout 20 cowbox exec demo -- true; echo \$?; timeout 20 cowbox gc >&2; echo \$?");
+		unlike($r->{out}, qr/124/, "$file: nobody waits");
+		unlink $file and rename "$world/aside", $file or die;
+	}
+	is(cow('exec', 'demo', '--', 'echo', 'still'), "still\n", 'and programs run');
+};
+
 done_testing();
