@@ -8,6 +8,7 @@
 #include "transfer/pack.h"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/bytes.h"
 #include "base/cancel.h"
@@ -119,6 +120,7 @@ cb_code pack_flush(pack_writer *w, cb_error *err)
 	ZSTD_inBuffer in = {w->raw.bytes, w->raw.size, 0};
 	ZSTD_outBuffer out = {block + PACK_BLOCK_HEADER_BYTES, room, 0};
 	size_t left = ZSTD_compressStream2(w->zstd, &out, &in, ZSTD_e_flush), size = out.pos;
+	if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) return cb_err_nomem(err);
 	if (ZSTD_isError(left)) return cb_err_set(err, CB_INTERNAL, "compressing a pack: %s", ZSTD_getErrorName(left));
 	if (left || in.pos != in.size) return cb_err_set(err, CB_INTERNAL, "compressing a pack: a block is larger than it can be");
 	put_le32(block, (uint32_t)size);
@@ -198,16 +200,17 @@ static cb_code damaged(const pack_reader *r, cb_error *err)
 
 /* One part of the stream, which must give exactly so many bytes. More, kept back by zstd, would come with the next block, whose sum is then
  * wrong. */
-static bool unpack_block(pack_reader *r, span packed, uint8_t *raw, size_t raw_size)
+static cb_code unpack_block(pack_reader *r, span packed, uint8_t *raw, size_t raw_size, cb_error *err)
 {
 	ZSTD_inBuffer in = {packed.bytes, packed.size, 0};
 	ZSTD_outBuffer out = {raw, raw_size, 0};
 	while (in.pos < in.size || out.pos < out.size) {
 		size_t in_before = in.pos, out_before = out.pos;
-		if (ZSTD_isError(ZSTD_decompressStream(r->zstd, &out, &in))) return false;
-		if (in.pos == in_before && out.pos == out_before) return false;
+		size_t left = ZSTD_decompressStream(r->zstd, &out, &in);
+		if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) return cb_err_nomem(err);
+		if (ZSTD_isError(left) || (in.pos == in_before && out.pos == out_before)) return damaged(r, err);
 	}
-	return true;
+	return CB_OK;
 }
 
 static cb_code next_block(pack_reader *r, cb_error *err)
@@ -224,9 +227,8 @@ static cb_code next_block(pack_reader *r, cb_error *err)
 	r->sum = block_sum(r->sum, header, span_make(packed, size));
 	if (get_le64(header + 16) != r->sum) return damaged(r, err);
 	CB_TRY(buf_extend(&r->raw, raw_size, &raw, err));
-	if (!unpack_block(r, span_make(packed, size), raw, raw_size) || hash64(raw, raw_size) != get_le64(header + 8))
-		return damaged(r, err);
-	return CB_OK;
+	CB_TRY(unpack_block(r, span_make(packed, size), raw, raw_size, err));
+	return hash64(raw, raw_size) == get_le64(header + 8) ? CB_OK : damaged(r, err);
 }
 
 static cb_code take_bytes(pack_reader *r, uint8_t *to, size_t size, cb_error *err)

@@ -7,6 +7,7 @@
 #include "transfer/tar.h"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/io.h"
 
@@ -105,6 +106,7 @@ static cb_code read_zstd(tar_stream *s, uint8_t *to, size_t size, size_t *out_si
 		size_t before = out.pos;
 		if (s->raw_at == s->raw_size && s->ended && !s->frame_open) break;
 		size_t hint = ZSTD_decompressStream(s->zstd, &out, &in);
+		if (ZSTD_getErrorCode(hint) == ZSTD_error_memory_allocation) return cb_err_nomem(err);
 		if (ZSTD_isError(hint))
 			return cb_err_set(err, CB_CORRUPT, "the zstd stream is damaged: %s", ZSTD_getErrorName(hint));
 		bool moved = in.pos > s->raw_at || out.pos > before;
