@@ -12,8 +12,12 @@
 #include "base/limits.h"
 
 enum {
-	ATTACHED_BYTE = 128, /* SQLite's "dead man's switch" in the index: locked, shared, by every process that is attached */
-	WAIT_TRIES = 200,    /* for a process that empties the index right now: microseconds */
+	ATTACHED_BYTE = 128,    /* SQLite's "dead man's switch" in the index: locked, shared, by every process that is attached */
+	INDEX_BYTES = 32 << 10, /* a block of the index, */
+	INDEX_FRAMES = 4062,    /* for so many frames at least */
+	SMALLEST_FRAME = 24 + 512,
+	INDEX_SPARE = 64 << 20, /* of log, that need not be there yet */
+	WAIT_TRIES = 200,       /* for a process that empties the index right now: microseconds */
 };
 
 struct held {
@@ -91,18 +95,35 @@ static bool index_lock(const held *h, short type)
 	return fcntl(h->index_fd, F_OFD_SETLK, &l) == 0;
 }
 
+/* What an index may be long: for all frames that the log has blocks for, and some more, by the smallest pages there are. What is longer is
+ * of nobody's making, and may be longer than the disk. */
+static off_t index_most(base_place at)
+{
+	char log[LIMIT_PATH_BYTES + 8];
+	struct stat st;
+	off_t bytes = INDEX_SPARE;
+	(void)snprintf(log, sizeof log, "%s-wal", at.name);
+	if (fstatat(at.folder, log, &st, AT_SYMLINK_NOFOLLOW) == 0) bytes += (off_t)st.st_blocks * 512;
+	return (bytes / SMALLEST_FRAME / INDEX_FRAMES + 1) * INDEX_BYTES;
+}
+
 /* Zeros are what SQLite finds in a new index: no header, so the log is read again. */
-static bool index_empty(const held *h)
+static bool index_empty(const held *h, base_place at)
 {
 	static const char zeros[16 << 10];
 	struct stat st;
+	off_t most = index_most(at);
 	if (fstat(h->index_fd, &st) != 0) return false;
-	for (off_t at = 0; at < st.st_size;) {
-		size_t n = st.st_size - at < (off_t)sizeof zeros ? (size_t)(st.st_size - at) : sizeof zeros;
-		ssize_t done = pwrite(h->index_fd, zeros, n, at);
+	if (st.st_size > most) {
+		if (ftruncate(h->index_fd, most) != 0) return false;
+		st.st_size = most;
+	}
+	for (off_t end = 0; end < st.st_size;) {
+		size_t n = st.st_size - end < (off_t)sizeof zeros ? (size_t)(st.st_size - end) : sizeof zeros;
+		ssize_t done = pwrite(h->index_fd, zeros, n, end);
 		if (done < 0 && errno == EINTR) continue;
 		if (done <= 0) return false;
-		at += done;
+		end += done;
 	}
 	return true;
 }
@@ -116,7 +137,7 @@ void held_index_enter(held *h, base_place at)
 	if (h->index_fd < 0) return; /* there is none, or it may not be written: SQLite knows what to do */
 	/* Granted only when no process is attached, this one included: SQLite's lock and this one belong to different owners. */
 	bool alone = index_lock(h, F_WRLCK);
-	if (alone && !index_empty(h)) {
+	if (alone && !index_empty(h, at)) {
 		(void)index_lock(h, F_UNLCK); /* SQLite tries in its own way */
 		return;
 	}
