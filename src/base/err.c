@@ -188,7 +188,9 @@ cb_code cb_err_errno(cb_error *err, int error_number, const char *format, ...)
 	cb_code code = code_from_errno(error_number);
 	if (!err) return code;
 	char head[CB_ERROR_MESSAGE_MAX], joined[CB_ERROR_MESSAGE_MAX], text[128];
-	const char *reason = strerror_r(error_number, text, sizeof(text));
+	/* Only a limit does that: no filesystem ends before our files do. */
+	const char *reason = error_number == EFBIG ? "no file may become that large here: raise the limit (ulimit -f)"
+	                                           : strerror_r(error_number, text, sizeof(text));
 	if (format) {
 		va_list args;
 		va_start(args, format);

@@ -187,6 +187,7 @@ static cb_code file_write(const char *path, const buf *text, cb_error *err)
 	cb_code code = temporary_file(folder, made, &fd, err);
 	if (code != CB_OK) return cb_err_wrap(err, code, "writing '%s'", path);
 	code = io_write_all(fd, text->bytes, text->size, err);
+	if (code != CB_OK) (void)cb_err_wrap(err, code, "writing '%s'", path);
 	if (code == CB_OK && renameat(folder, made, folder, name) != 0) code = cb_err_errno(err, errno, "writing '%s'", path);
 	if (code != CB_OK) temporary_remove(folder, made);
 	return code;

@@ -98,7 +98,8 @@ static cb_code send_run(cb_exec *e, const buf *body, const int child[3], cb_erro
 	if (body->size > WIRE_PACKET_BYTES) {
 		memory = memfd_create("cowbox-run", MFD_CLOEXEC);
 		if (memory < 0) return cb_err_errno(err, errno, "making room for the arguments");
-		CB_TRY(io_write_all(memory, body->bytes, body->size, err));
+		cb_code code = io_write_all(memory, body->bytes, body->size, err);
+		if (code != CB_OK) return cb_err_wrap(err, code, "making room for the arguments");
 		fds[count++] = memory;
 		packet = span_make(NULL, 0);
 	}

@@ -36,7 +36,8 @@ static cb_code write_map(pid_t pid, const char *name, unsigned inside, unsigned 
 	(void)snprintf(map, sizeof(map), "%u %u 1\n", inside, outside);
 	AUTO_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0) return cb_err_errno(err, errno, "opening %s", path);
-	return io_write_all(fd, map, strlen(map), err);
+	cb_code code = io_write_all(fd, map, strlen(map), err);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "%s", path);
 }
 
 static cb_code namespace_of(pid_t pid, const struct stat *owner, uid_t uid, int *out_fd, cb_error *err)

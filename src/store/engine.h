@@ -153,6 +153,8 @@ struct engine {
 	bool flush_failed;     /* what was acknowledged may not be durable: the store stops writing */
 };
 
+/* What to do about CB_NOSPACE. */
+#define ENGINE_FULL "no space left on the device: make room, or delete or prune boxes and run gc, for which some is kept"
 #define ENGINE_DATABASE "cowbox.db" /* in the store's folder */
 
 typedef struct engine_options {

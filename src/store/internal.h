@@ -57,7 +57,7 @@ struct store {
 	dev_t database_device; /* what is opened there as the database */
 	ino_t database_inode;
 	bool read_only;
-	int denied; /* why nothing can be written in its folder: EROFS, EACCES, EPERM, or ENOSPC for what a writer needs; 0: it can */
+	int denied; /* why nothing can be written there: EROFS, EACCES, EPERM, or for what a writer needs ENOSPC, EFBIG; 0: it can */
 	bool frozen; /* read, and what is missing beside the database cannot be made: engine_options */
 	store_durability durability;
 	size_t cache_bytes;

@@ -70,7 +70,7 @@ static cb_code grow(inuse *t, size_t from, cb_error *err)
 	}
 	int error = posix_fallocate(t->fd, 0, (off_t)to * INUSE_BLOCK_BYTES);
 	if (error) error = posix_fallocate(t->fd, 0, (off_t)(from + 1) * INUSE_BLOCK_BYTES);
-	if (error == EFBIG || error == EDQUOT) error = ENOSPC;
+	if (error == EDQUOT) error = ENOSPC;
 	return error ? cb_err_errno(err, error, "the table of states in use '%s/%s' cannot grow", t->in->path, file_name) : CB_OK;
 }
 

@@ -458,15 +458,17 @@ static cb_code attach_or_read(store *s, const store_options *o, cb_error *err)
 {
 	cb_error why;
 	cb_code code = store_attach(s, o->create, cb_err_aside(&why));
-	if (code != CB_NOSPACE || !s->path) return cb_err_pass(err, code, &why);
+	bool bounded = code == CB_IO && why.os_error == EFBIG; /* ulimit -f */
+	if ((code != CB_NOSPACE && !bounded) || !s->path) return cb_err_pass(err, code, &why);
 	if ((o->read_only || o->or_read_only) && !s->frozen) {
 		store_detach(s);
 		s->frozen = true;
-		if (!s->read_only) s->denied = ENOSPC;
+		if (!s->read_only) s->denied = bounded ? EFBIG : ENOSPC;
 		s->read_only = true;
 		if (store_attach(s, false, NULL) == CB_OK) return CB_OK;
 	}
 	(void)cb_err_pass(err, code, &why);
+	if (bounded) return code;
 	return cb_err_wrap(err, code, "store '%s' cannot be opened%s: make room on its disk", s->path,
 	                   o->read_only ? "" : " for writing");
 }
@@ -532,6 +534,9 @@ cb_code store_refuse_write(const store *s, cb_error *err)
 		                  "store '%s' was opened for reading only, since its disk is full and has no room for the log of a "
 		                  "writer: make room, then open it again",
 		                  s->path);
+	if (s->denied == EFBIG)
+		return cb_err_errno(err, EFBIG, "store '%s' was opened for reading only, since a writer's files would not fit",
+		                    s->path);
 	if (s->denied == EROFS) return cb_err_set(err, CB_READONLY, "store '%s' is on a read-only filesystem", s->path);
 	if (s->denied) return cb_err_set(err, CB_READONLY, "store '%s' cannot be written by you: see to its rights", s->path);
 	return cb_err_set(err, CB_READONLY, "the store was opened read-only");

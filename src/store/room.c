@@ -159,7 +159,7 @@ static int extend(const room *r, int fd, uint64_t want, uint64_t *has)
 		if (*has < want) extend_in_pieces(r, fd, want, has);
 		if (*has >= want) return 0;
 	}
-	return error == EFBIG ? ENOSPC : error == EDQUOT ? ENOSPC : error;
+	return error == EDQUOT ? ENOSPC : error;
 }
 
 static void log_path(const room *r, char out[LIMIT_PATH_BYTES + 8])

@@ -18,6 +18,7 @@
 #include "base/bytes.h"
 #include "base/cancel.h"
 #include "base/io.h"
+#include "store/engine.h"
 #include "store/fault.h"
 #include "store/lock.h"
 
@@ -168,8 +169,8 @@ static cb_code header_check(const segments *g, int fd, uint64_t number, cb_error
 static cb_code write_at(const segments *g, int fd, uint64_t number, const void *bytes, size_t size, uint64_t offset, cb_error *err)
 {
 	int error = fault_strike(g->faults, STORE_FAULT_WRITE);
-	if (error) return cb_err_errno(err, error, "writing segment %06" PRIu64, number);
-	cb_code code = io_pwrite_all(fd, bytes, size, offset, err);
+	cb_code code = error ? cb_err_errno(err, error, "write %zu bytes", size) : io_pwrite_all(fd, bytes, size, offset, err);
+	if (code == CB_NOSPACE) return cb_err_set(err, code, "segment %06" PRIu64 ": " ENGINE_FULL, number);
 	if (code != CB_OK) return cb_err_wrap(err, code, "segment %06" PRIu64, number);
 	if (g->faults) {
 		char path[LIMIT_PATH_BYTES + NAME_BYTES];

@@ -67,12 +67,9 @@ cb_code sql_error(const sqlite_engine *e, int rc, cb_error *err)
 	if (code == CB_CORRUPT)
 		return cb_err_set(err, code, "%s is damaged (%s): see `cowbox fsck`", e->file, sqlite3_errmsg(e->db));
 	if (rc == SQLITE_PROTOCOL) return cb_err_set(err, code, "%s: others write the store now: open it again", e->file);
-	if (code == CB_NOSPACE)
-		return cb_err_set(
-			err, code,
-			"%s: no space left on the device: make room, or delete or prune boxes and run gc, for which some is kept",
-			e->file);
-	int system = sqlite3_system_errno(e->db);
+	if (code == CB_NOSPACE) return cb_err_set(err, code, "%s: " ENGINE_FULL, e->file);
+	int system = rc == SQLITE_IOERR_WRITE ? vfs_write_error(e->db) : sqlite3_system_errno(e->db);
+	if (system == EFBIG) return cb_err_errno(err, system, "writing %s", e->file);
 	if ((rc & 0xff) == SQLITE_CANTOPEN && (system == EMFILE || system == ENFILE))
 		return cb_err_set(err, code, "%s: too many open files: close some, or raise the limit (ulimit -n)", e->file);
 	if (code == CB_IO && system)

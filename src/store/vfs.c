@@ -78,6 +78,7 @@ typedef struct shim_file {
 	struct shim_file *database; /* of a log */
 	frozen *frozen;             /* of a database that cannot be written and lacks log or index; else NULL */
 	int unlock_error;           /* of a lock that could not be given back; 0: none */
+	int write_error;            /* of a database: why the last write to it or to its log failed */
 	gather_state state;
 	bool commit_next;  /* the header that came last is a commit frame's */
 	uint8_t *gathered; /* GATHER_BYTES, made when first needed */
@@ -129,11 +130,19 @@ static int io_code(int error, int otherwise)
 
 /* ---- writing ---- */
 
+/* SQLite asks for errno after it has cleaned up, when it is another's. */
+static int write_failed(shim_file *s, int error, int rc)
+{
+	(s->database ? s->database : s)->write_error = error;
+	return rc;
+}
+
 static int write_through(shim_file *s, const void *bytes, int n, sqlite3_int64 at)
 {
 	int error = fault_strike(s->plan, STORE_FAULT_WRITE);
-	if (error) return io_code(error, SQLITE_IOERR_WRITE);
+	if (error) return write_failed(s, error, io_code(error, SQLITE_IOERR_WRITE));
 	int rc = s->real->pMethods->xWrite(s->real, bytes, n, at);
+	if (rc != SQLITE_OK) return write_failed(s, errno, rc);
 	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_write(s->plan, s->path, (uint64_t)at, bytes, (size_t)n);
 	return rc;
 }
@@ -201,11 +210,11 @@ static int commit_room(shim_file *s, uint32_t page_bytes, uint64_t end)
 		error = r->need == ROOM_GROWS ? ENOSPC : 0; /* the others do with the blocks there are */
 	}
 	errno = error;
-	return error == 0        ? SQLITE_OK
-	       : error == ENOSPC ? SQLITE_FULL
-	       : error == ENOMEM ? SQLITE_IOERR_NOMEM
-	       : error == EIO    ? SQLITE_IOERR_WRITE
-	                         : SQLITE_CANTOPEN;
+	return error == 0                       ? SQLITE_OK
+	       : error == ENOSPC                ? SQLITE_FULL
+	       : error == ENOMEM                ? SQLITE_IOERR_NOMEM
+	       : error == EIO || error == EFBIG ? write_failed(s, error, SQLITE_IOERR_WRITE)
+	                                        : SQLITE_CANTOPEN;
 }
 
 /* Follows a transaction's frames: a header, then its page. A page written a second time comes without a header, and may be page 1. */
@@ -762,6 +771,12 @@ static shim_file *shim_of(sqlite3 *db)
 	sqlite3_file *f = NULL;
 	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f) return NULL;
 	return f->pMethods == &shim_methods ? shim(f) : NULL;
+}
+
+int vfs_write_error(sqlite3 *db)
+{
+	const shim_file *s = shim_of(db);
+	return s ? s->write_error : 0;
 }
 
 vfs_wrong vfs_wrong_page(sqlite3 *db)

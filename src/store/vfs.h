@@ -42,6 +42,8 @@ typedef struct vfs_wrong {
 	bool in_log;
 } vfs_wrong;
 vfs_wrong vfs_wrong_page(sqlite3 *db);
+/* errno of the last write that failed: that is what SQLITE_IOERR_WRITE means. */
+int vfs_write_error(sqlite3 *db);
 /* Has the database sums, as far as this connection has read it? False for databases in memory. */
 bool vfs_has_sums(sqlite3 *db);
 /* How many pages this connection has read that have none, though the database has sums: another program wrote them. */

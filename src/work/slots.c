@@ -70,6 +70,7 @@ static cb_code uid_make(int top, cb_error *err)
 	cb_code code = temporary_file(top, temporary, &fd, err);
 	if (code != CB_OK) return cb_err_wrap(err, code, "choosing a user id for the store");
 	code = io_write_all(fd, text, (size_t)n, err);
+	if (code != CB_OK) (void)cb_err_wrap(err, code, "choosing a user id for the store");
 	if (code == CB_OK && linkat(top, temporary, top, "uid", 0) != 0 && errno != EEXIST)
 		code = cb_err_errno(err, errno, "choosing a user id for the store");
 	(void)unlinkat(top, temporary, 0);

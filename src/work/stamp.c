@@ -208,7 +208,8 @@ cb_code stamp_write(int fd, const stamp *s, cb_error *err)
 {
 	char bytes[STAMP_BYTES];
 	stamp_print(s, bytes);
-	return io_pwrite_all(fd, bytes, sizeof(bytes), 0, err);
+	cb_code code = io_pwrite_all(fd, bytes, sizeof(bytes), 0, err);
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "writing a stamp in 'work' of the store");
 }
 
 cb_code stamp_read(int fd, stamp *out, cb_error *err)

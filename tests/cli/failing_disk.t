@@ -18,6 +18,16 @@ subtest 'a bound on the size of files' => sub {
 	cmp_ok($r->{status}, '<', 128, 'and is not ended by SIGXFSZ');
 	like($r->{err}, qr/\Acowbox: [^\n]+\n\z/, 'one line');
 	is(cow('cat', 'demo:/work/w'), "one\ntwo\n", 'the box is as it was');
+	for my $kib (4, 10, 40, 100, 400) {
+		for my $size (10, 30_000, 500_000) {
+			spill('some', 'x' x $size);
+			my $r = shell("ulimit -f $kib; exec cowbox cp some demo:/work/some");
+			next if $r->{status} == 0;
+			like($r->{err}, qr/\Acowbox: [^\n]+ulimit -f[^\n]*\n\z/, "$size bytes with $kib KiB: told as the limit it is");
+			unlike($r->{err}, qr/disk fails|make room/, 'and not as a disk that fails');
+		}
+		is(shell("ulimit -f $kib; exec cowbox cat demo:/work/w")->{out}, "one\ntwo\n", 'what is there can be read');
+	}
 };
 
 subtest 'reads that fail' => sub {

@@ -197,6 +197,26 @@ TEST_LIMIT(opened_with_little_room, 120)
 	test_note("opened %u times", opened);
 }
 
+/* Whatever file finds no room. */
+TEST_LIMIT(a_refusal_says_what_to_do, 120)
+{
+	static char large[200000];
+	cb_error err = {0};
+	cb_store *s = NULL;
+	cb_box *b = NULL;
+	disk d;
+	disk_make(&d, DISK_TMPFS, DISK_BYTES);
+	CHECK_OK(crash_store_open(d.folder, NULL, false, &s, &err));
+	CHECK_OK(cb_box_create(s, "box", &b, &err));
+	must_write(b, "/work/small", "small");
+	ballast_load(&d, 64 << 10);
+	CHECK_CODE(cb_write_file(b, "/work/large", large, sizeof(large), NULL, &err), CB_NOSPACE);
+	CHECK_MSG(strstr(err.message, "segment 000001") && strstr(err.message, "make room, or delete"), "%s", err.message);
+	cb_box_close(b);
+	cb_store_close(s);
+	disk_unmount(&d);
+}
+
 TEST_LIMIT(ext4_fills_up, 120)
 {
 	full_disk(DISK_EXT4);
