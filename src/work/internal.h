@@ -53,9 +53,16 @@ bool slot_of_owner(const char *owner, uint64_t *out_box, unsigned *out_number);
 cb_code slot_take(const work_dirs *d, uint64_t box, uint64_t state_id, slot_file *out, cb_error *err);
 /* That one, if nobody has it. A stamp that is damaged is an empty one. */
 cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, slot_file *out, bool *out_got, cb_error *err);
-/* Of one that somebody has: does its stamp say that a command runs, and is the caller dead? Then its holder, which watches the caller, ends
- * soon. Only a look: ask again. */
-bool slot_is_orphan(const work_dirs *d, uint64_t box, unsigned number);
+/* What a slot is taken for: a byte of its file that is locked. */
+typedef enum slot_use {
+	SLOT_RUNS,     /* commands, by a caller that lives */
+	SLOT_RECOVERS, /* capturing what a command left */
+	SLOT_ORPHAN,   /* no byte: a command ran and its caller is dead. Its holder, which watches the caller, ends soon */
+} slot_use;
+/* Of one that was taken by slot_try; slot_take does it. */
+void slot_mark(const slot_file *s, slot_use use);
+/* Of one that somebody has. SLOT_RUNS also when nothing is to be recovered. Only a look: ask again. */
+slot_use slot_use_now(const work_dirs *d, uint64_t box, unsigned number);
 /* All that there are: visit(BOX, N). */
 typedef cb_code (*slot_visit)(void *context, uint64_t box, unsigned number, cb_error *err);
 cb_code slots_each(const work_dirs *d, slot_visit visit, void *context, cb_error *err);

@@ -142,17 +142,29 @@ static cb_code left_add(void *context, uint64_t box, unsigned number, cb_error *
 	return buf_append(&r->slots, &row, sizeof(row), err);
 }
 
-/* A caller that was killed a moment ago has a holder that is about to end, and to free the slot: whoever uses the box next is promised to
- * see what the command did, so it waits for that. A slot whose caller lives is left alone at once (*got false). */
+/* Whoever uses the box next is promised to see what the command did. So it waits for the holder of a caller that was killed a moment ago,
+ * which is about to end and to free the slot, and for others who recover it already; each for so long at most, since one who recovers may
+ * be killed too, and then has a holder. A slot whose caller lives is left alone at once (*got false). */
 static cb_code take_left(const recovering *r, const left_slot *at, slot_file *out, bool *got, cb_error *err)
 {
-	int64_t until_ns = clock_monotonic_ns() + LIMIT_HOLDER_END_MS * INT64_C(1000000);
-	for (;;) {
+	slot_use before = SLOT_RUNS;
+	for (int64_t since_ns = 0;;) {
 		CB_TRY(slot_try(r->d, at->box, at->number, false, out, got, err));
-		if (*got || !slot_is_orphan(r->d, at->box, at->number)) return CB_OK;
-		if (clock_monotonic_ns() > until_ns)
-			return cb_err_set(err, CB_BUSY, "the helper of an interrupted command has not ended yet");
-		CB_TRY(cancel_sleep(LOOK_MS, "for the helper of an interrupted command to end", err));
+		if (*got) slot_mark(out, SLOT_RECOVERS);
+		slot_use use = *got ? SLOT_RUNS : slot_use_now(r->d, at->box, at->number);
+		if (use == SLOT_RUNS) return CB_OK;
+		if (use != before) since_ns = clock_monotonic_ns();
+		before = use;
+		bool recovers = use == SLOT_RECOVERS;
+		int64_t limit_ms = recovers ? LIMIT_RECOVER_WAIT_MS : LIMIT_HOLDER_END_MS;
+		if (clock_monotonic_ns() - since_ns > limit_ms * 1000000)
+			return cb_err_set(err, CB_BUSY, "%s: try again later",
+			                  recovers ? "another process is still capturing it"
+			                           : "the helper of an interrupted command has not ended yet");
+		CB_TRY(cancel_sleep(LOOK_MS,
+		                    recovers ? "for another process to capture what a command left"
+		                             : "for the helper of an interrupted command to end",
+		                    err));
 	}
 }
 

@@ -1,8 +1,9 @@
 /*
  * slots.c: STORE/work: its folders, and which slot is whose.
  *
- * A slot is taken by an flock of its stamp's file, which goes to the holder and ends with it. Whoever took it has, beside that, an OFD lock
- * of the same file that the holder has not: it tells a caller that is dead, whose holder will be gone soon, from one that lives.
+ * A slot is taken by an flock of its stamp's file, which goes to the holder and ends with it. Who took it to run commands, or to recover
+ * what one left, has beside that an OFD lock of one byte of the same file, which the holder has not: it tells a caller that is dead, whose
+ * holder will be gone soon, from one that lives, and both from one who recovers.
  *
  * Adversary: none inside the store's folder, which is 0700; but layers hold what hostile programs wrote, so a folder of ours that is
  * open to others would let them reach setuid files and secrets: that is refused.
@@ -257,8 +258,6 @@ cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, s
 	if (!is_still_there(d->slots, out->name, lock)) return CB_OK;
 	AUTO_FD int fd = -1;
 	CB_TRY(slot_open(d, out->name, O_RDWR, &fd, err));
-	struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-	(void)fcntl(fd, F_OFD_SETLK, &mine); /* where there are no such locks nobody is waited for */
 	code = stamp_read(fd, &out->stamp, cb_err_aside(&why));
 	if (code == CB_CORRUPT) memset(&out->stamp, 0, sizeof(out->stamp));
 	else if (code != CB_OK) return cb_err_pass(err, code, &why);
@@ -268,15 +267,27 @@ cb_code slot_try(const work_dirs *d, uint64_t box, unsigned number, bool make, s
 	return CB_OK;
 }
 
-bool slot_is_orphan(const work_dirs *d, uint64_t box, unsigned number)
+void slot_mark(const slot_file *s, slot_use use)
+{
+	struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = use, .l_len = 1};
+	(void)fcntl(s->fd, F_OFD_SETLK, &mine); /* where there are no such locks nobody is waited for */
+}
+
+static bool has_mark(int fd, slot_use use)
+{
+	struct flock theirs = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = use, .l_len = 1};
+	return fcntl(fd, F_OFD_GETLK, &theirs) != 0 || theirs.l_type != F_UNLCK;
+}
+
+slot_use slot_use_now(const work_dirs *d, uint64_t box, unsigned number)
 {
 	char name[32];
 	stamp s;
-	struct flock theirs = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 	slot_name(box, number, name);
 	AUTO_FD int fd = -1;
-	if (slot_open(d, name, O_RDWR, &fd, NULL) != CB_OK || stamp_read(fd, &s, NULL) != CB_OK || !s.base.box) return false;
-	return fcntl(fd, F_OFD_GETLK, &theirs) == 0 && theirs.l_type == F_UNLCK;
+	if (slot_open(d, name, O_RDWR, &fd, NULL) != CB_OK) return SLOT_RUNS;
+	if (stamp_read(fd, &s, NULL) != CB_OK || !s.base.box || has_mark(fd, SLOT_RUNS)) return SLOT_RUNS;
+	return has_mark(fd, SLOT_RECOVERS) ? SLOT_RECOVERS : SLOT_ORPHAN;
 }
 
 cb_code slot_peek(const work_dirs *d, uint64_t box, unsigned number, stamp *out, cb_error *err)
@@ -334,7 +345,10 @@ cb_code slot_take(const work_dirs *d, uint64_t box, uint64_t state_id, slot_file
 			bool got = false;
 			if (turn < 2 ? !c.there[i] || c.fits[i] != (turn == 0) : c.there[i]) continue;
 			CB_TRY(slot_try(d, box, i, turn == 2, out, &got, err));
-			if (got && !out->stamp.base.box) return CB_OK;
+			if (got && !out->stamp.base.box) {
+				slot_mark(out, SLOT_RUNS);
+				return CB_OK;
+			}
 			if (got) slot_file_done(out); /* a crash left it, and it was not captured yet */
 		}
 	}

@@ -305,6 +305,80 @@ TEST(a_living_caller_is_not_waited_for)
 	cb_store_close(s);
 }
 
+/* ---- two who recover at once ---- */
+
+static int stage_pipe[2];
+
+static void tell_and_rest(const char *stage)
+{
+	if (strcmp(stage, "recover-commit") != 0) return;
+	CHECK(write(stage_pipe[1], "r", 1) == 1);
+	(void)usleep(700000);
+	if (die_at) (void)kill(getpid(), SIGKILL);
+}
+
+/* Another process is in the middle of it: *out its pid. */
+static cb_store *recovered_by_another(bool dies, pid_t *out, cb_box **b)
+{
+	char byte = 0;
+	cb_store *s = prepare(b);
+	in_child("", 0, dies_while_it_runs);
+	CHECK(pipe(stage_pipe) == 0);
+	*out = fork();
+	if (*out == 0) {
+		work_stage_hook = tell_and_rest;
+		die_at = dies ? "recover-commit" : NULL;
+		_exit(work_recover(test_store_reopen(), 1, NULL, &err) == CB_OK ? 0 : 1);
+	}
+	CHECK(read(stage_pipe[0], &byte, 1) == 1);
+	return s;
+}
+
+static void two_recover(bool one_dies)
+{
+	cb_box *b = NULL;
+	pid_t other = 0;
+	int status = 1;
+	uint64_t steps = 0;
+	cb_store *s = recovered_by_another(one_dies, &other, &b);
+	CHECK_OK(work_recover(s, 1, &steps, &err)); /* once */
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	CHECK_U64(steps, one_dies);
+	CHECK(waitpid(other, &status, 0) == other && WIFSIGNALED(status) == one_dies);
+	told t = tell(b);
+	CHECK_U64(t.interrupted, 1);
+	CHECK_U64(t.lost, 0);
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* What a killed caller's program did is there for both of two uses that begin at once. */
+TEST(another_recovery_is_waited_for)
+{
+	two_recover(false);
+}
+
+TEST(of_two_recoveries_one_may_be_killed)
+{
+	two_recover(true);
+}
+
+TEST(waiting_for_another_recovery_can_be_cut_short)
+{
+	cb_box *b = NULL;
+	pid_t other = 0;
+	cb_store *s = recovered_by_another(false, &other, &b);
+	CHECK_OK(cb_limit_push(&CB_WITH(cb_limit, .timeout_ms = 200), &err));
+	CHECK_CODE(work_recover(s, 1, NULL, &err), CB_TIMEOUT);
+	cb_limit_pop();
+	CHECK_OK(work_recover(s, 1, NULL, &err));
+	CHECK_STR(must_read(b, "/work/x"), "one\ntwo\n");
+	CHECK(waitpid(other, NULL, 0) == other);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
 TEST(killed_before_the_scan)
 {
 	killed_at("scan", true, true);
