@@ -148,9 +148,11 @@ enum {
 
 /* A handle stays on its file through renames made anywhere, and after unlink until it is closed; when the file comes back (an undo, a
  * restore) it is on that again, and what was written meanwhile lands in it or is reported: see "Open files" in docs/api.md. Writes are
- * seen at once through the same box handle; they become a step at cb_close, cb_fsync, or when a second has passed since the last write
- * and the box is used again. Threads that share a file take turns: each read and write goes on where the one before ended. flags as
- * above; mode: permission bits, 07777, of a file that is made. */
+ * seen at once through the same box handle, which sees the rest of the box as it was when they began; they become a step at cb_close,
+ * cb_fsync, or when the box is used again a second after the last write, or a second after the first when others have committed
+ * meanwhile. A step that cannot be merged then is CB_CONFLICT for every call on the box handle, reads too, until cb_txn_commit,
+ * cb_txn_keep or cb_txn_drop on the box has ended it. Threads that share a file take turns: each read and write goes on where the one
+ * before ended. flags as above; mode: permission bits, 07777, of a file that is made. */
 CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err);
 /* The handle is gone whatever is returned. When its step cannot be committed it stays with the box: commit it with resolutions, keep or
  * drop it (cb_txn_commit and its siblings on the box). CB_STALE: what was written to a file that history took is in no state. Accepts

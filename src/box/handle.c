@@ -7,7 +7,7 @@
 #include "base/args.h"
 #include "box/gate.h"
 
-enum { QUIET_NS = 1000000000 }; /* an open file's step ends after a second without writes */
+enum { RUNNING_NS = 1000000000 }; /* how old the box may be that a handle shows while its open files are written to */
 
 cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_error *err)
 {
@@ -271,7 +271,7 @@ cb_code box_flush(cb_box *b, bool sync, cb_error *err)
 		return cb_err_set(
 			err, CB_CONFLICT,
 			"what was written through open files of this handle waits to be committed with resolutions, kept or "
-			"dropped: %s",
+			"dropped (cb_txn_commit, cb_txn_keep, cb_txn_drop): %s",
 			why.message);
 	if (code != CB_OK && err) *err = why;
 	return code;
@@ -318,20 +318,37 @@ cb_code box_lock(cb_box *b, cb_error *err)
 	return CB_OK;
 }
 
+/* Have others committed since the running step began? txn_commit, also one that fails, brings the head up to date. */
+static bool running_is_behind(const cb_box *b)
+{
+	uint64_t stamp = b->stamp;
+	return b->txn->base->id != b->head->id || !store_fresh(b->cs->s, b->id, &stamp);
+}
+
+/* The running step shows the box as it was when it began. So it ends after a second without writes, and after a second in any case when
+ * others have committed meanwhile. Where it cannot end, whoever would see an old state is told why. */
+static cb_code running_end(cb_box *b, cb_error *err)
+{
+	txn *t = b->txn;
+	int64_t now = clock_now(store_clock(b->cs->s));
+	bool quiet = now - t->last_write_ns > RUNNING_NS;
+	if (!quiet && (now - t->began_ns <= RUNNING_NS || !running_is_behind(b))) return CB_OK;
+	cb_error why = {0};
+	cb_code code = box_flush(b, false, &why);
+	if (code == CB_OK) return CB_OK;
+	if (!b->txn || running_is_behind(b)) return cb_err_pass(err, code, &why);
+	/* A full disk, for instance: what was written can be read, and is what the box would be. Tried again after another second. */
+	t->last_write_ns = now;
+	return CB_OK;
+}
+
 cb_code box_enter(cb_box *b, cb_error *err)
 {
 	CB_TRY(cancel_check(err));
 	CB_TRY(box_lock(b, err));
 	cb_code code = handle_check(b, err);
 	if (code != CB_OK) return box_leave(b, code);
-	int64_t now = b->txn && !b->txn->explicit_ ? clock_now(store_clock(b->cs->s)) : 0;
-	if (now && now - b->txn->last_write_ns > QUIET_NS) {
-		code = box_flush(b, false, err);
-		if (code != CB_OK && b->txn) { /* what was written is still there and can be read; try again after another second */
-			b->txn->last_write_ns = now;
-			code = CB_OK;
-		}
-	}
+	if (b->txn && !b->txn->explicit_ && !b->changing) code = running_end(b, err);
 	if (code == CB_OK && !b->txn) code = box_refresh(b, err);
 	if (code == CB_OK) code = gate_enter(b, err);
 	return code == CB_OK ? CB_OK : box_leave(b, code);
@@ -479,6 +496,7 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 	if (code != CB_OK) return box_leave(b, code);
 	op_join(o, STORE_GROWS);
 	o->t->last_write_ns = o->t->now_ns;
+	if (!o->t->began_ns) o->t->began_ns = o->t->now_ns;
 	b->changing++;
 	return CB_OK;
 }

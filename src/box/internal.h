@@ -157,15 +157,15 @@ typedef struct txn {
 	uint32_t serial; /* of the process: what its contents in memory are numbered by */
 	local_content *locals;
 	size_t local_count, local_capacity;
-	uint64_t local_bytes;  /* in memory, not yet stored */
-	uint64_t owner;        /* keeps early contents from gc */
-	uint64_t epoch;        /* of the store when it began */
-	unsigned era;          /* (entry.h) of the process that began it: a forked child must not commit it too */
-	bool explicit_;        /* cb_txn_begin; otherwise one call, or the running step of open files */
-	bool in_write;         /* the store's write transaction is open and ends with it, and base is the head */
-	bool inside_write;     /* the same, but the write transaction is another's: it is made and dropped inside it */
-	int64_t now_ns;        /* the time all changes of one call carry */
-	int64_t last_write_ns; /* of open files: a quiet second ends the step */
+	uint64_t local_bytes;            /* in memory, not yet stored */
+	uint64_t owner;                  /* keeps early contents from gc */
+	uint64_t epoch;                  /* of the store when it began */
+	unsigned era;                    /* (entry.h) of the process that began it: a forked child must not commit it too */
+	bool explicit_;                  /* cb_txn_begin; otherwise one call, or the running step of open files */
+	bool in_write;                   /* the store's write transaction is open and ends with it, and base is the head */
+	bool inside_write;               /* the same, but the write transaction is another's: it is made and dropped inside it */
+	int64_t now_ns;                  /* the time all changes of one call carry */
+	int64_t began_ns, last_write_ns; /* of a running step: when it ends (running_end) */
 	uint64_t quota_bytes, quota_files, quota_file_bytes;
 	char *kind;
 	char *params, *result; /* bytes, and a NUL after them */

@@ -117,7 +117,7 @@ TEST(open_files_that_conflict)
 	CHECK_OK(cb_open(b, "/work/a", CB_WRITE, 0, &f, &err));
 	CHECK_OK(cb_write(f, "mine", 4, &err));
 	must_write(other, "/work/a", "yours");
-	must_say(cb_close(f, &err), CB_CONFLICT, "waits to be committed with resolutions, kept or dropped: conflict in /work/a");
+	must_say(cb_close(f, &err), CB_CONFLICT, "dropped (cb_txn_commit, cb_txn_keep, cb_txn_drop): conflict in /work/a");
 	CHECK_OK(cb_txn_drop(b, &err));
 	cb_box_close(other);
 	finish();

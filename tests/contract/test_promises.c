@@ -443,16 +443,21 @@ static int64_t fake_clock(void *context)
 	return fake_now;
 }
 
+/* Its box "demo" is b; returns another handle on it. */
+static cb_box *begin_timed(void)
+{
+	static const clock_source clock = {fake_clock, NULL};
+	store_options options = {.path = text_of("%s/store", test_tmpdir()), .create = true, .clock = &clock};
+	s = calloc(1, sizeof(*s));
+	fake_now = (int64_t)1700000000 * 1000000000;
+	CHECK_OK(box_store_open(s, &options, &err));
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	return must_open(s, "demo");
+}
+
 TEST(a_quiet_second_ends_the_running_step)
 {
-	const clock_source clock = {fake_clock, NULL};
-	store_options options = {.path = text_of("%s/store", test_tmpdir()), .create = true, .clock = &clock};
-	cb_store *timed = calloc(1, sizeof(*timed));
-	fake_now = (int64_t)1700000000 * 1000000000;
-	CHECK_OK(box_store_open(timed, &options, &err));
-	s = timed;
-	CHECK_OK(cb_box_create(s, "demo", &b, &err));
-	cb_box *other = must_open(s, "demo");
+	cb_box *other = begin_timed();
 	cb_file *file = NULL;
 	CHECK_OK(cb_open(b, "/work/a", CB_WRITE | CB_CREATE, 0644, &file, &err));
 	CHECK_OK(cb_write(file, "1", 1, &err));
@@ -470,6 +475,80 @@ TEST(a_quiet_second_ends_the_running_step)
 	CHECK_OK(cb_close(file, &err));
 	CHECK_U64(must_seq(b), 4);
 	CHECK_STR(must_read(other, "/work/a"), "123");
+	cb_box_close(other);
+	end();
+}
+
+/* While files are written to without a pause: one step as long as nobody else commits, and then no second longer. */
+TEST(what_others_commit_is_seen_after_a_second_of_writes)
+{
+	cb_box *other = begin_timed();
+	cb_file *file = NULL;
+	must_write(b, "/work/x", "old");
+	CHECK_OK(cb_open(b, "/work/a", CB_WRITE | CB_CREATE, 0644, &file, &err));
+	uint64_t before = must_seq(b);
+	for (int i = 0; i < 5; i++) {
+		CHECK_OK(cb_write(file, "1", 1, &err));
+		fake_now += 600000000;
+		CHECK_STR(must_read(b, "/work/x"), "old");
+	}
+	CHECK_U64(must_seq(b), before);
+	must_write(other, "/work/x", "new");
+	CHECK_STR(must_read(b, "/work/x"), "new"); /* the step is older than a second */
+	CHECK_STR(must_read(other, "/work/a"), "11111");
+	CHECK_OK(cb_write(file, "2", 1, &err));
+	must_write(other, "/work/x", "newer");
+	fake_now += 600000000;
+	CHECK_OK(cb_write(file, "3", 1, &err));
+	CHECK_STR(must_read(b, "/work/x"), "new");
+	fake_now += 600000000;
+	CHECK_OK(cb_write(file, "4", 1, &err)); /* begins another */
+	CHECK_STR(must_read(b, "/work/x"), "newer");
+	CHECK_STR(must_read(other, "/work/a"), "1111123");
+	CHECK_OK(cb_close(file, &err));
+	CHECK_STR(must_read(other, "/work/a"), "11111234");
+	cb_box_close(other);
+	end();
+}
+
+static void told_of_conflict(cb_code code)
+{
+	CHECK_CODE(code, CB_CONFLICT);
+	CHECK_MSG(strstr(err.message, "cb_txn_keep") && strstr(err.message, "/work/a"), "%s", err.message);
+}
+
+/* Whatever would show the box as it was before the others' step, and not only the call that tries to end the running one first. */
+TEST(a_conflict_is_told_by_every_call_that_would_show_an_old_state)
+{
+	cb_box *other = begin_timed();
+	cb_file *file = NULL;
+	char *bytes = NULL;
+	must_write(b, "/work/a", "base");
+	must_write(b, "/work/x", "old");
+	CHECK_OK(cb_open(b, "/work/a", CB_READ | CB_WRITE, 0, &file, &err));
+	CHECK_OK(cb_write(file, "mine", 4, &err));
+	must_write(other, "/work/a", "theirs");
+	must_write(other, "/work/x", "new");
+	CHECK_STR(must_read(b, "/work/x"), "old"); /* within the second */
+	fake_now += 1200000000;
+	for (int i = 0; i < 2; i++) {
+		size_t n = 0;
+		char byte;
+		told_of_conflict(cb_read_file(b, "/work/x", &bytes, NULL, &err));
+		told_of_conflict(cb_box_info_get(b, &CB_INIT(cb_box_info), &err));
+		told_of_conflict(cb_pread(file, &byte, 1, 0, &n, &err));
+		told_of_conflict(cb_write(file, "more", 4, &err));
+		told_of_conflict(cb_kv_set(b, "k", "v", 1, &err));
+	}
+	told_of_conflict(cb_close(file, &err));
+	told_of_conflict(cb_read_file(b, "/work/x", &bytes, NULL, &err));
+	cb_commit_result result = CB_INIT(cb_commit_result);
+	CHECK_OK(cb_txn_keep(b, NULL, &result, &err));
+	CHECK_STR(must_read(b, "/work/x"), "new");
+	CHECK_STR(must_read(b, "/work/a"), "theirs");
+	cb_box *kept = must_open(s, result.fork);
+	CHECK_STR(must_read(kept, "/work/a"), "mine");
+	cb_box_close(kept);
 	cb_box_close(other);
 	end();
 }
