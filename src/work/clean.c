@@ -1,9 +1,10 @@
 /*
  * clean.c: folders that nobody uses.
  *
- * Layers are chosen under a shared lock and named in a stamp before it is let go; here the lock is held alone, so a layer that no stamp
- * names is nobody's. Files of stamps go first and folders after them: a folder without a stamp is found again, a stamp without a folder
- * says nothing false. The holder removes: what programs left may have any modes.
+ * Layers are chosen, and sealed, under a shared lock and named in a stamp before it is let go; here the lock is held alone, so a layer
+ * that no stamp names is nobody's. What a layer is made of is its slot's until then, and a slot that somebody has is passed over. Files
+ * of stamps go first and folders after them: a folder without a stamp is found again, a stamp without a folder says nothing false. The
+ * holder removes: what programs left may have any modes.
  */
 #include "work/internal.h"
 

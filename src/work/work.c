@@ -234,10 +234,12 @@ static cb_code send_names(work *w, wire_type type, const char *name, cb_error *e
 	return CB_OK;
 }
 
-/* The slot's tree or upper, which holds that state, becomes a layer, and the slot an empty upper on it. Under the shared lock of layers. */
+/* The slot's tree or upper, which holds that state, becomes a layer, and the slot an empty upper on it. Only here, between the folder and
+ * the stamps that name it, is it a layer that nobody would miss: what is built before is the slot's, which is locked. */
 static cb_code seal(work *w, const box_place *at, uint64_t entries, cb_error *err)
 {
 	stamp *s = &w->slot.stamp;
+	AUTO_FD int lock = -1;
 	stamp layer = {.at = *at, .stack = true, .entries = entries};
 	size_t below = s->stack ? s->layer_count : 0;
 	if (below >= LIMIT_WORK_LAYERS) return cb_err_set(err, CB_INTERNAL, "a stack of %zu layers cannot grow", below);
@@ -246,6 +248,7 @@ static cb_code seal(work *w, const box_place *at, uint64_t entries, cb_error *er
 	layer.layer_count = below + 1;
 	(void)snprintf(layer.boot, sizeof(layer.boot), "%s", stamp_boot());
 	s->at.box = 0;
+	CB_TRY(layers_lock(&w->dirs, false, &lock, err));
 	CB_TRY(stamp_save(w, err));
 	work_stage("seal");
 	CB_TRY(send_names(w, WIRE_SEAL, layer.layers[0], err));
@@ -289,26 +292,34 @@ static cb_code grow_to_stack(work *w, look *from, uint64_t files, cb_error *err)
 	return seal(w, &at, files, err);
 }
 
-/* A stack for the state: on the layer from which the fewest steps lead there, or on a new one. */
-static cb_code make_stack(work *w, uint64_t files, cb_error *err)
+/* The layer from which the fewest steps lead to the state becomes the slot's, if there is one. */
+static cb_code choose_layer(work *w, bool *out_found, cb_error *err)
 {
-	stamp *s = &w->slot.stamp;
-	stamp layer;
-	bool found = false;
+	stamp *s = &w->slot.stamp, layer;
+	AUTO_FD int lock = -1;
 	AUTO_LOOK look *from = NULL;
 	box_place to = look_place(w->base);
-	if (!s->afresh) CB_TRY(layers_choose(w->cs, &w->dirs, &to, &layer, &found, err));
-	if (found) CB_TRY(look_open_at(w->b, &layer.at, w->base, &from, err));
-	if (!from) return build_layer(w, files, err);
+	CB_TRY(layers_lock(&w->dirs, false, &lock, err));
+	CB_TRY(layers_choose(w->cs, &w->dirs, &to, &layer, out_found, err));
+	if (*out_found) CB_TRY(look_open_at(w->b, &layer.at, w->base, &from, err));
+	*out_found = from != NULL;
+	if (!from) return CB_OK;
 	s->at.box = 0;
-	CB_TRY(stamp_save(w, err));
-	if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
 	s->stack = true;
 	memcpy(s->layers, layer.layers, sizeof(s->layers));
 	s->layer_count = layer.layer_count;
 	s->under = layer.at;
 	s->entries = 0;
-	return CB_OK;
+	return stamp_save(w, err); /* names the layers: nobody removes them now */
+}
+
+/* A stack for the state, on a layer that is there or on a new one. */
+static cb_code make_stack(work *w, uint64_t files, cb_error *err)
+{
+	bool found = false;
+	if (!w->slot.stamp.afresh) CB_TRY(choose_layer(w, &found, err));
+	if (!found) return build_layer(w, files, err);
+	return w->mounted ? send_names(w, WIRE_WIPE, NULL, err) : CB_OK;
 }
 
 /* Overlayfs has to be seen working before anything is sent ahead that relies on it. */
@@ -327,7 +338,6 @@ static cb_code prepare(work *w, look **from, bool *wipe, cb_error *err)
 	stamp *s = &w->slot.stamp;
 	uint64_t files = 0;
 	look *layer = NULL;
-	AUTO_FD int lock = -1;
 	*wipe = false;
 	CB_TRY(look_count(w->base, &files, err));
 	bool can_stack = w->tier == CB_TIER_OVERLAY && !w->memory, large = files > work_bound.plain;
@@ -336,13 +346,11 @@ static cb_code prepare(work *w, look **from, bool *wipe, cb_error *err)
 	/* Without the layers' state what a command removes could not be told from what it left alone. */
 	if (*from && s->stack && !w->mounted && work_layer(w, &layer, NULL) != CB_OK) look_close(TAKE_PTR(*from));
 	if (can_stack && large && (!*from || !s->stack)) {
-		CB_TRY(layers_lock(&w->dirs, false, &lock, err));
 		if (*from) CB_TRY(grow_to_stack(w, *from, files, err));
 		else CB_TRY(make_stack(w, files, err));
 		*wipe = true;
 		look_close(TAKE_PTR(*from));
 		CB_TRY(look_open_at(w->b, &s->under, w->base, from, err));
-		CB_TRY(stamp_save(w, err)); /* names the layers: nobody removes them now */
 	} else if (!*from) {
 		s->at.box = 0;
 		if (w->mounted) CB_TRY(send_names(w, WIRE_WIPE, NULL, err));
@@ -494,8 +502,6 @@ static cb_code settle(work *w, const work_result *r, cb_error *err)
 	unpin(w);
 	work_stage("keep");
 	if (!large) return link_send(w->link, WIRE_KEEP, (span){0}, NULL, 0, err);
-	AUTO_FD int lock = -1;
-	CB_TRY(layers_lock(&w->dirs, false, &lock, err));
 	box_place at = s->at;
 	return seal(w, &at, r->entries_scanned, err);
 }

@@ -606,6 +606,41 @@ TEST(clean_leaves_what_is_used)
 	end();
 }
 
+static uint64_t removed_beside;
+
+static void clean_beside(const char *stage)
+{
+	if (strcmp(stage, "build") != 0) return;
+	CHECK_OK(cb_limit_push(&CB_WITH(cb_limit, .timeout_ms = 2000), &err));
+	CHECK_OK(work_clean(s, false, &removed_beside, &err));
+	cb_limit_pop();
+	work_stage_hook = NULL;
+}
+
+/* Laying out a large box takes long, and cleaning does not wait for it: what is made is passed over, the rest goes. */
+TEST(clean_beside_a_layer_that_is_made)
+{
+	small_bounds();
+	begin();
+	cb_box *other = NULL;
+	CHECK_OK(cb_box_create(s, "other", &other, &err));
+	must_write(other, "/work/x", "x");
+	work *v = kit_open(s, "other", CB_TIER_OVERLAY);
+	work_result r;
+	CHECK_OK(kit_sh(v, "true", &r, &err));
+	work_close(v);
+	cb_box_close(other);
+	CHECK_OK(cb_box_delete(s, "other", &err));
+	for (int i = 0; i < 20; i++) must_write(b, host_text("/work/%d", i), "text");
+	work *w = kit_open(s, "demo", CB_TIER_OVERLAY);
+	work_stage_hook = clean_beside;
+	CHECK_OK(kit_sh(w, "test $(ls work | wc -l) -ge 20", &r, &err));
+	CHECK(!work_stage_hook && removed_beside >= 1);
+	CHECK_U64(w->slot.stamp.layer_count, 1);
+	work_close(w);
+	end();
+}
+
 TEST(no_holder_is_left)
 {
 	begin();
