@@ -158,7 +158,8 @@ typedef struct cb_prune_options {
 	int64_t keep_ns;     /* keep what is younger; 0: the box's retention; below 0: CB_INVALID */
 } cb_prune_options;
 /* Drops old steps, never checkpoints, fork points and merge points of living boxes, the newest step, nor what is in use or pinned
- * (cb_store_uses). Space comes back with cb_store_gc. */
+ * (cb_store_uses). Space comes back with cb_store_gc. Waits for another prune, a gc, vacuum or backup of the store; CB_BUSY when that takes
+ * more than a minute, or when it is called back from one. */
 CB_API cb_code cb_prune(cb_box *box, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err);
 
 #ifdef __cplusplus

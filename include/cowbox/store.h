@@ -74,8 +74,8 @@ typedef struct cb_gc_result {
 	size_t struct_size;
 	uint64_t nodes_kept, nodes_freed, contents_kept, contents_freed, bytes_freed, boxes_freed;
 } cb_gc_result;
-/* Removes what no box, step or checkpoint refers to, beside live readers and writers. CB_BUSY when another gc runs; CB_CORRUPT, and no
- * content is removed, when boxes or steps are missing. out may be NULL. */
+/* Removes what no box, step or checkpoint refers to, beside live readers and writers. CB_BUSY beside another gc, a prune, vacuum or
+ * backup, or a check that found something; CB_CORRUPT, and no content is removed, when boxes or steps are missing. out may be NULL. */
 CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
 /* Gives freed space back to the filesystem. CB_NOSPACE: it needs room for a copy while it runs, and says how much. */
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
@@ -84,7 +84,7 @@ CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
 /* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be
  * NULL. What is found is looked at a second time with gc, prune, vacuum and backup kept away, since what they remove is no damage: they are
- * CB_BUSY meanwhile, and so is the check when it cannot keep them away for a minute. */
+ * CB_BUSY meanwhile (a prune waits), and so is the check when it cannot keep them away for a minute. */
 typedef void (*cb_complain)(void *context, const char *line);
 CB_API cb_code cb_store_check(cb_store *store, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err);
 

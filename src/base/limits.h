@@ -59,6 +59,7 @@ enum {
 	LIMIT_HOLDER_END_MS = 10000,   /* wait for killed processes to be gone */
 	LIMIT_HOLDER_CANCEL_MS = 40,   /* the same when the call was cancelled: half of the 100 ms it has */
 	LIMIT_RECOVER_WAIT_MS = 60000, /* wait for another process that captures what a command left */
+	LIMIT_UPKEEP_WAIT_MS = 60000,  /* wait of a prune, or a check, for another prune, a gc, a vacuum or a backup */
 	LIMIT_WATCH_MS = 100,          /* between two looks at memory, disk and files */
 	LIMIT_EXEC_ARGS_BYTES = 2 << 20,  /* argv and environment of a command: as Linux's default ARG_MAX */
 	LIMIT_PLAN_OPS = 256,             /* mounts, folders and links of one sandbox */

@@ -499,14 +499,16 @@ static cb_code check_all(cb_store *cs, cb_complain complain, void *context, uint
 /* What a prune or gc removes while it is looked at is missing, and no damage. */
 static cb_code wait_for_rest(cb_store *cs, int *out_fd, cb_error *err)
 {
-	enum { PAUSE_MS = 20, TRIES = 3000 };
+	enum { PAUSE_MS = 20, TRIES = LIMIT_UPKEEP_WAIT_MS / PAUSE_MS };
 	cb_error why;
 	cb_code code = CB_BUSY;
 	for (unsigned i = 0; i < TRIES && (code = store_still_begin(cs->s, out_fd, cb_err_aside(&why))) == CB_BUSY; i++)
-		CB_TRY(cancel_sleep(PAUSE_MS, "the end of a gc, prune or backup", err));
+		CB_TRY(cancel_sleep(PAUSE_MS, "for a gc, prune, vacuum, backup or check to end", err));
 	if (code != CB_BUSY) return cb_err_pass(err, code, &why);
-	return cb_err_set(err, code,
-	                  "something is missing, which may be the work of a gc, prune or backup: check again when it is done");
+	return cb_err_set(
+		err, code,
+		"something is missing, and whether that is damage cannot be told while a gc, prune, vacuum, backup or another "
+		"check of this store runs: check again when it has ended");
 }
 
 cb_code cb_store_check(cb_store *cs, cb_complain complain, void *context, uint64_t *out_complaints, cb_error *err)

@@ -244,7 +244,7 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 	if (code == CB_OK) code = box_refused(b, "prune", "", gate_deed_check(b->cs, b->id, b->who, GATE_PRUNE, err), err);
 	if (code == CB_OK) code = box_flush(b, false, err);
 	/* Rows must not vanish while a gc marks from them. */
-	if (code == CB_OK) code = store_gc_lock(b->cs->s, err);
+	if (code == CB_OK) code = store_gc_lock_wait(b->cs->s, err);
 	if (code == CB_OK) {
 		code = prune_locked(b, &o, &pruned, err);
 		if (code == CB_OK) code = prune_base(b->cs, b->id, err);

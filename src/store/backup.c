@@ -202,7 +202,7 @@ static cb_code lock_shared(const store *s, int *out_fd, cb_error *err)
 	if (io_file_open(&s->folder, "locks", O_RDONLY, out_fd, NULL) != CB_OK || fcntl(*out_fd, F_OFD_SETLK, &lock) == 0)
 		return CB_OK;
 	if (errno != EAGAIN && errno != EACCES) return lock_failed(*out_fd, errno, err);
-	return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
+	return store_upkeep_busy(err);
 }
 
 cb_code store_still_begin(store *s, int *out_fd, cb_error *err)

@@ -112,18 +112,48 @@ bool store_owner_is_living(store *s, uint64_t owner)
 
 /* ---- begin and end ---- */
 
+cb_code store_upkeep_busy(cb_error *err)
+{
+	return cb_err_set(err, CB_BUSY,
+	                  "a gc, prune, vacuum, backup or check of this store is running: try again when it has ended");
+}
+
 cb_code store_gc_lock(store *s, cb_error *err)
 {
 	if (s->read_only) return store_refuse_write(s, err);
 	STORE_ENTER(s, err);
-	if (s->gc_running) return cb_err_set(err, CB_BUSY, "a gc, vacuum or backup of this store is running");
+	if (s->gc_running) return store_upkeep_busy(err);
 	cb_error why;
 	cb_code code = s->lock_fd >= 0 ? lock_byte_try(s->lock_fd, LOCK_GC, cb_err_aside(&why)) : CB_OK;
-	if (code == CB_BUSY) return cb_err_set(err, CB_BUSY, "another process runs a gc, vacuum or backup of this store");
+	if (code == CB_BUSY) return store_upkeep_busy(err);
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	s->gc_running = true;
 	s->gc_thread = entry_thread();
 	return CB_OK;
+}
+
+/* Does the calling thread hold it, in a call that calls back? */
+static cb_code is_own_gc(store *s, bool *out, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	*out = s->gc_running && s->gc_thread == entry_thread();
+	return CB_OK;
+}
+
+cb_code store_gc_lock_wait(store *s, cb_error *err)
+{
+	enum { PAUSE_MS = 10 };
+	static const char what[] = "for a gc, prune, vacuum, backup or check to end";
+	int64_t until_us = lock_now_us() + LIMIT_UPKEEP_WAIT_MS * INT64_C(1000);
+	bool own = false;
+	for (;;) {
+		cb_error why;
+		cb_code code = store_gc_lock(s, cb_err_aside(&why));
+		if (code == CB_BUSY) CB_TRY(is_own_gc(s, &own, err));
+		if (code != CB_BUSY || own || lock_now_us() > until_us) return cb_err_pass(err, code, &why);
+		CB_TRY(cancel_sleep(PAUSE_MS, what, err));
+		CB_TRY(cancel_check_wait(what, err)); /* here, where it can be told what was waited for */
+	}
 }
 
 void store_gc_unlock(store *s)

@@ -159,4 +159,7 @@ static inline uint64_t store_sum(uint64_t id, const void *bytes, size_t size)
 	return hash64(bytes, size) ^ hash_u64(id);
 }
 
+/* CB_BUSY, for who was refused store_gc_lock: he cannot know which of them it is. */
+cb_code store_upkeep_busy(cb_error *err);
+
 #endif

@@ -398,8 +398,10 @@ cb_code store_gc_begin(store *s, uint64_t *out_horizon, cb_error *err);
 cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, void *context, store_gc_stats *out, cb_error *err);
 void store_gc_end(store *s); /* always, after a successful begin */
 
-/* gc, vacuum, backup and prune exclude each other: CB_BUSY. begin takes it by itself. */
+/* gc, prune, vacuum and backup exclude each other: CB_BUSY. begin takes it by itself. */
 cb_code store_gc_lock(store *s, cb_error *err);
+/* Waits for the others, LIMIT_UPKEEP_WAIT_MS at most; not for a call of its own thread, from which it is called back. */
+cb_code store_gc_lock_wait(store *s, cb_error *err);
 void store_gc_unlock(store *s);
 /* Keeps them away while a store is read, which may be opened read-only: nothing that is seen is removed or moved before store_still_end,
  * which *out_fd is for. CB_BUSY. */
