@@ -77,6 +77,7 @@ static bool namespaces_fail(const char *message)
 
 static const char *fix_of(cb_tier tier, const char *folder, const char *message)
 {
+	if (strstr(message, "another pid namespace")) return "mount -t proc proc /proc, or start with unshare --mount-proc";
 	if (strstr(message, "cowbox-box")) return "install cowbox-box: it stands beside cowbox, or in libexec/cowbox of its prefix";
 	if (tier == CB_TIER_WEAK && geteuid() == 0)
 		return "run cowbox as an ordinary user: without namespaces root's store cannot be lent to another";

@@ -271,6 +271,17 @@ static cb_code write_maps(pid_t pid, const plan *p, cb_error *err)
 	return write_text(path, map, err);
 }
 
+/* In a pid namespace that was made without a /proc of its own, /proc/PID is a stranger. */
+static cb_code check_proc(cb_error *err)
+{
+	char self[32] = "";
+	if (readlink("/proc/self", self, sizeof(self) - 1) < 0 || strtol(self, NULL, 10) == getpid()) return CB_OK;
+	return cb_err_set(
+		err, CB_UNSUPPORTED,
+		"/proc shows the processes of another pid namespace: mount one of this namespace first (`mount -t proc proc "
+		"/proc`, or `unshare --mount-proc`)");
+}
+
 /* Until init was executed (its end of the socket is closed then) or said why not. */
 static cb_code guide(const sandbox *s, const plan *p, int sync, cb_error *err)
 {
@@ -335,6 +346,7 @@ cb_code sandbox_enter(sandbox *s, const plan *p, slot *on, const int *fds, size_
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
 		return cb_err_errno(err, errno, "a socket for init");
 	AUTO_FD int here = sockets[0], there = sockets[1], plan_fd = -1;
+	CB_TRY(check_proc(err));
 	CB_TRY(plan_to_fd(p, &plan_fd, err));
 	if (!p->weak) CB_TRY(apply_tidy(p, on->root, err));
 	/* Whoever of the sandbox loses its parent becomes our child, and is found when it ends. */

@@ -377,6 +377,21 @@ subtest 'terminal' => sub {
 	is(pty("cowbox exec demo -- true"), '', 'nothing is said of a run without news');
 };
 
+# /proc/PID is another process there: nothing may be written to it.
+subtest 'a pid namespace without a /proc of its own' => sub {
+	my ($how) = grep { shell("$_ true")->{status} == 0 } 'unshare -p -f', 'unshare -r -p -f';
+	my $reason = $how ? '' : lacks('namespaces', 'no new pid namespace');
+	plan(skip_all => $reason) if $reason;
+	for my $tier ('', '--weak') {
+		my $r = shell("$how cowbox exec demo $tier -- true");
+		is($r->{status}, 125, 'refused');
+		like($r->{err}, qr{/proc shows the processes of another pid namespace: mount one of this namespace first}, 'with what to do');
+	}
+	like(shell("$how cowbox doctor")->{out}, qr{unshare --mount-proc$}m, 'doctor says it too');
+	is(shell("$how --mount-proc cowbox exec demo -- echo hi")->{out}, "hi\n", 'with one it works');
+	is(shell("$how cowbox gc")->{status}, 0, 'and keeping house needs none');
+};
+
 subtest 'keeping house' => sub {
 	ok(exists json('gc')->{work_folders_removed}, 'gc');
 	cow('new', 'gone');
