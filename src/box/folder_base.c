@@ -164,10 +164,11 @@ static cb_code base_create(cb_box *b, bool at_head, cb_error *err)
 	return code;
 }
 
-static cb_code base_handle(cb_store *cs, const store_box *row, cb_box **out, cb_error *err)
+static cb_code base_handle(const cb_box *b, const store_box *row, cb_box **out, cb_error *err)
 {
 	cb_box *base = NULL;
-	CB_TRY(box_handle_create(cs, row, &base, err));
+	CB_TRY(box_handle_create(b->cs, row, &base, err));
+	(void)snprintf(base->base_of, sizeof(base->base_of), "%s", b->row.name);
 	cb_code code = box_refresh(base, err);
 	if (code != CB_OK) {
 		cb_box_close(base);
@@ -204,7 +205,7 @@ static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_er
 		if (code == CB_OK || code == CB_EXISTS) /* exists: another made it */
 			code = box_base_find(b->cs, b->id, &row, cb_err_aside(&why));
 	}
-	return code == CB_OK ? base_handle(b->cs, &row, out, err) : cb_err_pass(err, code, &why);
+	return code == CB_OK ? base_handle(b, &row, out, err) : cb_err_pass(err, code, &why);
 }
 
 cb_code box_base_open(cb_box *b, box_base_how how, cb_box **out, cb_error *err)

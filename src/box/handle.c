@@ -200,6 +200,8 @@ cb_code box_living(const cb_box *b, store_box *out, cb_error *err)
 {
 	cb_error why;
 	cb_code code = store_box_get(b->cs->s, b->id, out, cb_err_aside(&why));
+	if ((code == CB_NOTFOUND || (code == CB_OK && out->deleted)) && *b->base_of)
+		return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted, or given another folder, meanwhile", b->base_of);
 	if (code == CB_NOTFOUND || (code == CB_OK && out->deleted))
 		return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", b->row.name);
 	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);

@@ -334,6 +334,7 @@ struct cb_box {
 	uint64_t draft_owner;
 	unsigned draft_era;
 	char draft_name[CB_NAME_MAX + 1];
+	char base_of[CB_NAME_MAX + 1]; /* of a folder's base (folder_base.c): whose it is, for messages. "": it is none */
 	/* Calls that use it still, whoever closed it (BOX_STAYS). */
 	_Atomic unsigned stays;
 };

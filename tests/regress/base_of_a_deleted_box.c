@@ -73,9 +73,17 @@ static bool watched(void *context, const cb_progress *progress)
 	return true;
 }
 
+static void delete_and_collect(void)
+{
+	cb_error err = {0};
+	delete_here();
+	CHECK_OK(cb_store_gc(cs, NULL, &err));
+}
+
 /* In the visitor, before anything is written; or while it is. */
 static void deleted_during_apply(void (*how)(void), bool writing)
 {
+	static const char *const some[] = {"/work/a"};
 	cb_error err = {0};
 	cb_box *b = NULL;
 	char folder[4096];
@@ -87,10 +95,13 @@ static void deleted_during_apply(void (*how)(void), bool writing)
 	must_run("rm -rf '%s' && mkdir '%s' && printf one >'%s/x'", folder, folder, folder);
 	CHECK_OK(cb_import(b, folder, &CB_WITH(cb_import_options, .link = true), NULL, &err));
 	must_write(b, "/work/a", "a\n");
+	must_write(b, "/work/c", "c\n");
 	cb_transfer_watch watch = CB_WITH(cb_transfer_watch, .progress = watched);
 	cb_apply_options o = CB_WITH(cb_apply_options, .watch = writing ? &watch : NULL);
+	if (how == delete_and_collect) o.paths = some, o.path_count = 1; /* of a part the base is changed, not made anew */
 	CHECK_CODE(cb_apply(b, &o, writing ? NULL : visited, NULL, NULL, &err), CB_NOTFOUND);
 	CHECK(deleted);
+	CHECK_MSG(strstr(err.message, "box 'demo'"), "%s", err.message);
 	if (!writing) must_run("test ! -e '%s/a'", folder); /* known in time: the folder is left alone */
 	cb_box_close(b);
 	test_store_sound(cs);
@@ -125,6 +136,11 @@ TEST(deleted_by_a_process)
 TEST(deleted_while_it_writes)
 {
 	deleted_during_apply(delete_here, true);
+}
+
+TEST(deleted_and_collected_while_it_writes)
+{
+	deleted_during_apply(delete_and_collect, true);
 }
 
 TEST_BOTH(no_base_for_a_box_that_is_gone)
