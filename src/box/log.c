@@ -185,8 +185,8 @@ static cb_code trail_step_back(trail *t, uint64_t seq, bool *touched, cb_error *
 	if (s.touched && gate_has_rules(t->cs, t->b)) CB_TRY(trail_veil(t, seq, &s, err));
 	*touched = s.touched;
 	if (!s.appeared) return CB_OK;
-	if (s.came_from.size && !s.ino_before) {
-		t->entry = s.came_from; /* renamed to here: go on where it was */
+	if (s.came_from.size && (!s.ino_before || t->is_dir)) {
+		t->entry = s.came_from; /* renamed to here: go on where it was. A folder is never what an editor saved. */
 		return CB_OK;
 	}
 	/* Replaced by another file, or created: go on with what had the name before. */
@@ -426,7 +426,7 @@ static cb_code folder_made(cb_box *b, uint64_t box, uint64_t seq, uint64_t ino, 
 	trail t = {.b = b, .cs = b->cs, .box = box, .seq = seq, .known = true, .ino = ino, .is_dir = true};
 	t.entry = key_entry(parent, span_make(name, size));
 	do CB_TRY(trail_next(&t, out, err));
-	while (*out && t.known);
+	while (*out && t.ino == ino);
 	return CB_OK;
 }
 
