@@ -5,32 +5,85 @@
  * again.
  */
 #include "base/args.h"
+#include "base/id_set.h"
 #include "box/gate.h"
 #include "box/history.h"
 
 /* ---- undo ---- */
 
+/* A folder that the step changed in its times only. */
+typedef struct retimed {
+	record was, is;
+} retimed;
+
 typedef struct reversal {
 	txn *t;
 	counters shift; /* files and bytes, as two's complement differences */
 	buf returned;   /* uint64_t: inodes that got an entry back */
+	id_set entered; /* folders of which an entry came, went or was replaced: their times follow, and are of now */
+	buf retimed;    /* retimed: of the others somebody set them */
 	bool blocked;   /* something was changed since: needs a merge */
 } reversal;
 
-static cb_code reverse_dir(reversal *r, span old_value, cb_error *err)
+static void reversal_done(reversal *r)
 {
-	entry e;
-	CB_TRY(entry_decode(old_value, &e, err));
+	buf_done(&r->returned);
+	id_set_done(&r->entered);
+	buf_done(&r->retimed);
+}
+
+static cb_code note_times(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	reversal *r = context;
+	key_parts parts;
+	entry was = {0}, is = {0};
+	bool touch = false;
+	if (key_bytes.bytes[0] != KIND_ENTRY) return CB_OK;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	if (old_value.bytes) CB_TRY(entry_decode(old_value, &was, err));
+	if (new_value.bytes) CB_TRY(entry_decode(new_value, &is, err));
+	if (was.rec.ino != is.rec.ino) return id_set_add(&r->entered, parts.ino, &touch, err);
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	return touch ? buf_append(&r->retimed, &(retimed){was.rec, is.rec}, sizeof(retimed), err) : CB_OK;
+}
+
+static cb_code reverse_entered(reversal *r, cb_error *err)
+{
+	const retimed *all = (const retimed *)(const void *)r->retimed.bytes;
 	tree_view v = txn_raw(r->t);
-	inode dir;
-	cb_code code = inode_find(&v, e.rec.ino, &dir, err);
-	if (code == CB_NOTFOUND) {
-		r->blocked = true;
-		return CB_INTERRUPTED;
+	for (size_t i = 0; i < r->retimed.size / sizeof(*all) && !r->blocked; i++) {
+		inode dir;
+		if (!id_set_has(&r->entered, all[i].is.ino)) continue;
+		cb_code code = inode_find(&v, all[i].is.ino, &dir, err);
+		r->blocked = code == CB_NOTFOUND;
+		if (r->blocked) return CB_OK;
+		if (code != CB_OK) return code;
+		inode_changed(r->t, &dir, true);
+		CB_TRY(inode_save(r->t, &dir, err));
 	}
-	if (code != CB_OK) return code;
-	inode_changed(r->t, &dir, true);
-	return inode_save(r->t, &dir, err);
+	return CB_OK;
+}
+
+/* A time that is no longer the one that was set is a later one, and stands. */
+static cb_code reverse_times(const reversal *r, cb_error *err)
+{
+	const retimed *all = (const retimed *)(const void *)r->retimed.bytes;
+	tree_view v = txn_raw(r->t);
+	for (size_t i = 0; i < r->retimed.size / sizeof(*all); i++) {
+		const record *was = &all[i].was, *is = &all[i].is;
+		inode dir;
+		if (id_set_has(&r->entered, is->ino)) continue;
+		cb_code code = inode_find(&v, is->ino, &dir, err);
+		if (code == CB_NOTFOUND) continue;
+		if (code != CB_OK) return code;
+		record now = dir.rec;
+		if (now.mtime_ns == is->mtime_ns) dir.rec.mtime_ns = was->mtime_ns;
+		if (now.atime_ns == is->atime_ns) dir.rec.atime_ns = was->atime_ns;
+		if (now.mtime_ns == dir.rec.mtime_ns && now.atime_ns == dir.rec.atime_ns) continue;
+		inode_changed(r->t, &dir, false);
+		CB_TRY(inode_save(r->t, &dir, err));
+	}
+	return CB_OK;
 }
 
 /* A redo brings back what a step made, but under a version of its own. */
@@ -55,7 +108,7 @@ static cb_code reverse_key(void *context, span key_bytes, span old_value, span n
 	}
 	bool touch = false;
 	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
-	if (touch) return reverse_dir(r, old_value, err);
+	if (touch) return CB_OK; /* see reverse_entered and reverse_times */
 	tree_view head = state_view(r->t->cs, r->t->base);
 	tree_value now, value;
 	cb_code code = tree_get(&head, key_bytes, &now, err);
@@ -125,26 +178,40 @@ static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *er
 	return code;
 }
 
-static cb_code reverse_step(txn *t, uint64_t box, uint64_t seq, cb_error *err)
+/* Key by key; r->blocked when that cannot be. */
+static cb_code reverse_keys(reversal *r, uint64_t box, uint64_t seq, cb_error *err)
 {
-	reversal r = {.t = t, .returned = BUF_INIT(SIZE_MAX)};
-	cb_code reversed = step_changes(t->cs, box, seq, reverse_key, &r, err);
-	if (reversed == CB_OK && !r.blocked) reversed = check_returned(&r, err);
-	buf_done(&r.returned);
-	if (reversed != CB_OK) return reversed;
-	if (!r.blocked) {
-		cb_code code = txn_count(t, (int64_t)r.shift.files, (int64_t)r.shift.bytes, err);
-		if (code != CB_CORRUPT) return code;
-	}
-	pmap_done(&t->delta);
+	CB_TRY(step_changes(r->t->cs, box, seq, reverse_key, r, err));
+	if (!r->blocked) CB_TRY(reverse_entered(r, err));
+	if (!r->blocked) CB_TRY(check_returned(r, err));
+	if (r->blocked) return CB_OK;
+	cb_code code = txn_count(r->t, (int64_t)r->shift.files, (int64_t)r->shift.bytes, err);
+	r->blocked = code == CB_CORRUPT;
+	return r->blocked ? CB_OK : code;
+}
+
+static cb_code txn_start_over(txn *t, cb_error *err)
+{
 	tree_view v = state_view(t->cs, t->base);
 	key k = key_counters();
 	tree_value value;
+	pmap_done(&t->delta);
 	t->now = (counters){0};
 	cb_code code = tree_get(&v, key_span(&k), &value, err);
 	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &t->now, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	return reverse_by_merge(t, box, seq, err);
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+static cb_code reverse_step(txn *t, uint64_t box, uint64_t seq, cb_error *err)
+{
+	ATTR_CLEANUP(reversal_done) reversal r = {.t = t, .returned = BUF_INIT(SIZE_MAX), .retimed = BUF_INIT(SIZE_MAX)};
+	CB_TRY(step_changes(t->cs, box, seq, note_times, &r, err));
+	CB_TRY(reverse_keys(&r, box, seq, err));
+	if (r.blocked) {
+		CB_TRY(txn_start_over(t, err));
+		CB_TRY(reverse_by_merge(t, box, seq, err));
+	}
+	return reverse_times(&r, err);
 }
 
 /* ---- which step ---- */
