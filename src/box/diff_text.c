@@ -120,11 +120,7 @@ static cb_code print_content(printing *p, const cb_change *c, const char *old_pa
 static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 {
 	printing *p = context;
-	bool dir = (c->has_new && c->new_info->type == CB_DIR) || (!c->has_new && c->has_old && c->old_info->type == CB_DIR);
-	if (c->kind == CB_KEYVALUE || dir) return CB_OK; /* git has no word for them; cb_diff lists them */
-	const char *old_path = c->old_path ? c->old_path : c->path;
-	bool mode_only = c->kind == CB_ATTRS && git_mode(c->old_info) == git_mode(c->new_info);
-	if (mode_only) return CB_OK;
+	if (c->kind == CB_KEYVALUE) return CB_OK; /* git has no word for it; cb_diff lists it */
 	if (c->has_old && c->has_new && c->old_info->type != c->new_info->type) { /* as git: one goes, the other comes */
 		cb_change gone = *c, came = *c;
 		gone.kind = CB_DELETED;
@@ -134,6 +130,10 @@ static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 		CB_TRY(print_change(p, &gone, err));
 		return print_change(p, &came, err);
 	}
+	const cb_stat_info *info = c->has_new ? c->new_info : c->old_info;
+	bool mode_only = c->kind == CB_ATTRS && git_mode(c->old_info) == git_mode(c->new_info);
+	if (info->type == CB_DIR || mode_only) return CB_OK; /* nor for these */
+	const char *old_path = c->old_path ? c->old_path : c->path;
 	CB_TRY(print_header(p->out, c, old_path, err));
 	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
 	return content ? print_content(p, c, old_path, err) : CB_OK;

@@ -66,6 +66,57 @@ for my $round (1 .. dose(25)) {
 is($wrong, 0, 'differences of random texts: as large as git says, and both git apply and patch make the new text of them');
 cmp_ok($longer, '<=', 1 + dose(25) / 10, 'and hardly ever longer than those of git');
 
+# Files, links and folders that take each other's places. Patches know no empty folders; and git looks through links that a patch takes away,
+# so these lead nowhere.
+sub files_below {
+	my ($folder) = @_;
+	my %files;
+	my @below = ($folder);
+	while (defined(my $at = shift @below)) {
+		if (-l $at) { $files{$at} = 'link ' . readlink $at }
+		elsif (-d $at) { opendir my $d, $at or die "$at: $!"; push @below, map { "$at/$_" } grep { !/^\.\.?$/ } readdir $d }
+		else { $files{$at} = (-x $at ? 'program ' : 'file ') . slurp($at) }
+	}
+	return join "\n", map { substr($_, length $folder) . " $files{$_}" } sort keys %files;
+}
+
+sub random_node {
+	my ($at, $depth) = @_;
+	my $what = rand;
+	return if $what < 0.2;
+	if ($what < 0.45 && $depth < 3) {
+		mkdir $at or die "$at: $!";
+		random_node("$at/$_", $depth + 1) for 'a', 'b';
+		rmdir $at if $at =~ m{/old/}; # if it is empty: git would not know that it is in the way
+	} elsif ($what < 0.6) {
+		symlink pick('nowhere', '../elsewhere'), $at or die "$at: $!";
+	} else {
+		spill($at, pick('', "one\n", "one\ntwo\n", "three"));
+		chmod 0755, $at if rand() < 0.2;
+	}
+}
+
+$wrong = 0;
+mkdir 'types';
+for my $round (1 .. dose(60)) {
+	my $dir = "types/$round";
+	mkdir $_ or die "$_: $!" for $dir, "$dir/old", "$dir/new", "$dir/old/work", "$dir/new/work";
+	for my $side ('old', 'new') {
+		random_node("$dir/$side/work/$_", 1) for 'a', 'b', 'c';
+	}
+	cowbox('new', "y$round");
+	cowbox('import', "$dir/old/work", "y$round:/work");
+	cowbox('fork', "y$round", "z$round");
+	for my $name (map { substr($_, length "$dir/old") } glob "$dir/old/work/*") { cowbox('rm', '-r', "z$round:$name") }
+	cowbox('import', "$dir/new/work", "z$round:/work");
+	spill("$dir/patch", my $patch = cowbox('diff', "y$round", "z$round")->{out});
+	my $differs = files_below("$dir/old") ne files_below("$dir/new");
+	system("cd $dir/old && git apply -p1 --whitespace=nowarn ../patch >../git.log 2>&1") == 0 or $wrong++, diag("round $round: git apply: " . slurp("$dir/git.log") . $patch) if $differs;
+	files_below("$dir/old") eq files_below("$dir/new") or $wrong++, diag("round $round: git apply makes\n" . files_below("$dir/old") . "\nnot\n" . files_below("$dir/new") . "\n$patch");
+	cowbox('delete', $_, '--yes') for "y$round", "z$round";
+}
+is($wrong, 0, 'differences of random trees: git apply makes the new files and links of the old, whatever took the place of what');
+
 # ---- merge ----
 
 $wrong = 0;
