@@ -430,6 +430,26 @@ static cb_code folder_made(cb_box *b, uint64_t box, uint64_t seq, uint64_t ino, 
 	return CB_OK;
 }
 
+/* The step since which the folders above a path of the state after step `seq` are those that it leads through; 0: from the beginning. */
+static cb_code folders_came(cb_box *b, const tree_view *v, uint64_t box, uint64_t seq, char *path, uint64_t *out, cb_error *err)
+{
+	*out = 0;
+	for (;;) {
+		resolved r;
+		char *slash = strrchr(path, '/');
+		if (!slash || slash == path) return CB_OK;
+		*slash = 0;
+		CB_TRY(path_resolve(b, v, path, 0, GATE_READ, &r, err));
+		trail t = {.b = b, .cs = b->cs, .box = box, .seq = seq};
+		trail_at(&t, &r);
+		key place = t.entry;
+		uint64_t ino = t.ino, came = 0;
+		do CB_TRY(trail_next(&t, &came, err));
+		while (came && t.ino == ino && span_equal(key_span(&t.entry), key_span(&place)));
+		if (came > *out) *out = came;
+	}
+}
+
 /*
  * The path led through a folder that was made later, or is gone: the trail goes on where it led before. From the state after step *seq
  * backwards: the first folder that is missing there was last there before the step that took it away; and in the state before that, the
@@ -465,16 +485,14 @@ static cb_code trail_find(trail *t, cb_box *b, const char *path, uint64_t *seq, 
 		if (code != CB_OK || r.exists) return CB_OK; /* hidden, or no folder */
 		trail_at(t, &r);
 		t->seq = *seq;
-		uint64_t gone = 0;
+		uint64_t gone = 0, came = 0;
 		do CB_TRY(trail_next(t, &gone, err));
 		while (gone && !t->known);
+		/* Before that, or never; but perhaps in a folder that was in the place of this one. */
+		CB_TRY(folders_came(b, &v, box, *seq, part, &came, err));
+		if (came > gone) gone = came;
+		if (!gone) return CB_OK;
 		limit = gone; /* the step that took it away belongs to the path */
-		if (!gone) {
-			/* Never there, in that folder; but perhaps in one that was there before it. */
-			CB_TRY(folder_made(b, box, *seq, r.parent, &gone, err));
-			if (!gone) return CB_OK;
-			limit = gone - 1;
-		}
 		*seq = gone - 1;
 	}
 }

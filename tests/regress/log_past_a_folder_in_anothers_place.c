@@ -27,10 +27,10 @@ static void folder_in_place(bool memory, unsigned flags)
 	cb_store *store = test_store_open(memory);
 	cb_box *b = NULL;
 	CHECK_OK(cb_box_create(store, "demo", &b, &err));
-	CHECK_OK(cb_mkdir(b, "/work/c", 0755, 0, &err));                /* 1 */
-	CHECK_OK(cb_mkdir(b, "/work/e/d", 0755, CB_PARENTS, &err));     /* 2 */
-	must_write(b, "/work/e/d/a", "x");                              /* 3 */
-	CHECK_OK(cb_rename(b, "/work/e/d", "/work/c", flags, &err));    /* 4 */
+	CHECK_OK(cb_mkdir(b, "/work/c", 0755, 0, &err));             /* 1 */
+	CHECK_OK(cb_mkdir(b, "/work/e/d", 0755, CB_PARENTS, &err));  /* 2 */
+	must_write(b, "/work/e/d/a", "x");                           /* 3 */
+	CHECK_OK(cb_rename(b, "/work/e/d", "/work/c", flags, &err)); /* 4 */
 	check_log(b, "/work/c/a", " 3");
 	must_write(b, "/work/c/a", "y"); /* 5 */
 	check_log(b, "/work/c/a", " 5 3");
@@ -63,9 +63,9 @@ TEST_BOTH(log_below_a_folder_that_was_a_file)
 	CHECK_OK(cb_unlink(t, "/work/c", &err));
 	CHECK_OK(cb_mkdir(t, "/work/c", 0755, 0, &err));
 	must_write(t, "/work/c/a", "x");
-	(void)must_commit(t);                                       /* 2 */
-	CHECK_OK(cb_rename(b, "/work/c", "/work/d", 0, &err));      /* 3 */
-	must_write(b, "/work/d/a", "y");                            /* 4 */
+	(void)must_commit(t);                                  /* 2 */
+	CHECK_OK(cb_rename(b, "/work/c", "/work/d", 0, &err)); /* 3 */
+	must_write(b, "/work/d/a", "y");                       /* 4 */
 	check_log(b, "/work/d/a", " 4 2");
 	cb_box_close(b);
 	cb_store_close(store);
