@@ -1,7 +1,7 @@
 /*
- * log.c: the log of a box, or of a path. A path is followed back by its place and its inode: through renames, and through editors that save
- * by writing a new file over the old name; also when it is gone, and, before it was made, to what had its name earlier, in folders that are
- * gone. While it is a folder, whatever changed below it belongs to it.
+ * log.c: the log of a box, or of a path. A path is followed back by its place and its inode: through renames, from a further name of a file
+ * to those it had, and through editors that save by writing a new file over the old name; also when it is gone, and, before it was made, to
+ * what had its name earlier, in folders that are gone. While it is a folder, whatever changed below it belongs to it.
  */
 #include "base/args.h"
 #include "base/sized.h"
@@ -91,7 +91,8 @@ typedef struct trail_scan {
 	uint64_t ino_before; /* what the entry named before; 0: nothing */
 	uint64_t ino_after;
 	bool dir_before;
-	key came_from; /* where the inode left, in the same step; size 0: nowhere */
+	bool linked;   /* the inode had a name before */
+	key came_from; /* where it was; size 0: nowhere */
 } trail_scan;
 
 static cb_code entry_ino(span value, uint64_t *out, bool *is_dir, cb_error *err)
@@ -122,16 +123,19 @@ static cb_code scan_entry(void *context, span key_bytes, span old_value, span ne
 	return CB_OK;
 }
 
-/* Second look, for an entry that appeared: which entry gave the inode up? */
+/* Second look, for an entry that appeared: which entry had the inode? It gave it up, or no longer holds its record (for the first further
+ * name). */
 static cb_code scan_origin(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	trail_scan *s = context;
-	if (key_bytes.bytes[0] != KIND_ENTRY) return CB_OK;
-	uint64_t before = 0, after = 0;
+	uint64_t before = 0;
 	bool is_dir;
+	(void)new_value;
+	key inode_key = key_inode(s->ino_after);
+	if (old_value.bytes && span_equal(key_bytes, key_span(&inode_key))) s->linked = true;
+	if (key_bytes.bytes[0] != KIND_ENTRY) return CB_OK;
 	CB_TRY(entry_ino(old_value, &before, &is_dir, err));
-	CB_TRY(entry_ino(new_value, &after, &is_dir, err));
-	if (before != s->ino_after || after == before) return CB_OK;
+	if (before != s->ino_after) return CB_OK;
 	s->came_from.size = key_bytes.size;
 	memcpy(s->came_from.bytes, key_bytes.bytes, key_bytes.size);
 	return CB_INTERRUPTED;
@@ -162,6 +166,26 @@ static void around_close(around *a)
 	kept_done(&a->kept);
 }
 
+static cb_code take_name(void *context, span key_bytes, span value, cb_error *err)
+{
+	key_parts parts;
+	(void)value;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	*(key *)context = key_entry(parts.parent, parts.name);
+	return CB_INTERRUPTED;
+}
+
+/* A further name of a file that has several, none of which changed: its history is that of any of them. */
+static cb_code scan_names(const trail *t, uint64_t seq, trail_scan *s, cb_error *err)
+{
+	AUTO_KEPT kept_state after = {0};
+	AUTO_STATE state *before = NULL;
+	CB_TRY(kept_load(&after, t->cs, t->box, seq, KEPT_VISIT, err));
+	CB_TRY(state_before_gap(t->cs, after.s, &before, err));
+	tree_view v = state_view(t->cs, before);
+	return inode_keys(&v, s->ino_after, KIND_NAME, take_name, &s->came_from, err);
+}
+
 /* By the rules of now: *touched becomes false when the file was hidden before and after the step, and one that came from where it was
  * hidden was made here, to who looks. */
 static cb_code trail_veil(const trail *t, uint64_t seq, trail_scan *s, cb_error *err)
@@ -182,11 +206,12 @@ static cb_code trail_step_back(trail *t, uint64_t seq, bool *touched, cb_error *
 	trail_scan s = {.t = t};
 	CB_TRY(step_changes(t->cs, t->box, seq, scan_entry, &s, err));
 	if (s.appeared && s.ino_after) CB_TRY(step_changes(t->cs, t->box, seq, scan_origin, &s, err));
+	if (s.linked && !s.came_from.size) CB_TRY(scan_names(t, seq, &s, err));
 	if (s.touched && gate_has_rules(t->cs, t->b)) CB_TRY(trail_veil(t, seq, &s, err));
 	*touched = s.touched;
 	if (!s.appeared) return CB_OK;
 	if (s.came_from.size && (!s.ino_before || t->is_dir)) {
-		t->entry = s.came_from; /* renamed to here: go on where it was. A folder is never what an editor saved. */
+		t->entry = s.came_from; /* renamed or linked to here: go on where it was. A folder is never what an editor saved. */
 		return CB_OK;
 	}
 	/* Replaced by another file, or created: go on with what had the name before. */
