@@ -3,7 +3,8 @@
  *
  * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts
  * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
- * that it had: they wrote nothing. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of
+ * that it had: they wrote nothing. Where something was pruned, what they brought back and is not known was in there, and belongs to
+ * nobody. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of
  * it, unless that was a return. Cost: the file's own versions, not the box's steps.
  */
 #include "base/args.h"
@@ -20,11 +21,15 @@ typedef struct blaming {
 	buf known;    /* known_text, oldest first */
 	buf origins;  /* uint64_t, of the known texts */
 	buf holds; /* kept_state: the steps of the boxes that the trail goes through, from before the first of them is looked at */
+	struct {
+		uint64_t box, seq; /* looked at so far */
+		bool found;
+	} gap;
 } blaming;
 
 enum {
 	VERSIONS_MAX = 1 << 18,
-	KNOWN_ORIGINS_MAX = 8 << 20, /* lines of all versions together; past that, what is brought back counts as written */
+	KNOWN_ORIGINS_MAX = 8 << 20, /* lines of all versions together; past that, what is brought back counts as new */
 };
 
 /* A version of the file and where its lines come from. */
@@ -150,20 +155,23 @@ static cb_code lines_advance(lines *l, char *text, size_t size, uint64_t origin,
 	return CB_OK;
 }
 
-/* To a text that no step that is left made: what differs was written by pruned steps, and belongs to nobody. Takes the text. */
-static cb_code lines_reach(lines *l, char *text, size_t size, cb_error *err)
-{
-	if (size != l->size || memcmp(text, l->text, size) != 0) return lines_advance(l, text, size, 0, err);
-	free(text);
-	return CB_OK;
-}
-
 static cb_code text_remember(blaming *g, const lines *l, cb_error *err)
 {
 	known_text k = {hash64(l->text, l->size), l->size, g->origins.size / sizeof(uint64_t), l->count};
 	if (g->origins.size + l->count * sizeof(uint64_t) > g->origins.max_size) return CB_OK;
 	CB_TRY(buf_append(&g->origins, l->origins, l->count * sizeof(uint64_t), err));
 	return buf_append(&g->known, &k, sizeof(k), err);
+}
+
+/* To a text that no step that is left made: what differs was written by pruned steps, and belongs to nobody. Takes the text. */
+static cb_code lines_reach(blaming *g, lines *l, char *text, size_t size, cb_error *err)
+{
+	if (size == l->size && memcmp(text, l->text, size) == 0) {
+		free(text);
+		return CB_OK;
+	}
+	CB_TRY(lines_advance(l, text, size, 0, err));
+	return text_remember(g, l, err);
 }
 
 /* When the text was there before: *out has the origins its lines had then. free() it; NULL when the text is new. */
@@ -193,19 +201,41 @@ static cb_code is_return(void *context, const store_step *step, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code find_gap(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	*(bool *)context = step->gap;
+	return step->gap ? CB_INTERRUPTED : CB_OK;
+}
+
+/* Was something pruned before the step? Asked from the oldest to the newest step of a box: all of it is looked at once. */
+static cb_code is_after_gap(blaming *g, const point *p, bool *out, cb_error *err)
+{
+	if (g->gap.box != p->box) {
+		g->gap.box = p->box;
+		g->gap.seq = 0;
+		g->gap.found = false;
+	}
+	if (!g->gap.found) CB_TRY(store_step_walk(g->cs->s, p->box, g->gap.seq, p->seq, false, find_gap, &g->gap.found, err));
+	g->gap.seq = p->seq;
+	*out = g->gap.found;
+	return CB_OK;
+}
+
 /* The version that a step left. Takes the text. */
 static cb_code lines_step(blaming *g, lines *l, const point *p, char *text, size_t size, uint64_t origin, cb_error *err)
 {
-	bool back = false;
+	bool back = false, lost = false;
 	uint64_t *origins = NULL;
 	size_t count = 0;
 	cb_code code = store_step_get(g->cs->s, p->box, p->seq, is_return, &back, err);
 	if (code == CB_OK && back) code = text_recall(g, span_make(text, size), &origins, &count, err);
+	if (code == CB_OK && back && !origins) code = is_after_gap(g, p, &lost, err);
 	if (code != CB_OK) {
 		free(text);
 		return code;
 	}
-	if (!origins) return lines_advance(l, text, size, origin, err);
+	if (!origins) return lines_advance(l, text, size, lost ? 0 : origin, err);
 	lines_done(l);
 	*l = (lines){text, size, origins, count};
 	return CB_OK;
@@ -218,10 +248,10 @@ static cb_code replay(blaming *g, lines *l, cb_error *err)
 		char *text = NULL;
 		size_t size = 0;
 		CB_TRY(version_text(g, &all[i - 1], true, &text, &size, err));
-		CB_TRY(lines_reach(l, text, size, err));
+		CB_TRY(lines_reach(g, l, text, size, err));
 		CB_TRY(version_text(g, &all[i - 1], false, &text, &size, err));
-		CB_TRY(text_remember(g, l, err));
 		CB_TRY(lines_step(g, l, &all[i - 1], text, size, i, err));
+		CB_TRY(text_remember(g, l, err));
 	}
 	return CB_OK;
 }
@@ -323,7 +353,7 @@ static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error 
 	char *text = NULL;
 	size_t size = 0;
 	CB_TRY(path_damaged(data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &text, &size, err), path, err));
-	CB_TRY(lines_reach(&m->l, text, size, err));
+	CB_TRY(lines_reach(&m->g, &m->l, text, size, err));
 	buf_done(&m->g.known); /* other versions were for finding out */
 	buf_done(&m->g.origins);
 	holds_done(&m->g);

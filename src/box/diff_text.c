@@ -120,7 +120,7 @@ static cb_code print_content(printing *p, const cb_change *c, const char *old_pa
 static cb_code print_change(void *context, const cb_change *c, cb_error *err)
 {
 	printing *p = context;
-	if (c->kind == CB_KEYVALUE) return CB_OK; /* git has no word for it; cb_diff lists it */
+	if (c->kind == CB_KEYVALUE) return CB_OK;                                 /* git has no word for it; cb_diff lists it */
 	if (c->has_old && c->has_new && c->old_info->type != c->new_info->type) { /* as git: one goes, the other comes */
 		cb_change gone = *c, came = *c;
 		gone.kind = CB_DELETED;
