@@ -574,11 +574,9 @@ static cb_code diff_run(diffing *d, const char *within, cb_error *err)
 
 /* ta, tb: the transactions whose contents in memory the views may refer to. *out: a cursor on the changes, which needs nothing more of
  * the views. */
-static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, const tree_view *b, const txn *tb, const char *path,
+static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, const tree_view *b, const txn *tb, const char *within,
                             bool by_path, cb_cursor **out, cb_error *err)
 {
-	AUTO_FREE char *within = path ? path_clean(path) : NULL;
-	if (path && !within) return cb_err_nomem(err);
 	list_cursor *list = NULL;
 	CB_TRY(list_cursor_create(CURSOR_CHANGES, sizeof(change_row), row_done, cs, NULL, &list, err));
 	diffing d = {.cs = cs,
@@ -616,22 +614,21 @@ cb_code diff_visit(cb_cursor *c, cb_change_visit visit, void *context, cb_error 
 	return code == CB_INTERRUPTED ? CB_OK : code;
 }
 
-cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, const char *path, cb_change_visit visit, void *context,
-                   cb_error *err)
+cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, cb_change_visit visit, void *context, cb_error *err)
 {
 	cb_cursor *c = NULL;
-	CB_TRY(diff_between(cs, a, NULL, b, NULL, path, false, &c, err));
+	CB_TRY(diff_between(cs, a, NULL, b, NULL, NULL, false, &c, err));
 	return diff_visit(c, visit, context, err);
 }
 
-cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out, cb_error *err)
+cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const char *within, cb_cursor **out, cb_error *err)
 {
-	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, false, out, err);
+	return diff_between(cs, &a->v, a->t, &b->v, b->t, within, false, out, err);
 }
 
-cb_code diff_snapshots_by_path(cb_store *cs, const snapshot *a, const snapshot *b, const char *path, cb_cursor **out, cb_error *err)
+cb_code diff_snapshots_by_path(cb_store *cs, const snapshot *a, const snapshot *b, const char *within, cb_cursor **out, cb_error *err)
 {
-	return diff_between(cs, &a->v, a->t, &b->v, b->t, path, true, out, err);
+	return diff_between(cs, &a->v, a->t, &b->v, b->t, within, true, out, err);
 }
 
 cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *err)
@@ -644,31 +641,101 @@ cb_code diff_txn(const txn *t, cb_change_visit visit, void *context, cb_error *e
 	return diff_visit(c, visit, context, err);
 }
 
-/* ---- public ---- */
+/* ---- the path that is asked for ---- */
 
-cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err)
+/* Where it leads in the newer state or, if nothing is there, in the older one. */
+typedef struct sought {
+	const char *path; /* as it was given; NULL: everything */
+	char *within;     /* free() it */
+	bool exists;
+	cb_code code; /* with `why`: the reason that it is not in the newer state */
+	cb_error why;
+} sought;
+
+/* The text of a path without links, "." and "..": the folder that it leads to has one. */
+static cb_code path_plain(cb_box *b, const tree_view *v, const char *path, char **out, bool *exists, cb_error *err)
+{
+	AUTO_BUF buf text = BUF_INIT(DIFF_PATH_BYTES);
+	resolved r;
+	CB_TRY(path_resolve(b, v, path, 0, GATE_READ, &r, err));
+	*exists = r.exists;
+	if (r.parent) CB_TRY(inode_path(v, r.parent, &text, err));
+	if (text.size == 1) text.size = 0; /* "/" */
+	CB_TRY(buf_append_byte(&text, '/', err));
+	CB_TRY(buf_append(&text, r.name, r.name_size, err));
+	return buf_take(&text, out, NULL, err);
+}
+
+/* To be called for the newer state first, with the handle entered. */
+static cb_code seek(sought *s, cb_box *b, const tree_view *v, cb_error *err)
+{
+	AUTO_FREE char *plain = NULL;
+	bool exists = false;
+	cb_error why;
+	if (!s->path || s->exists) return CB_OK;
+	cb_code code = path_plain(b, v, s->path, &plain, &exists, cb_err_aside(&why));
+	if (code == CB_NOTFOUND || code == CB_NOTDIR || code == CB_LOOP) {
+		if (s->code != CB_OK) return CB_OK;
+		s->code = code;
+		s->why = why;
+		return CB_OK;
+	}
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	if (s->within && !exists) return CB_OK;
+	free(s->within);
+	s->within = TAKE_PTR(plain);
+	s->exists = exists;
+	return CB_OK;
+}
+
+/* In neither state: not even the folder that it would be in. */
+static cb_code sought_take(sought *s, char **out, cb_error *err)
+{
+	if (s->path && !s->within) return cb_err_pass(err, s->code, &s->why);
+	*out = TAKE_PTR(s->within);
+	return CB_OK;
+}
+
+static void sought_done(sought *s)
+{
+	free(s->within);
+}
+
+static cb_code snapshot_seek(cb_box *b, sought *s, snapshot *out, cb_error *err)
 {
 	CB_TRY(box_enter(b, err));
 	cb_code code = snapshot_take(b, out, err);
 	if (code == CB_OK && b->txn && b->txn->local_count) code = txn_picture(b->txn, NULL, &out->t, err);
+	if (code == CB_OK) code = seek(s, b, &out->v, err);
 	return box_leave(b, code);
 }
 
-cb_code snapshot_pair(cb_box *from, cb_box *to, snapshot *a, snapshot *b, cb_error *err)
+cb_code snapshot_of(cb_box *b, snapshot *out, cb_error *err)
 {
-	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
-	CB_TRY(snapshot_of(from, a, err));
-	return snapshot_of(to, b, err);
+	sought everything = {0};
+	return snapshot_seek(b, &everything, out, err);
 }
+
+cb_code snapshot_pair(cb_box *from, cb_box *to, const char *path, snapshot *a, snapshot *b, char **within, cb_error *err)
+{
+	ATTR_CLEANUP(sought_done) sought s = {.path = path};
+	if (from->cs != to->cs) return cb_err_set(err, CB_CROSSBOX, "both states must be opened through one store");
+	CB_TRY(snapshot_seek(to, &s, b, err));
+	CB_TRY(snapshot_seek(from, &s, a, err));
+	return sought_take(&s, within, err);
+}
+
+/* ---- public ---- */
 
 cb_code cb_diff_open(cb_box *from, cb_box *to, const char *path, cb_cursor **out, cb_error *err)
 {
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
+	AUTO_FREE char *within = NULL;
 	NEED(err, "from to out", from, to, out);
 	CB_TRY(args_path("path", path, err));
-	CB_TRY(snapshot_pair(from, to, &a, &b, err));
-	return diff_snapshots(from->cs, &a, &b, path, out, err);
+	CB_TRY(snapshot_pair(from, to, path, &a, &b, &within, err));
+	return diff_snapshots(from->cs, &a, &b, within, out, err);
 }
 
 cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err)
@@ -679,24 +746,48 @@ cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visi
 	return diff_visit(c, visit, context, err);
 }
 
+/* The states around a step, as the handle shows them. */
+typedef struct step_sides {
+	kept_state kept;
+	state *earlier;
+	veil *veils[2];
+	tree_view before, after;
+	sought s;
+} step_sides;
+
+static void step_sides_done(step_sides *d)
+{
+	veil_destroy(d->veils[0]);
+	veil_destroy(d->veils[1]);
+	state_unref(d->earlier);
+	kept_done(&d->kept);
+	sought_done(&d->s);
+}
+
+static cb_code step_sides_open(step_sides *d, cb_box *box, uint64_t seq, cb_error *err)
+{
+	if (box->head->seq == seq) CB_TRY(kept_set(&d->kept, box->cs, box->head, KEPT_VISIT, err));
+	else CB_TRY(kept_load(&d->kept, box->cs, box->id, seq, KEPT_VISIT, err));
+	/* The step's own list, taken back, is cheaper than building the state before it; what the list names is kept with the step. */
+	CB_TRY(state_before_gap(box->cs, d->kept.s, &d->earlier, err));
+	tree_view before = state_view(box->cs, d->earlier), after = state_view(box->cs, d->kept.s);
+	CB_TRY(gate_view(box, &before, &d->veils[0], &d->before, err));
+	CB_TRY(gate_view(box, &after, &d->veils[1], &d->after, err));
+	CB_TRY(seek(&d->s, box, &d->after, err));
+	return seek(&d->s, box, &d->before, err);
+}
+
 cb_code cb_diff_step_open(cb_box *box, uint64_t seq, const char *path, cb_cursor **out, cb_error *err)
 {
 	NEED(err, "box out", box, out);
 	CB_TRY(args_path("path", path, err));
 	if (seq == 0) return cb_err_set(err, CB_INVALID, "step 0 is where the box begins: it changed nothing");
-	AUTO_KEPT kept_state after = {0};
-	AUTO_STATE state *before = NULL;
+	ATTR_CLEANUP(step_sides_done) step_sides d = {.s.path = path};
+	AUTO_FREE char *within = NULL;
 	CB_TRY(box_enter(box, err));
-	cb_code code = box->head->seq == seq ? kept_set(&after, box->cs, box->head, KEPT_VISIT, err)
-	                                     : kept_load(&after, box->cs, box->id, seq, KEPT_VISIT, err);
-	CB_TRY(box_leave(box, code));
-	/* The step's own list, taken back, is cheaper than building the state before it; what the list names is kept with the step. */
-	CB_TRY(state_before_gap(box->cs, after.s, &before, err));
-	AUTO_VEIL veil *veil_a = NULL, *veil_b = NULL;
-	tree_view all_a = state_view(box->cs, before), all_b = state_view(box->cs, after.s), a, b;
-	CB_TRY(gate_view(box, &all_a, &veil_a, &a, err));
-	CB_TRY(gate_view(box, &all_b, &veil_b, &b, err));
-	return diff_between(box->cs, &a, NULL, &b, NULL, path, false, out, err);
+	CB_TRY(box_leave(box, step_sides_open(&d, box, seq, err)));
+	CB_TRY(sought_take(&d.s, &within, err));
+	return diff_between(box->cs, &d.before, NULL, &d.after, NULL, within, false, out, err);
 }
 
 cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err)

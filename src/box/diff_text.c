@@ -213,8 +213,9 @@ cb_code cb_diff_stat_open(cb_box *from, cb_box *to, const char *path, cb_cursor 
 	NEED(err, "from to out", from, to, out);
 	CB_TRY(args_path("path", path, err));
 	CB_TRY(cursor_create(sizeof(*k), &ops, from->cs, from, &k, err));
-	cb_code code = snapshot_pair(from, to, &k->a, &k->b, err);
-	if (code == CB_OK) code = diff_snapshots(from->cs, &k->a, &k->b, path, &k->changes, err);
+	AUTO_FREE char *within = NULL;
+	cb_code code = snapshot_pair(from, to, path, &k->a, &k->b, &within, err);
+	if (code == CB_OK) code = diff_snapshots(from->cs, &k->a, &k->b, within, &k->changes, err);
 	if (code == CB_OK) *out = &k->c;
 	else cb_cursor_close(&k->c);
 	return code;
@@ -259,12 +260,13 @@ cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *optio
 	CB_TRY(args_path("path", o.path, err));
 	AUTO_SNAPSHOT snapshot a = {0};
 	AUTO_SNAPSHOT snapshot b = {0};
-	CB_TRY(snapshot_pair(from, to, &a, &b, err));
+	AUTO_FREE char *within = NULL;
+	CB_TRY(snapshot_pair(from, to, o.path, &a, &b, &within, err));
 	AUTO_BUF buf text = BUF_INIT(TEXT_OUT_MAX);
 	unsigned lines = o.has_context ? o.context_lines : 3;
 	choosing k = {&o, {from->cs, &a, &b, lines, &text}};
 	cb_cursor *changes = NULL;
-	CB_TRY(diff_snapshots_by_path(from->cs, &a, &b, o.path, &changes, err));
+	CB_TRY(diff_snapshots_by_path(from->cs, &a, &b, within, &changes, err));
 	CB_TRY(diff_visit(changes, print_chosen, &k, err));
 	return buf_take(&text, out, out_size, err);
 }

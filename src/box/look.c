@@ -331,7 +331,7 @@ cb_code look_path(look *l, uint64_t ino, buf *out, cb_error *err)
 cb_code look_diff(look *from, look *to, cb_change_visit visit, void *context, cb_error *err)
 {
 	tree_view a = look_view(from), b = look_view(to);
-	return diff_views(from->b->cs, &a, &b, NULL, visit, context, err);
+	return diff_views(from->b->cs, &a, &b, visit, context, err);
 }
 
 static cb_code visit_new(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
