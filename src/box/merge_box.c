@@ -204,7 +204,7 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	merging g = {.into = into, .from = from, .from_name = name, .theirs = theirs.s, .options = &o};
 	g.conflicts = (merge_conflicts){.options = &o, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	code = merge_rounds(&g, err);
-	if (out_conflicts) *out_conflicts = g.conflicts.open;
+	if (out_conflicts && (code == CB_OK || code == CB_CONFLICT)) *out_conflicts = g.conflicts.open;
 	if (code == CB_OK && out_seq && g.seq) *out_seq = g.seq;
 	merge_conflicts_done(&g.conflicts);
 	return code;
