@@ -178,6 +178,8 @@ static cb_code code_from_errno(int error_number)
 		return CB_DENIED;
 	case ENOMEM:
 		return CB_NOMEM;
+	case ENAMETOOLONG:
+		return CB_NAMETOOLONG;
 	default:
 		return CB_IO;
 	}

@@ -267,10 +267,8 @@ cb_code cb_open(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_f
 		return cb_err_set(err, CB_INVALID, "creating, truncating and appending need CB_WRITE");
 	if (flags & CB_EXCLUSIVE && !(flags & CB_CREATE)) return cb_err_set(err, CB_INVALID, "CB_EXCLUSIVE needs CB_CREATE");
 	if (b->pinned && flags & CB_WRITE) {
-		char name[CB_NAME_MAX + 1];
-		CB_TRY(box_name_get(b, name, err));
-		cb_code refused = cb_err_set(err, CB_READONLY, "'%s' is an old state", name);
-		return box_refused(b, "write", path, refused, err);
+		CB_TRY(box_enter(b, err));
+		return box_leave(b, box_refuse_pinned(b, "write", path, err));
 	}
 	if (flags & CB_WRITE && store_is_read_only(b->cs->s)) return store_refuse_write(b->cs->s, err);
 	cb_file *f = mem_alloc(sizeof(*f));

@@ -1,5 +1,6 @@
 /* find.c: cb_find: what is below a path and passes every test that was given, the cheap ones first. */
 #include "base/args.h"
+#include "base/limits.h"
 #include "base/sized.h"
 #include "box/cursor.h"
 #include "search/scope.h"
@@ -159,6 +160,8 @@ cb_code cb_find_open(cb_box *box, const char *path, const cb_find_options *optio
 	CB_TRY(args_name("meta", o.meta, err));
 	CB_TRY(args_bytes("meta_value", o.meta_value, o.meta_value_size, err));
 	if (o.meta_value && !o.meta) return cb_err_set(err, CB_INVALID, "the argument 'meta_value' is of no use without 'meta'");
+	if (sized_bytes(o.meta_value, o.meta_value_size).size > LIMIT_XATTR_VALUE_BYTES)
+		return cb_err_set(err, CB_TOOBIG, "a value may have %d bytes", LIMIT_XATTR_VALUE_BYTES);
 	CB_TRY(cursor_create(sizeof(*f), &ops, box_about(box).store, box, &f, err));
 	cb_code code = find_init(f, &o, err);
 	if (code == CB_OK) code = reading_begin(&f->view, box, path, false, err);
