@@ -626,7 +626,8 @@ cb_code diff_snapshots(cb_store *cs, const snapshot *a, const snapshot *b, const
 	return diff_between(cs, &a->v, a->t, &b->v, b->t, within, false, out, err);
 }
 
-cb_code diff_snapshots_by_path(cb_store *cs, const snapshot *a, const snapshot *b, const char *within, cb_cursor **out, cb_error *err)
+cb_code diff_snapshots_by_path(cb_store *cs, const snapshot *a, const snapshot *b, const char *within, cb_cursor **out,
+                               cb_error *err)
 {
 	return diff_between(cs, &a->v, a->t, &b->v, b->t, within, true, out, err);
 }

@@ -1,6 +1,7 @@
 /* choose.c: which store, which box; opening them once and closing them at the end. */
 #include "cli/core.h"
 
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +26,9 @@ static cb_code who_default(cli *c, const char **out, cb_error *err)
 	if (!*out || !**out) CB_TRY(cli_config_get(c, NULL, "who", out, err));
 	if (!**out) *out = getenv("LOGNAME");
 	if (!*out || !**out) *out = getenv("USER");
-	if (!*out || !**out) *out = geteuid() == 0 ? "root" : "";
+	if (*out && **out) return CB_OK;
+	const struct passwd *user = getpwuid(geteuid());
+	*out = user ? user->pw_name : geteuid() == 0 ? "root" : "";
 	return CB_OK;
 }
 

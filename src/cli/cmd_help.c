@@ -29,6 +29,9 @@ static cb_code topic(cli *c, const cli_call *call, const char *name, cb_error *e
 static cb_code run_help(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *name = cli_operand_text(call, "TOPIC");
+	const char *document = cli_flag(call, "man") ? "man" : cli_flag(call, "markdown") ? "markdown" : NULL;
+	if (document && cli_is_json(c))
+		return cb_err_set(err, CB_INVALID, "--%s prints a document: it cannot be had with --json", document);
 	if (name) return topic(c, call, name, err);
 	if (cli_flag(call, "markdown")) return help_markdown(c, err);
 	if (cli_flag(call, "man")) help_man_index(c);

@@ -103,6 +103,13 @@ cb_code cli_parse_duration(const char *text, int64_t *out_ns, cb_error *err)
 	return CB_OK;
 }
 
+static bool is_day(int year, int month, int day)
+{
+	struct tm tm = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
+	(void)timegm(&tm); /* goes on in the next month */
+	return tm.tm_mday == day && tm.tm_mon == month - 1;
+}
+
 /* "2026-01-31", with "T12:00", ":30", ".5" and "Z" as far as given; without "Z" in local time. */
 static bool parse_date(const char *text, int64_t *out_ns)
 {
@@ -124,7 +131,7 @@ static bool parse_date(const char *text, int64_t *out_ns)
 	}
 	bool utc = *at == 'Z';
 	if (utc) at++;
-	if (*at || tm.tm_year < 1 || tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31) return false;
+	if (*at || tm.tm_year < 1 || !is_day(tm.tm_year, tm.tm_mon, tm.tm_mday)) return false;
 	if (tm.tm_hour < 0 || tm.tm_hour > 24 || tm.tm_min < 0 || tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60) return false;
 	tm.tm_year -= 1900;
 	tm.tm_mon -= 1;

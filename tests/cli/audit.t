@@ -35,6 +35,14 @@ is(scalar(() = cow('audit') =~ /\n/g), 7, 'a line each');
 like(cow('audit', '--refused'), qr/eve  demo  write  .*refused: the box may hold 10 bytes \(2 times\)\n/, 'as text');
 fails(['audit', 'nosuch'], 'NOTFOUND', 4, qr/cowbox list/);
 fails(['audit', '--since', 'yesterday-ish'], 'INVALID', 2, qr/yesterday-ish/);
+fails(['audit', '--since', $_], 'INVALID', 2, qr/\Q$_\E/) for '2026-02-30', '2026-04-31', '2025-02-29', '2026-13-01', '2026-00-01';
+cow('audit', '--since', $_) for '2024-02-29', '2026-12-31';
+{
+	local @ENV{'LOGNAME', 'USER'};
+	delete @ENV{'LOGNAME', 'USER'};
+	cow('mkdir', 'demo:/work/whose');
+	is(json('audit', 'demo', '-n', '1')->{entries}[0]{who}, scalar getpwuid($>), 'without a name in the environment, the login name');
+}
 
 # hostile: control bytes are shown as such on a terminal, values of settings never
 cow('write', "demo:\e[31mred", 'x');

@@ -90,6 +90,10 @@ subtest 'options' => sub {
 	fails(['write'], 'INVALID', 2, qr/cowbox help write/);
 	fails(['list', 'a', 'b'], 'INVALID', 2, qr/one word too many/);
 	is(cowbox()->{status}, 2, 'nothing typed: the help, and 2');
+	for my $words (['help', '--man'], ['help', 'ls', '--man'], ['help', '--markdown'], ['help', 'exit-codes', '--markdown']) {
+		my $r = cowbox('--json', @$words);
+		ok($r->{status} == 2 && $r->{out} !~ /^[.#]/ && "$r->{out}$r->{err}" =~ /with --json/, "--json @$words: a document is no JSON");
+	}
 	is(cowbox('--help')->{status}, 0, '--help: 0');
 	fixture_again();
 };
