@@ -315,7 +315,8 @@ static cb_code link_first(exporting *e, uint64_t ino, const char *name, const ch
 
 /* ---- files ---- */
 
-/* The parts of a file that are data. Past the limit the rest counts as data, holes and all. */
+/* The parts of a file that are data, in whole blocks: GNU tar begins each on a block of its own, other readers begin it where the one before
+ * ends, and so they agree. Past the limit the rest counts as data, holes and all. */
 static cb_code find_regions(exporting *e, cb_file *f, uint64_t size, cb_error *err)
 {
 	uint64_t at = 0;
@@ -328,7 +329,9 @@ static cb_code find_regions(exporting *e, cb_file *f, uint64_t size, cb_error *e
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		CB_TRY(cb_seek(f, (int64_t)start, CB_SEEK_HOLE, &end, err));
 		bool last = e->regions.size / sizeof(tar_region) + 2 >= LIMIT_TAR_REGIONS;
-		if (last) end = size;
+		uint64_t above = (TAR_BLOCK - end % TAR_BLOCK) % TAR_BLOCK;
+		end = last || above > size - end ? size : end + above;
+		start -= start % TAR_BLOCK; /* `at` is the start of a block: never before it */
 		tar_region region = {start, end - start};
 		CB_TRY(buf_append(&e->regions, &region, sizeof(region), err));
 		at = end;

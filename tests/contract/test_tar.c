@@ -214,6 +214,68 @@ TEST(sparse_pax_1_0)
 	check_sparse("--format=pax --sparse-version=1.0");
 }
 
+/* Data where a box allows it, at any byte. What the file is lies beside it on the host. */
+static void write_layout(test_rng *r, unsigned number)
+{
+	enum { SIZE_MAX_BYTES = 300000, PARTS_MAX = 9 };
+	static uint8_t whole[SIZE_MAX_BYTES];
+	char path[64];
+	cb_file *f = NULL;
+	size_t size = 5000 + test_rand_below(r, SIZE_MAX_BYTES - 5000);
+	memset(whole, 0, size);
+	(void)snprintf(path, sizeof(path), "/work/l%u", number);
+	CHECK_OK(cb_open(b, path, CB_WRITE | CB_CREATE, 0644, &f, &err));
+	CHECK_OK(cb_ftruncate(f, size, &err));
+	for (uint64_t parts = test_rand_below(r, PARTS_MAX); parts > 0; parts--) {
+		size_t at = test_rand_below(r, size), n = 1 + test_rand_below(r, test_rand_below(r, 2) ? 40 : 20000);
+		if (test_rand_below(r, 3) == 0) at -= at % 512;
+		if (n > size - at) n = size - at;
+		for (size_t i = 0; i < n; i++) whole[at + i] = (uint8_t)(1 + test_rand_below(r, 255));
+		CHECK_OK(cb_pwrite(f, whole + at, n, at, &err));
+	}
+	CHECK_OK(cb_close(f, &err));
+	(void)snprintf(path, sizeof(path), "made/l%u", number);
+	int fd = open_or_fail(place(path), O_WRONLY | O_CREAT | O_TRUNC);
+	CHECK(write(fd, whole, size) == (ssize_t)size);
+	(void)close(fd);
+}
+
+/* GNU tar begins each part of a file with holes on a block of its own, Python and libarchive where the one before ends. */
+TEST(every_reader_finds_the_parts_of_files_with_holes)
+{
+	begin();
+	test_rng r = {test_seed() | 1};
+	for (unsigned i = 0; i < 120; i++) write_layout(&r, i);
+	export_to("/work", "x.tar");
+	must_run("cd '%s' && mkdir gnu py && tar -xf x.tar -C gnu && diff -rq made gnu"
+	         " && python3 -c 'import tarfile; tarfile.open(\"x.tar\").extractall(\"py\")' && diff -rq made py",
+	         test_tmpdir());
+	must_run("cd '%s' && if command -v bsdtar >/dev/null; then mkdir bsd && bsdtar -xf x.tar -C bsd && diff -rq made bsd; fi",
+	         test_tmpdir());
+	(void)import_file("x.tar", "/work/back");
+	CHECK_OK(cb_export(b, "/work/back", place("back"), NULL, NULL, &err));
+	must_run("cd '%s' && diff -rq made back", test_tmpdir());
+	end();
+}
+
+/* As cowbox 0.1 wrote it: the second part begins where the first ends. */
+TEST(parts_that_begin_within_a_block_are_read)
+{
+	begin();
+	must_run("cd '%s' && python3 -c '\nimport tarfile, io\nm = b\"2\\n0\\n5\\n200000\\n9000\\n\"\n"
+	         "t = tarfile.TarInfo(\"GNUSparseFile.0/f\")\nbody = m.ljust(512, b\"\\0\") + b\"first\" + b\"x\" * 9000\nt.size = "
+	         "len(body)\n"
+	         "t.pax_headers = {\"GNU.sparse.major\": \"1\", \"GNU.sparse.minor\": \"0\", \"GNU.sparse.name\": \"f\", "
+	         "\"GNU.sparse.realsize\": \"209000\"}\n"
+	         "with tarfile.open(\"old.tar\", \"w\", format=tarfile.PAX_FORMAT) as a: a.addfile(t, io.BytesIO(body))\n"
+	         "with open(\"made/f\", \"wb\") as o: o.write(b\"first\".ljust(200000, b\"\\0\") + b\"x\" * 9000)\n'",
+	         test_tmpdir());
+	(void)import_file("old.tar", NULL);
+	CHECK_OK(cb_export(b, "/work", place("back"), NULL, NULL, &err));
+	must_run("cd '%s' && diff -rq made back", test_tmpdir());
+	end();
+}
+
 /* ---- compression ---- */
 
 TEST(zstd_is_undone_and_others_are_named)
