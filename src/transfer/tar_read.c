@@ -318,7 +318,7 @@ static cb_code place_hard_link(importing *i, const tar_member *m, cb_error *err)
 	if (!found) return cb_err_set(err, CB_CORRUPT, "the archive is damaged: a hard link to '%s', which is not there", m->link);
 	if (from.type == CB_DIR) return refuse(m->name, "is a hard link to a folder", err);
 	CB_TRY(lookup(i, i->path, &info, &found, err));
-	i->count.files++;
+	*(from.type == CB_SYMLINK ? &i->count.symlinks : &i->count.files) += 1;
 	if (found && info.ino == from.ino) return CB_OK;
 	if (found) CB_TRY(make_room(i, m->name, &info, err));
 	return cb_link(i->b, target, i->path, err);

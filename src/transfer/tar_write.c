@@ -437,16 +437,6 @@ static cb_code put_small_file(exporting *e, header *h, const char *path, cb_erro
 
 static cb_code put_file(exporting *e, header *h, const char *path, const cb_stat_info *info, cb_error *err)
 {
-	const char *first = NULL;
-	if (info->links > 1) CB_TRY(link_first(e, info->ino, h->name, &first, err));
-	e->count.files++;
-	if (first) {
-		h->type = '1';
-		h->link = first;
-		CB_TRY(records_of(e, h, path, err));
-		CB_TRY(put_records(e, h->name, err));
-		return put_header(e, h, err);
-	}
 	h->size = info->size;
 	if (info->size <= SMALL_FILE_BYTES) return put_small_file(e, h, path, err);
 	cb_file *f = NULL;
@@ -456,25 +446,21 @@ static cb_code put_file(exporting *e, header *h, const char *path, const cb_stat
 	return code;
 }
 
+/* A member without contents. */
+static cb_code put_bare(exporting *e, header *h, char type, const char *link, const char *path, cb_error *err)
+{
+	h->type = type;
+	h->link = link;
+	CB_TRY(records_of(e, h, path, err));
+	CB_TRY(put_records(e, h->name, err));
+	return put_header(e, h, err);
+}
+
 static cb_code put_symlink(exporting *e, header *h, const char *path, cb_error *err)
 {
 	AUTO_FREE char *target = NULL;
 	CB_TRY(cb_readlink(e->b, path, &target, NULL, err));
-	h->type = '2';
-	h->link = target;
-	CB_TRY(records_of(e, h, path, err));
-	CB_TRY(put_records(e, h->name, err));
-	e->count.symlinks++;
-	return put_header(e, h, err);
-}
-
-static cb_code put_folder(exporting *e, header *h, const char *path, cb_error *err)
-{
-	h->type = '5';
-	CB_TRY(records_of(e, h, path, err));
-	CB_TRY(put_records(e, h->name, err));
-	e->count.folders++;
-	return put_header(e, h, err);
+	return put_bare(e, h, '2', target, path, err);
 }
 
 /* ---- members ---- */
@@ -520,13 +506,18 @@ static cb_code put_member(void *context, const char *path, const cb_stat_info *i
 		note(e, path, "setuid and setgid bits dropped");
 		h.mode &= ~(uint32_t)06000;
 	}
+	const char *first = NULL;
+	if (info->type != CB_DIR && info->links > 1) CB_TRY(link_first(e, info->ino, h.name, &first, err));
 	switch (info->type) {
 	case CB_DIR:
-		return put_folder(e, &h, path, err);
+		e->count.folders++;
+		return put_bare(e, &h, '5', NULL, path, err);
 	case CB_SYMLINK:
-		return put_symlink(e, &h, path, err);
+		e->count.symlinks++;
+		return first ? put_bare(e, &h, '1', first, path, err) : put_symlink(e, &h, path, err);
 	case CB_FILE:
-		return put_file(e, &h, path, info, err);
+		e->count.files++;
+		return first ? put_bare(e, &h, '1', first, path, err) : put_file(e, &h, path, info, err);
 	}
 	return cb_err_set(err, CB_INTERNAL, "'%s' has no type", path);
 }

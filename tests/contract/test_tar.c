@@ -276,6 +276,25 @@ TEST(parts_that_begin_within_a_block_are_read)
 	end();
 }
 
+TEST(symbolic_links_with_several_names_stay_one)
+{
+	begin();
+	CHECK_OK(cb_symlink(b, "nowhere", "/work/one", &err));
+	CHECK_OK(cb_link(b, "/work/one", "/work/two", &err));
+	export_to("/work", "x.tar");
+	must_run("cd '%s' && mkdir back && tar -xf x.tar -C back && test -L back/one && test "
+	         "$(stat -c %%i back/one) = $(stat -c %%i back/two) && test \"$(readlink back/two)\" = nowhere",
+	         test_tmpdir());
+	cb_transfer_count count = import_file("x.tar", "/work/back");
+	CHECK_U64(count.symlinks, 2);
+	CHECK_U64(count.files, 0);
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, "/work/back/two", CB_NOFOLLOW, &info, &err));
+	CHECK(info.type == CB_SYMLINK);
+	CHECK_U64(info.links, 2);
+	end();
+}
+
 /* ---- compression ---- */
 
 TEST(zstd_is_undone_and_others_are_named)
