@@ -33,6 +33,7 @@ typedef struct packing {
 	uint64_t content_count;
 	pmap keys; /* of the record under way */
 	pack_type keys_type;
+	bool interrupted; /* a walk over changes takes that code for its own end */
 } packing;
 
 static cb_code put(packing *p, pack_type type, span head, span body, cb_error *err)
@@ -144,7 +145,15 @@ static cb_code add_key(packing *p, span key_bytes, span value, cb_error *err)
 static cb_code add_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	(void)old_value;
-	return add_key(context, key_bytes, new_value, err);
+	packing *p = context;
+	cb_code code = add_key(p, key_bytes, new_value, err);
+	p->interrupted = code == CB_INTERRUPTED;
+	return code;
+}
+
+static cb_code changes_end(packing *p, cb_error *err)
+{
+	return p->interrupted ? CB_INTERRUPTED : write_keys(p, err); /* *err is filled */
 }
 
 static cb_code add_state(packing *p, const state *s, cb_error *err)
@@ -250,7 +259,7 @@ static cb_code add_gap(packing *p, const step_note *before, const step_note *n, 
 	tree_view a = state_view(p->cs, last.s), b = state_view(p->cs, n->has_list ? earlier : after.s);
 	p->keys_type = PACK_GAP_KEYS;
 	CB_TRY(tree_diff(&a, &b, add_change, p, err));
-	return write_keys(p, err);
+	return changes_end(p, err);
 }
 
 static cb_code add_step(packing *p, size_t index, cb_error *err)
@@ -280,7 +289,7 @@ static cb_code add_step(packing *p, size_t index, cb_error *err)
 	}
 	if (f.unknown || !n->changed) return CB_OK;
 	CB_TRY(step_changes(p->cs, p->row.id, n->seq, add_change, p, err));
-	return write_keys(p, err);
+	return changes_end(p, err);
 }
 
 static cb_code add_history(packing *p, cb_error *err)

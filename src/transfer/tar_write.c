@@ -64,7 +64,7 @@ static cb_code progress(exporting *e, const char *path, cb_error *err)
 	                        .bytes = e->count.bytes);
 	if (!w->progress || w->progress(w->context, &p)) return CB_OK;
 	e->interrupted = true;
-	return cb_err_set(err, CB_INTERRUPTED, "the export was ended");
+	return CB_INTERRUPTED; /* put_all says it */
 }
 
 /* ---- bytes ---- */
@@ -534,7 +534,7 @@ static cb_code put_all(exporting *e, const char *path, cb_error *err)
 	e->base_size = strcmp(clean, "/") == 0 ? 0 : strlen(clean);
 	if (info.type != CB_DIR) e->file_name = strrchr(clean, '/') + 1;
 	CB_TRY(cb_walk(e->b, clean, put_member, e, err));
-	if (e->interrupted) return CB_INTERRUPTED;
+	if (e->interrupted) return cb_err_set(err, CB_INTERRUPTED, "the export was ended");
 	CB_TRY(put(e, zeros, sizeof(zeros), err));
 	CB_TRY(pad_to(e, TAR_RECORD, err));
 	return flush(e, err);
