@@ -235,6 +235,7 @@ static cb_code run_exec(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(read_exec(c, call, &p, &q, err));
 	bool dry = cli_flag(call, "dry-run");
 	if (!dry) CB_TRY(read_argv(c, call, &q, err));
+	if (!dry) p.name = q.exec.argv[0];
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
 	if (dry) return dry_run(c, box, &q.sandbox, err);
 	if (p.tty && isatty(STDIN_FILENO) != 1)

@@ -10,7 +10,8 @@
 typedef struct program {
 	cli *c;
 	cb_exec *exec;
-	bool streaming; /* its output goes to ours as it comes */
+	const char *name; /* argv[0] */
+	bool streaming;   /* its output goes to ours as it comes */
 	bool tty;
 	bool limited;         /* --output-limit was given: what is streamed is cut there too */
 	uint64_t limit_bytes; /* of each stream */

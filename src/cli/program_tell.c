@@ -77,7 +77,10 @@ static void note_cut(const program *p, const char *name, uint64_t hidden, uint64
 static void notes(const program *p, const cb_exec_result *r)
 {
 	cli *c = p->c;
-	if (*r->reason && r->end != CB_END_KILLED && r->end != CB_END_OUTPUT) cli_note(c, "the program was ended: %s", r->reason);
+	if (r->end == CB_END_NOT_FOUND || r->end == CB_END_NOT_RUN)
+		cli_note(c, "'%s' could not be started: %s", p->name, r->reason);
+	else if (*r->reason && r->end != CB_END_KILLED && r->end != CB_END_OUTPUT)
+		cli_note(c, "the program was ended: %s", r->reason);
 	note_cut(p, "standard output", p->hidden[0], p->shown[0]);
 	note_cut(p, "standard error", p->hidden[1], p->shown[1]);
 	if (p->noted == 1) cli_note(c, "%s: %s", p->noted_path, p->noted_what);

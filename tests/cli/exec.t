@@ -57,9 +57,11 @@ subtest 'statuses' => sub {
 	is(cowbox('exec', 'demo', '--', 'sh', '-c', $_)->{status}, $ends{$_}, $_) for sort keys %ends;
 	my $r = cowbox('exec', 'demo', '--', 'no-such-program');
 	is($r->{status}, 127, 'no such program');
-	like($r->{err}, qr/\Acowbox: [^\n]+\n\z/, 'said in one line');
+	like($r->{err}, qr/\Acowbox: [^\n]*'no-such-program' could not be started: No such file or directory\n\z/, 'said in one line');
 	cow('write', 'demo:/work/plain', 'text');
-	is(cowbox('exec', 'demo', '--', './plain')->{status}, 126, 'not executable');
+	my $plain = cowbox('exec', 'demo', '--', './plain');
+	is($plain->{status}, 126, 'not executable');
+	like($plain->{err}, qr/'\.\/plain' could not be started: Permission denied\n/, 'said so');
 	is(cowbox('exec', 'demo', '--', '/work')->{status}, 126, 'a folder');
 	fails(['exec', 'demo'], 'INVALID', 125, qr/no program.*'--'/);
 	fails(['exec', 'demo', 'ls'], 'INVALID', 125, qr/after '--'/);
