@@ -82,7 +82,8 @@ typedef enum cb_stream { CB_STDOUT = 1, CB_STDERR = 2 } cb_stream;
 #define CB_OUTPUT_NONE UINT64_MAX
 
 /* Standard input that is no descriptor's. NONE, or 0: nothing, end of file at once, so that options that say nothing pass nothing on.
- * PIPE: cb_exec_input gives it. CALLER: descriptor 0, the caller's own standard input. */
+ * PIPE: cb_exec_input gives it. CALLER: descriptor 0, the caller's own standard input; nothing, where that is not open for reading, as
+ * nohup leaves it. */
 #define CB_STDIN_NONE (-1)
 #define CB_STDIN_PIPE (-2)
 #define CB_STDIN_CALLER (-3)
@@ -97,7 +98,8 @@ typedef struct cb_exec_options {
 	size_t env_count;
 	const char *cwd; /* in the box, absolute; NULL: /work, or / when there is none */
 	/* Standard input: CB_STDIN_NONE, which 0 is too, CB_STDIN_PIPE, CB_STDIN_CALLER, or a descriptor above 0 that is copied to the
-	 * program from now on, by the thread in cb_exec_wait or cb_exec_pump. */
+	 * program from now on, by the thread in cb_exec_wait or cb_exec_pump. CB_ISDIR, CB_INVALID at the start: a folder, or one that
+	 * is not open for reading. When reading it fails later, the program sees the end of its input, and cb_exec_wait says so. */
 	int stdin_fd;
 	bool tty; /* a terminal of the sandbox's own for all three; stdout only then */
 	unsigned short rows, columns;
@@ -176,11 +178,13 @@ CB_API cb_code cb_exec_input(cb_exec *exec, const void *bytes, size_t size, size
  * (the box may not hold so much): nothing came into the box, and result->fork has what the program did; gc takes it when it is old, as it
  * does with every box that was kept so. CB_DENIED: a rule came while it ran; the changes wait for cb_exec_recover by somebody whom no rule
  * binds (those of a store in memory were dropped). The result is filled then too, as it is with CB_TOOBIG (reject_output: the changes were
- * dropped). */
+ * dropped), and when reading standard input failed (CB_IO, or what os_error stands for): the program was given the bytes before, and what
+ * it did with them is in the box as ever. */
 CB_API cb_code cb_exec_wait(cb_exec *exec, const cb_exec_result **out, cb_error *err);
 /* What the command changed: by path. After cb_exec_wait, also of a discarded run. */
 CB_API cb_code cb_exec_changes(cb_exec *exec, cb_change_visit visit, void *context, cb_error *err);
-/* A program that still runs is killed, and what it did is dropped. Accepts NULL. */
+/* A program that still runs is killed, and what it did is dropped. By its own stream() or note(): the call that called them ends with
+ * CB_BADHANDLE, and nothing of it stays. Accepts NULL. */
 CB_API void cb_exec_close(cb_exec *exec);
 
 /* Captures what programs left in a box (NULL: in all of them) whose caller died, each as a step (result: interrupted), or records that it

@@ -87,6 +87,24 @@ cb_code cb_exec_tick(cb_exec *e, cb_error *err)
 	return exec_clock(e, err);
 }
 
+/* ---- calls that call back ---- */
+
+static const char closed_inside[] = "the program was closed by a function that was called for it";
+
+cb_code exec_called(const cb_exec *e, cb_error *err)
+{
+	return e->closed ? cb_err_set(err, CB_BADHANDLE, closed_inside) : sandbox_own(e->sandbox, err);
+}
+
+static void destroy(cb_exec *e);
+
+static cb_code leave(cb_exec *e, cb_code code, cb_error *err)
+{
+	bool closed = e->closed;
+	if (--e->calls == 0 && closed) destroy(e);
+	return closed ? cb_err_set(err, CB_BADHANDLE, closed_inside) : code;
+}
+
 /* ---- starting ---- */
 
 static cb_code send_run(cb_exec *e, const buf *body, const int child[3], cb_error *err)
@@ -234,11 +252,14 @@ static cb_code check_options(const cb_exec_options *o, cb_error *err)
 	CB_TRY(args_strings("env", o->env, o->env_count, err));
 	if (o->argc == 0 || !o->argv[0][0]) return cb_err_set(err, CB_INVALID, "no program to run: argv is empty");
 	if (o->cwd && o->cwd[0] != '/') return cb_err_set(err, CB_INVALID, "'%s' is not an absolute path of the box", o->cwd);
+	if (o->cwd && strlen(o->cwd) >= LIMIT_PATH_BYTES)
+		return cb_err_set(err, CB_NAMETOOLONG, "cwd has more than %d bytes", LIMIT_PATH_BYTES - 1);
 	CB_TRY(args_duration("timeout_ns", o->timeout_ns, err));
 	CB_TRY(args_duration("grace_ns", o->grace_ns, err));
 	if (o->stdin_fd < CB_STDIN_CALLER)
 		return cb_err_set(err, CB_INVALID, "%d is no descriptor for standard input", o->stdin_fd);
-	return CB_OK;
+	int source;
+	return streams_source(o->stdin_fd, &source, err);
 }
 
 static cb_code remember(cb_exec *e, const cb_exec_options *o, const char *cwd, cb_error *err)
@@ -343,11 +364,9 @@ static cb_code take_event(cb_exec *e, const struct epoll_event *event, cb_error 
 	}
 }
 
-cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
+static cb_code pump(cb_exec *e, bool *done, cb_error *err)
 {
-	NEED(err, "exec done", e, done);
 	struct epoll_event events[8];
-	CB_TRY(sandbox_own(e->sandbox, err));
 	if (e->broken) return cb_err_set(err, CB_IO, "the helper is gone");
 	if (!e->finished && !e->exited) {
 		int count = epoll_wait(e->epoll, events, ARRAY_LEN(events), 0);
@@ -357,6 +376,14 @@ cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
 	if (e->exited) CB_TRY(streams_drain(e, err));
 	*done = e->exited;
 	return CB_OK;
+}
+
+cb_code cb_exec_pump(cb_exec *e, bool *done, cb_error *err)
+{
+	NEED(err, "exec done", e, done);
+	CB_TRY(sandbox_own(e->sandbox, err));
+	e->calls++;
+	return leave(e, pump(e, done, err), err);
 }
 
 cb_code cb_exec_input(cb_exec *e, const void *bytes, size_t size, size_t *out_taken, cb_error *err)
@@ -380,7 +407,7 @@ static void pass_note(void *context, const char *path, const char *what)
 {
 	const cb_exec *e = context;
 	char absolute[LIMIT_PATH_BYTES + 2];
-	if (!e->note) return;
+	if (!e->note || e->closed) return;
 	(void)snprintf(absolute, sizeof(absolute), "/%s", path[0] == '/' ? path + 1 : path);
 	e->note(e->context, absolute, what);
 }
@@ -407,6 +434,14 @@ static void take_result(cb_exec *e, const work_result *from, work_how how)
 	memcpy(r->fork, from->commit.fork, sizeof(r->fork));
 }
 
+/* A note may have closed the program: then nothing of it is wanted. */
+static cb_code on_change(void *context, const cb_change *change, cb_error *err)
+{
+	cb_exec *e = context;
+	CB_TRY(exec_called(e, err));
+	return e->sandbox->discard ? changes_keep(&e->changes, change, err) : CB_OK;
+}
+
 /* The program's changes into the box, or away. */
 static cb_code settle(cb_exec *e, bool rejected, cb_error *err)
 {
@@ -416,8 +451,8 @@ static cb_code settle(cb_exec *e, bool rejected, cb_error *err)
 	cb_step_info info = CB_WITH(cb_step_info, .kind = e->kind, .params = e->params, .params_size = e->params_size,
 	                            .result = e->result_json, .result_size = CB_STRING, .record = true);
 	buf_clear(&e->changes);
-	cb_code code = work_end(e->w, how, &info, pass_note, e, how == WORK_LOOK ? changes_keep : NULL, &e->changes, &got, err);
-	if (cancel_is_code(code)) return code;
+	cb_code code = work_end(e->w, how, &info, pass_note, e, on_change, e, &got, err);
+	if (cancel_is_code(code) || !sandbox_is_own(e->sandbox)) return code;
 	e->begun = false;
 	e->settled = true;
 	sandbox_give(e->sandbox, TAKE_PTR(e->w), code == CB_IO);
@@ -435,28 +470,38 @@ static cb_code finish(cb_exec *e, cb_error *err)
 		return cb_err_set(err, CB_TOOBIG,
 		                  "the program wrote more than %llu bytes of output: it was ended and its changes dropped",
 		                  (unsigned long long)e->output_bytes);
-	return undo_failed(e, err);
+	CB_TRY(undo_failed(e, err));
+	if (e->input.error) return cb_err_errno(err, e->input.error, "the program's input was cut short: reading it failed");
+	return CB_OK;
 }
 
-cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
+static cb_code wait_end(cb_exec *e, cb_error *err)
 {
-	NEED(err, "exec out", e, out);
-	CB_TRY(sandbox_own(e->sandbox, err));
 	bool done = e->finished;
 	while (!done) {
 		CB_TRY(cancel_check_wait("for the program, which goes on", err));
-		CB_TRY(cb_exec_pump(e, &done, err));
+		CB_TRY(pump(e, &done, err));
 		struct pollfd p = {e->epoll, POLLIN, 0};
 		if (!done && poll(&p, 1, cancel_wait_ms(-1)) < 0 && errno != EINTR)
 			return cb_err_errno(err, errno, "waiting for the program");
 	}
 	if (!e->finished) {
 		e->finish_code = finish(e, &e->finish_error);
-		if (cancel_is_code(e->finish_code)) return cb_err_pass(err, e->finish_code, &e->finish_error);
+		if (cancel_is_code(e->finish_code) || !sandbox_is_own(e->sandbox))
+			return cb_err_pass(err, e->finish_code, &e->finish_error);
 		e->finished = true;
 	}
+	return CB_OK;
+}
+
+cb_code cb_exec_wait(cb_exec *e, const cb_exec_result **out, cb_error *err)
+{
+	NEED(err, "exec out", e, out);
+	CB_TRY(sandbox_own(e->sandbox, err));
+	e->calls++;
+	CB_TRY(leave(e, wait_end(e, err), err));
 	*out = &e->result;
-	return e->finish_code == CB_OK ? CB_OK : cb_err_set(err, e->finish_code, "%s", e->finish_error.message);
+	return e->finish_code == CB_OK ? CB_OK : cb_err_pass(err, e->finish_code, &e->finish_error);
 }
 
 static cb_code changes_of_fork(const cb_exec *e, cb_cursor **out, cb_error *err)
@@ -503,6 +548,7 @@ static void abandon(cb_exec *e)
 	work_result ignored = {0};
 	cb_code code = e->broken ? CB_IO : CB_OK;
 	e->stream = NULL;
+	e->note = NULL;
 	if (code == CB_OK && e->running) code = exec_signal(e, SIGKILL, true, NULL);
 	streams_close(e);
 	if (code == CB_OK && !e->exited) code = link_expect(work_link(e->w), WIRE_EXITED, &packet, NULL);
@@ -511,9 +557,8 @@ static void abandon(cb_exec *e)
 	sandbox_give(e->sandbox, TAKE_PTR(e->w), code != CB_OK);
 }
 
-void cb_exec_close(cb_exec *e)
+static void destroy(cb_exec *e)
 {
-	if (!e) return;
 	CANCEL_SHIELD;
 	if (e->w && sandbox_is_own(e->sandbox)) abandon(e);
 	work_close(TAKE_PTR(e->w)); /* of the parent: copies of its memory and descriptors go, and nobody is told */
@@ -529,4 +574,11 @@ void cb_exec_close(cb_exec *e)
 	(void)pthread_mutex_destroy(&e->lock);
 	sandbox_unref(e->sandbox);
 	free(e);
+}
+
+void cb_exec_close(cb_exec *e)
+{
+	if (!e) return;
+	e->closed = true;
+	if (e->calls == 0) destroy(e);
 }

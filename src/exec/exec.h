@@ -85,7 +85,9 @@ typedef struct exec_stream {
 typedef struct exec_input {
 	int source; /* -1: none, or ended */
 	int to;     /* the program's end; -1: closed */
-	bool pipe;  /* CB_STDIN_PIPE: cb_exec_input writes */
+	bool piped; /* CB_STDIN_PIPE: cb_exec_input writes, */
+	bool pipe;  /* and has not said that this is all */
+	int error;  /* errno: reading the source failed, and the program saw the end of its input */
 	bool tty;
 	bool plain; /* the source is a plain file, which cannot be waited for and never keeps anybody waiting */
 	bool wants_room;
@@ -97,6 +99,8 @@ typedef struct exec_input {
 
 struct cb_exec {
 	cb_sandbox *sandbox;
+	unsigned calls; /* under way that call back, one in the other */
+	bool closed;    /* by the caller, in such a call: it ends with CB_BADHANDLE, and what is here goes with it */
 	work *w;
 	bool begun; /* work_begin was called, neither work_end nor work_cancel */
 
@@ -133,6 +137,8 @@ struct cb_exec {
 
 enum { WATCH_LINK, WATCH_TIMER, WATCH_OUT, WATCH_ERR, WATCH_TO, WATCH_SOURCE }; /* what an event of the epoll set is about */
 
+/* The descriptor that standard input is copied from; -1: none. CB_INVALID, CB_ISDIR: it cannot be read. */
+cb_code streams_source(int stdin_fd, int *out, cb_error *err);
 /* The three pipes, unless it is a terminal; child: the program's ends, to be closed once they were sent. */
 cb_code streams_open(cb_exec *e, const cb_exec_options *options, uid_t uid, int child[3], cb_error *err);
 /* Begins to watch. terminal: the master that came with STARTED, taken; -1: none. */
@@ -149,6 +155,8 @@ cb_code streams_resize(const cb_exec *e, unsigned short rows, unsigned short col
 cb_code exec_signal(cb_exec *e, int number, bool everybody, cb_error *err);
 /* Does what the clock asks for. Any thread. */
 cb_code exec_clock(cb_exec *e, cb_error *err);
+/* After a function of the caller's: may the call go on? CB_BADHANDLE: it closed the program; CB_FORKED: this is a child that it made. */
+cb_code exec_called(const cb_exec *e, cb_error *err);
 
 /* ---- result.c ---- */
 

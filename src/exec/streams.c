@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -49,11 +50,31 @@ static cb_code pipe_make(int *ours, int *theirs, bool ours_writes, uid_t uid, cb
 	return CB_OK;
 }
 
-static cb_code source_open(cb_exec *e, int fd, cb_error *err)
+cb_code streams_source(int stdin_fd, int *out, cb_error *err)
 {
-	e->input.pipe = fd == CB_STDIN_PIPE;
-	if (fd <= 0 && fd != CB_STDIN_CALLER) return CB_OK;
-	e->input.source = fcntl(fd == CB_STDIN_CALLER ? STDIN_FILENO : fd, F_DUPFD_CLOEXEC, 3);
+	struct stat st;
+	bool callers = stdin_fd == CB_STDIN_CALLER;
+	int fd = callers ? STDIN_FILENO : stdin_fd;
+	*out = -1;
+	if (fd <= 0 && !callers) return CB_OK;
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fstat(fd, &st) != 0) return cb_err_errno(err, errno, "standard input");
+	if (S_ISDIR(st.st_mode)) return cb_err_set(err, CB_ISDIR, "standard input: descriptor %d is a folder", fd);
+	if ((flags & O_ACCMODE) == O_WRONLY || flags & O_PATH) {
+		if (callers) return CB_OK; /* nohup puts such a one in the place of a terminal: it is there for nobody to read */
+		return cb_err_set(err, CB_INVALID, "standard input: descriptor %d is not open for reading", fd);
+	}
+	*out = fd;
+	return CB_OK;
+}
+
+static cb_code source_open(cb_exec *e, int stdin_fd, cb_error *err)
+{
+	int fd;
+	e->input.piped = e->input.pipe = stdin_fd == CB_STDIN_PIPE;
+	CB_TRY(streams_source(stdin_fd, &fd, err));
+	if (fd < 0) return CB_OK;
+	e->input.source = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return e->input.source < 0 ? cb_err_errno(err, errno, "standard input") : CB_OK;
 }
 
@@ -148,7 +169,10 @@ static cb_code stream_took(cb_exec *e, unsigned index, const uint8_t *bytes, siz
 	CB_TRY(keep(e, s, bytes, size, err));
 	bool stopped = e->stopped;
 	if (s->truncated && e->reject_output) stopped = true;
-	if (!stopped && e->stream && !e->stream(e->context, index ? CB_STDERR : CB_STDOUT, bytes, size)) stopped = true;
+	if (!stopped && e->stream) {
+		stopped = !e->stream(e->context, index ? CB_STDERR : CB_STDOUT, bytes, size);
+		CB_TRY(exec_called(e, err));
+	}
 	if (!stopped || e->stopped) return CB_OK;
 	e->stopped = true;
 	return exec_signal(e, SIGKILL, true, err);
@@ -214,6 +238,9 @@ static void input_read(cb_exec *e)
 	ssize_t n = read(in->source, in->bytes, sizeof(in->bytes));
 	if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
 	if (n <= 0) {
+		int error = n < 0 ? errno : 0;
+		/* EIO of a terminal: it was hung up, or is no longer ours to read. */
+		in->error = error == EIO && isatty(in->source) ? 0 : error;
 		input_end(e);
 		return;
 	}
@@ -249,7 +276,8 @@ cb_code streams_event(cb_exec *e, unsigned what, uint32_t events, cb_error *err)
 cb_code streams_input(cb_exec *e, const void *bytes, size_t size, size_t *out_taken, cb_error *err)
 {
 	exec_input *in = &e->input;
-	if (!in->pipe) return cb_err_set(err, CB_BADHANDLE, "the program's input comes from a descriptor");
+	if (!in->piped) return cb_err_set(err, CB_BADHANDLE, "the program was not started with stdin_fd CB_STDIN_PIPE");
+	if (!in->pipe) return cb_err_set(err, CB_BADHANDLE, "the program's input was ended before");
 	if (in->to < 0) return cb_err_set(err, CB_IO, "the program does not read its input any more");
 	if (size == 0) {
 		in->pipe = false;

@@ -251,10 +251,15 @@ static bool wait_gone(const link_t *l, int timeout_ms)
 	return false;
 }
 
+static bool is_mine(const link_t *l)
+{
+	return l->owner == getpid() && l->era == entry_era();
+}
+
 /* A process that forked has no child here and leaves the holder to its parent. */
 static void end(link_t *l, int timeout_ms)
 {
-	bool mine = l->owner == getpid() && l->era == entry_era();
+	bool mine = is_mine(l);
 	packet_drop(l);
 	for (size_t i = l->taken; i < l->queued; i++) {
 		wire_packet_done(&l->queue[i]->packet);
@@ -345,8 +350,15 @@ static cb_code why_gone(link_t *l, cb_error *err)
 	}
 }
 
+/* What it says and is told is between it and the process that started it. */
+static cb_code own(const link_t *l, cb_error *err)
+{
+	return is_mine(l) ? CB_OK : cb_err_set(err, CB_FORKED, "the sandbox's holder belongs to the parent process");
+}
+
 cb_code link_send(link_t *l, wire_type type, span body, const int *fds, size_t fd_count, cb_error *err)
 {
+	CB_TRY(own(l, err));
 	for (;;) {
 		struct pollfd p = {.fd = l->socket, .events = POLLIN | POLLOUT};
 		CB_TRY(cancel_check_wait("for the sandbox's helper", err));
@@ -365,6 +377,7 @@ cb_code link_send(link_t *l, wire_type type, span body, const int *fds, size_t f
 
 cb_code link_receive(link_t *l, const wire_packet **out, cb_error *err)
 {
+	CB_TRY(own(l, err));
 	packet_drop(l);
 	if (l->taken < l->queued) {
 		waiting *w = l->queue[l->taken++];

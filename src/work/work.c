@@ -625,7 +625,8 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	e.capture.layer = layer;
 	if (code == CB_OK && how != WORK_DROP) code = end_captured(w, &e, out, err);
 	work_stage("ended");
-	if (cancel_is_code(code)) return code; /* all is as it was when the command ended: it can be done again */
+	if (cancel_is_code(code)) return code;  /* all is as it was when the command ended: it can be done again */
+	if (w->era != entry_era()) return code; /* a note was told to a child of fork() too: the command is its parent's */
 	command_forget(w);
 	if (code == CB_DENIED && how == WORK_COMMIT) return end_waits(w, err);
 	if (is_passing(code)) {
