@@ -4,6 +4,9 @@
  * It works on a store of its own in a temporary folder, which it removes. It checks what it tells: the exit status is 1 when something
  * is not so. Colour appears on a terminal only, and not when NO_COLOR is set.
  */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700 /* nftw */
+#endif
 #include <cowbox/cowbox.h>
 
 #include <ftw.h>

@@ -55,6 +55,15 @@ for my $kind ('', '--static') {
 	is($r->{status}, 0, "a program is built $kind") or diag($r->{err});
 	is(shell("LD_LIBRARY_PATH='$at/lib' '$world/use'")->{status}, 0, 'and runs');
 }
+# The examples, as README says a program is compiled.
+my ($line) = slurp("$root/README.md") =~ /^    (cc prog\.c .*? -o prog) /m;
+ok($line, 'README says how a program is compiled');
+for my $example (glob "$root/examples/*.c") {
+	(my $how = $line) =~ s/pkg-config/$pc/;
+	$how =~ s/prog\.c/'$example'/;
+	$r = shell("cd '$world' && $how");
+	is("$r->{status}$r->{err}", '0', $example);
+}
 # Each header alone, first and only: its structs can be made, and every call it declares is in the library.
 for my $path (glob "$at/include/cowbox/*.h") {
 	my ($name) = $path =~ m{/(\w+)\.h\z};
