@@ -52,6 +52,8 @@
  * child; of one that has the store's writer lock, or is inside the database, all handles of that store are, and opening it; and if the
  * database is not left for another 0.2 seconds (a long flush), all stores are, until the child calls exec. Always the parent's, and
  * CB_FORKED in every call: stores in memory, transactions, drafts, cursors, sandboxes and their programs. To close them does no harm.
+ * And so is a call whose visitor, progress() or other function forks: in the child it ends with CB_FORKED when that returns, whatever it
+ * says, unless it only reads, and touches nothing that the parent's makes.
  * What open files of the parent wrote and did not commit yet is the parent's too: the child sees the box without it. A file that went
  * from the box, and with it the last state that had it, is CB_STALE. This is not for programs whose other threads use SQLite
  * themselves, nor for fork() in a signal handler, _Fork() and clone().

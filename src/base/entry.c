@@ -71,6 +71,12 @@ static entry_record *record_claim(void)
 	return r;
 }
 
+cb_code entry_stays(unsigned era, cb_error *err)
+{
+	return era == entry_era() ? CB_OK
+	                          : cb_err_set(err, CB_FORKED, "the process forked in the middle of this call: it is the parent's");
+}
+
 uintptr_t entry_thread(void)
 {
 	return (uintptr_t)&here;

@@ -6,6 +6,7 @@
  */
 #include "box/graft.h"
 
+#include "base/entry.h"
 #include "box/audit.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ enum {
 
 cb_code graft_open(graft *g, cb_store *cs, cb_error *err)
 {
-	*g = (graft){.cs = cs};
+	*g = (graft){.cs = cs, .era = entry_era()};
 	return store_owner_begin(cs->s, &g->owner, err);
 }
 
@@ -52,11 +53,12 @@ void graft_close(graft *g)
 	pmap_done(&g->overlay);
 	pmap_done(&g->delta);
 	store *s = g->cs->s;
-	if (g->row.id && !g->published && store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
+	bool own = g->era == entry_era();
+	if (own && g->row.id && !g->published && store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
 		if (graft_remove(g, NULL) == CB_OK) (void)store_write_commit(s, false, NULL);
 		else store_write_abort(s);
 	}
-	store_owner_end(s, g->owner);
+	if (own) store_owner_end(s, g->owner);
 	*g = (graft){0};
 }
 

@@ -29,6 +29,7 @@
 
 typedef struct graft {
 	cb_store *cs;
+	unsigned era; /* (entry.h) in which it was opened: in a child of fork() the box and its owner are the parent's */
 	uint64_t owner;
 	store_box row; /* id 0: not begun */
 	bool published;

@@ -4,6 +4,7 @@
  * One path is one conflict, whatever about it is in conflict (data, mode, an attribute): people decide about files, and git says it so.
  * The list outlives one run of a merge: a merge that lost a race is run again, and the caller is not asked again.
  */
+#include "base/entry.h"
 #include "base/hash.h"
 #include "box/gate.h"
 #include "box/merge.h"
@@ -79,7 +80,9 @@ cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, c
 	bool resolver = o && o->resolve;
 	if (resolver && !e->asked && !c->ask_nobody) {
 		cb_conflict conflict = CB_WITH(cb_conflict, .path = path, .reason = reason);
+		unsigned era = entry_era();
 		cb_prefer said = o->resolve(o->context, &conflict);
+		CB_TRY(entry_stays(era, err));
 		if ((int)said < CB_PREFER_NONE || said > CB_PREFER_THEIRS)
 			return cb_err_set(err, CB_INVALID, "resolve said %d about '%s': there is no such value", (int)said, path);
 		e->answer = said;

@@ -123,8 +123,9 @@ cb_code host_times_set_at(int dir, const char *name, int64_t atime_ns, int64_t m
  */
 enum { HOST_TEMPORARY_BYTES = TEMPORARY_BYTES };
 typedef struct host_writer {
-	int dir; /* lent */
-	int fd;  /* for writing, mode 0600 at first */
+	unsigned era; /* (entry.h) in which it began: a child of fork() removes nothing */
+	int dir;      /* lent */
+	int fd;       /* for writing, mode 0600 at first */
 	char temporary[HOST_TEMPORARY_BYTES];
 	const char *named; /* lent: it has its name from the start */
 } host_writer;

@@ -4,6 +4,7 @@
  * Crash window: whatever takes its final name does so in one rename or link, complete. A process killed before leaves a thing with a
  * temporary name beside it, which the next one to write there sweeps away (base/temporary.h).
  */
+#include "base/entry.h"
 #include "host/internal.h"
 
 #include <assert.h>
@@ -20,6 +21,7 @@ enum { NS_PER_S = 1000000000 };
 cb_code host_writer_begin(host_writer *w, int dir, cb_error *err)
 {
 	CB_TRY(temporary_file(dir, w->temporary, &w->fd, err));
+	w->era = entry_era();
 	w->dir = dir;
 	return CB_OK;
 }
@@ -29,7 +31,7 @@ cb_code host_writer_begin_as(host_writer *w, int dir, const char *name, cb_error
 	CB_TRY(host_name_check(name, err));
 	int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) return host_fail(err, errno, "make", name);
-	*w = (host_writer){.dir = dir, .fd = fd, .named = name};
+	*w = (host_writer){.era = entry_era(), .dir = dir, .fd = fd, .named = name};
 	return CB_OK;
 }
 
@@ -49,7 +51,7 @@ void host_writer_done(host_writer *w)
 {
 	if (w->fd < 0) return;
 	(void)close(TAKE_FD(w->fd));
-	if (w->named || w->temporary[0]) (void)unlinkat(w->dir, w->named ? w->named : w->temporary, 0);
+	if (w->era == entry_era() && (w->named || w->temporary[0])) (void)unlinkat(w->dir, w->named ? w->named : w->temporary, 0);
 }
 
 cb_code host_dir_commit(int dir, const char *temporary, const char *name, cb_error *err)

@@ -13,6 +13,7 @@
 #include <sys/file.h>
 
 #include "base/args.h"
+#include "base/entry.h"
 #include "base/sized.h"
 #include "transfer/apply.h"
 #include "transfer/watch.h"
@@ -175,7 +176,9 @@ static cb_code tell(const applying *a, const apply_row *row, cb_apply_visit visi
 	item.target = row->target;
 	item.leaves = row->target && leaves(row->path, row->target);
 	cb_error told;
-	return cb_err_visited(visit(context, &item, cb_err_aside(&told)), &told, err);
+	cb_code said = visit(context, &item, cb_err_aside(&told));
+	CB_TRY(entry_stays(a->era, err));
+	return cb_err_visited(said, &told, err);
 }
 
 static cb_code tell_all(applying *a, cb_apply_visit visit, void *context, cb_error *err)
@@ -339,7 +342,8 @@ cb_code cb_apply(cb_box *b, const cb_apply_options *options, cb_apply_visit visi
 	CB_TRY(args_names("allow", o.allow, o.allow_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_apply_result, seq, out, err));
-	applying a = {.options = &o,
+	applying a = {.era = entry_era(),
+	              .options = &o,
 	              .result = CB_INIT(cb_apply_result),
 	              .root = {.fd = -1},
 	              .rows = BUF_INIT(SIZE_MAX),

@@ -39,6 +39,7 @@ typedef struct apply_row {
 } apply_row;
 
 typedef struct applying {
+	unsigned era; /* (entry.h) in which it began */
 	const cb_apply_options *options;
 	cb_box *now;                /* the state that is applied */
 	cb_box *base;               /* NULL: nothing is known of the folder */

@@ -15,9 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/entry.h"
 #include "base/io.h"
 
 typedef struct spot {
+	unsigned era; /* (entry.h): a child of fork() removes nothing */
 	int dir;
 	const char *name; /* in dir */
 	char temporary[40];
@@ -26,7 +28,8 @@ typedef struct spot {
 
 static void spot_done(spot *s)
 {
-	if (s->temporary_made && unlinkat(s->dir, s->temporary, 0) != 0 && (errno == EISDIR || errno == EPERM))
+	if (s->temporary_made && s->era == entry_era() && unlinkat(s->dir, s->temporary, 0) != 0 &&
+	    (errno == EISDIR || errno == EPERM))
 		(void)unlinkat(s->dir, s->temporary, AT_REMOVEDIR);
 	if (s->dir >= 0) (void)close(s->dir);
 }
@@ -34,7 +37,7 @@ static void spot_done(spot *s)
 static cb_code spot_open(const applying *a, const apply_row *row, bool make, spot *out, cb_error *err)
 {
 	uint64_t random = 0;
-	*out = (spot){.dir = -1};
+	*out = (spot){.era = entry_era(), .dir = -1};
 	CB_TRY(host_parent_open(a->root.fd, row->path, HOST_XDEV | (make ? HOST_MAKE : 0), &out->dir, &out->name, err));
 	while (getrandom(&random, sizeof(random), 0) < 0 && errno == EINTR) {
 	}
@@ -144,8 +147,9 @@ static cb_code copy_range(applying *a, const box_node *r, int fd, uint64_t at, u
 		at += n;
 		a->bytes_done += n;
 		cb_progress p = CB_WITH(cb_progress, .path = "", .files = a->result.written, .bytes = a->bytes_done);
-		if (w->progress && !w->progress(w->context, &p))
-			return cb_err_set(err, CB_INTERRUPTED, "apply was ended: the same call goes on");
+		bool on = !w->progress || w->progress(w->context, &p);
+		CB_TRY(entry_stays(a->era, err));
+		if (!on) return cb_err_set(err, CB_INTERRUPTED, "apply was ended: the same call goes on");
 	}
 	return CB_OK;
 }

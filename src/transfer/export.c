@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "base/args.h"
+#include "base/entry.h"
 #include "base/inode_map.h"
 #include "base/io.h"
 #include "base/sized.h"
@@ -35,6 +36,7 @@ typedef struct written {
 } written;
 
 typedef struct exporting {
+	unsigned era; /* (entry.h) in which it began */
 	look *now;
 	const cb_export_options *options;
 	size_t base_size; /* of the path in the box that everything is relative to, with its '/' */
@@ -58,10 +60,11 @@ typedef struct exporting {
 static cb_code progress(exporting *x, const char *path, uint64_t bytes, cb_error *err)
 {
 	CB_TRY(cancel_check(err));
+	CB_TRY(entry_stays(x->era, err)); /* a note was told since */
 	cb_progress p = {.struct_size = sizeof(p), .path = path, .files = x->count.files, .bytes = x->count.bytes};
-	return watch_go_on(x->options->watch, &x->since_progress, bytes, &p)
-	               ? CB_OK
-	               : cb_err_set(err, CB_INTERRUPTED, "the export was interrupted: it is not complete");
+	bool on = watch_go_on(x->options->watch, &x->since_progress, bytes, &p);
+	CB_TRY(entry_stays(x->era, err));
+	return on ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "the export was interrupted: it is not complete");
 }
 
 /* ---- attributes ---- */
@@ -358,6 +361,7 @@ static cb_code export_folder(exporting *x, const char *path, const box_node *r, 
 {
 	CB_TRY(target_open(x, host_path, err));
 	cb_code code = fill_folder(x, path, r, err);
+	if (x->era != entry_era()) return code == CB_OK ? entry_stays(x->era, err) : code; /* the folder is the parent's */
 	if (code == CB_OK) return target_name(x, err);
 	/* So that the same call can be made again: nothing is in its way then. */
 	if (x->parent.fd >= 0) temporary_remove(x->parent.fd, x->temporary);
@@ -422,7 +426,8 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 	box_node top;
 	if (!clean) return cb_err_nomem(err);
 	CB_TRY(look_open(b, LOOK_AS_SEEN, &now, err));
-	exporting x = {.now = now,
+	exporting x = {.era = entry_era(),
+	               .now = now,
 	               .options = &o,
 	               .count = CB_INIT(cb_transfer_count),
 	               .root = {.fd = -1},

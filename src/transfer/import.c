@@ -10,6 +10,7 @@
  */
 #include "transfer/import.h"
 #include "base/args.h"
+#include "base/entry.h"
 #include "base/sized.h"
 #include "transfer/watch.h"
 
@@ -29,11 +30,12 @@ const char *import_name(const char *path)
 cb_code import_progress(importing *im, const char *path, uint64_t bytes, cb_error *err)
 {
 	CB_TRY(cancel_check(err));
+	CB_TRY(entry_stays(im->era, err)); /* a note was told since */
 	cb_progress p = {
 		.struct_size = sizeof(p), .path = path, .files = im->count.files + im->count.unchanged, .bytes = im->count.bytes};
-	return watch_go_on(im->options->watch, &im->since_progress, bytes, &p)
-	               ? CB_OK
-	               : cb_err_set(err, CB_INTERRUPTED, "the import was interrupted: nothing was changed");
+	bool on = watch_go_on(im->options->watch, &im->since_progress, bytes, &p);
+	CB_TRY(entry_stays(im->era, err));
+	return on ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "the import was interrupted: nothing was changed");
 }
 
 uint32_t import_mode(const importing *im, const char *path, const host_stat *stat)
@@ -50,6 +52,7 @@ uint32_t import_mode(const importing *im, const char *path, const host_stat *sta
 static cb_code importing_init(importing *im, cb_box *b, const cb_import_options *options, cb_error *err)
 {
 	*im = (importing){
+		.era = entry_era(),
 		.b = b,
 		.options = options,
 		.root = {.fd = -1},

@@ -22,6 +22,7 @@ typedef struct import_level {
 } import_level;
 
 typedef struct importing {
+	unsigned era; /* (entry.h) in which it began */
 	cb_box *b;
 	pen *e;
 	const cb_import_options *options;

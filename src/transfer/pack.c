@@ -4,6 +4,7 @@
  */
 #include "transfer/pack.h"
 #include "base/args.h"
+#include "base/entry.h"
 #include "base/sized.h"
 #include "box/box.h"
 #include "transfer/watch.h"
@@ -11,6 +12,7 @@
 #include "base/cancel.h"
 
 typedef struct carrying {
+	unsigned era; /* (entry.h) in which it began */
 	int fd;
 	const cb_transfer_watch *watch;
 	cb_progress progress;
@@ -19,9 +21,12 @@ typedef struct carrying {
 	pack_reader in;
 } carrying;
 
-static bool goes_on(const carrying *c)
+static cb_code go_on(const carrying *c, const char *ended, cb_error *err)
 {
-	return !c->watch->progress || c->watch->progress(c->watch->context, &c->progress);
+	CB_TRY(cancel_check(err));
+	bool on = !c->watch->progress || c->watch->progress(c->watch->context, &c->progress);
+	CB_TRY(entry_stays(c->era, err));
+	return on ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "%s", ended);
 }
 
 /* ---- out ---- */
@@ -29,7 +34,7 @@ static bool goes_on(const carrying *c)
 static cb_code out_begin(void *context, uint32_t format, cb_error *err)
 {
 	carrying *c = context;
-	return pack_writer_init(&c->out, c->fd, format, (pack_pause){c->watch, &c->progress}, err);
+	return pack_writer_init(&c->out, c->fd, format, (pack_pause){c->watch, &c->progress, c->era}, err);
 }
 
 static cb_code out_put(void *context, pack_type type, span head, span body, cb_error *err)
@@ -40,8 +45,7 @@ static cb_code out_put(void *context, pack_type type, span head, span body, cb_e
 
 static cb_code out_tell(void *context, cb_error *err)
 {
-	CB_TRY(cancel_check(err));
-	return goes_on(context) ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "packing was interrupted");
+	return go_on(context, "packing was interrupted", err);
 }
 
 cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err)
@@ -53,8 +57,12 @@ cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info 
 	CB_TRY(SIZED_TAKE(cb_pack_options, watch, &o, options, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_pack_info, history, out, err));
-	carrying c = {
-		.fd = fd, .watch = o.watch, .progress = CB_INIT(cb_progress), .info = CB_INIT(cb_pack_info), .out = {.fd = -1}};
+	carrying c = {.era = entry_era(),
+	              .fd = fd,
+	              .watch = o.watch,
+	              .progress = CB_INIT(cb_progress),
+	              .info = CB_INIT(cb_pack_info),
+	              .out = {.fd = -1}};
 	const pack_sink sink = {out_begin, out_put, out_tell, &c, &c.progress, &c.info};
 	cb_code code = pack_out(b, !o.no_history, &sink, err);
 	if (code == CB_OK) code = pack_flush(&c.out, err);
@@ -69,7 +77,7 @@ cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info 
 static cb_code in_begin(void *context, uint32_t *out_format, cb_error *err)
 {
 	carrying *c = context;
-	CB_TRY(pack_reader_init(&c->in, c->fd, (pack_pause){c->watch, &c->progress}, err));
+	CB_TRY(pack_reader_init(&c->in, c->fd, (pack_pause){c->watch, &c->progress, c->era}, err));
 	*out_format = c->in.format;
 	return CB_OK;
 }
@@ -89,8 +97,7 @@ static cb_code in_end(void *context, cb_error *err)
 
 static cb_code in_tell(void *context, cb_error *err)
 {
-	CB_TRY(cancel_check(err));
-	return goes_on(context) ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "unpacking was interrupted");
+	return go_on(context, "unpacking was interrupted", err);
 }
 
 cb_code cb_unpack(cb_store *cs, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out, cb_error *err)
@@ -100,7 +107,12 @@ cb_code cb_unpack(cb_store *cs, int fd, const char *name, const cb_transfer_watc
 	cb_transfer_watch ours;
 	CB_TRY(watch_take(&watch, &ours, err));
 	CB_TRY(SIZED_CHECK(cb_pack_info, history, out, err));
-	carrying c = {.fd = fd, .watch = watch, .progress = CB_INIT(cb_progress), .info = CB_INIT(cb_pack_info), .in = {.fd = -1}};
+	carrying c = {.era = entry_era(),
+	              .fd = fd,
+	              .watch = watch,
+	              .progress = CB_INIT(cb_progress),
+	              .info = CB_INIT(cb_pack_info),
+	              .in = {.fd = -1}};
 	const pack_source source = {in_begin, in_next, in_end, in_tell, &c, &c.progress, &c.info};
 	cb_code code = pack_in(cs, name, &source, err);
 	c.info.packed_bytes = c.in.bytes;

@@ -20,6 +20,7 @@ enum {
 typedef struct pack_pause {
 	const cb_transfer_watch *watch;
 	const cb_progress *progress;
+	unsigned era; /* (entry.h) in which the call began */
 } pack_pause;
 
 typedef struct pack_writer {

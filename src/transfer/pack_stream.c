@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/cancel.h"
+#include "base/entry.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -26,8 +27,9 @@ static const uint8_t magic[8] = {'C', 'O', 'W', 'B', 'P', 'A', 'C', 'K'};
 /* CB_INTERRUPTED from a descriptor is a signal: the caller says whether that ends it. */
 static cb_code go_on(const pack_pause *p, cb_error *err)
 {
-	if (!p->watch || !p->watch->progress || p->watch->progress(p->watch->context, p->progress)) return CB_OK;
-	return cb_err_set(err, CB_INTERRUPTED, "the pack was interrupted");
+	bool on = !p->watch || !p->watch->progress || p->watch->progress(p->watch->context, p->progress);
+	CB_TRY(entry_stays(p->era, err));
+	return on ? CB_OK : cb_err_set(err, CB_INTERRUPTED, "the pack was interrupted");
 }
 
 static cb_code write_all(const pack_writer *w, span bytes, cb_error *err)

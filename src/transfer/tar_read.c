@@ -11,6 +11,7 @@
 
 #include "base/args.h"
 #include "base/bytes.h"
+#include "base/entry.h"
 #include "base/sized.h"
 #include "box/box.h"
 #include "transfer/tar.h"
@@ -25,6 +26,7 @@ typedef struct folder_time {
 } folder_time;
 
 typedef struct importing {
+	unsigned era; /* (entry.h) in which it began */
 	cb_box *b;
 	const cb_tar_options *options;
 	tar_reader reader;
@@ -46,10 +48,13 @@ static void note(importing *i, const char *path, const char *what)
 static cb_code progress(const importing *i, const char *path, cb_error *err)
 {
 	CB_TRY(cancel_check(err));
+	CB_TRY(entry_stays(i->era, err)); /* a note was told since */
 	const cb_transfer_watch *w = i->options->watch;
 	cb_progress p = CB_WITH(cb_progress, .path = path, .files = i->count.files + i->count.folders + i->count.symlinks,
 	                        .bytes = i->count.bytes);
-	if (!w->progress || w->progress(w->context, &p)) return CB_OK;
+	bool on = !w->progress || w->progress(w->context, &p);
+	CB_TRY(entry_stays(i->era, err));
+	if (on) return CB_OK;
 	return cb_err_set(err, CB_INTERRUPTED, "the import was ended");
 }
 
@@ -437,7 +442,11 @@ cb_code cb_tar_import(cb_box *b, int fd, const cb_tar_options *options, cb_trans
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
 	AUTO_FREE importing *i = mem_alloc(sizeof(*i));
 	if (!i) return cb_err_nomem(err);
-	*i = (importing){.b = b, .options = &o, .count = CB_INIT(cb_transfer_count), .folders = BUF_INIT(LIMIT_TAR_FOLDERS_BYTES)};
+	*i = (importing){.era = entry_era(),
+	                 .b = b,
+	                 .options = &o,
+	                 .count = CB_INIT(cb_transfer_count),
+	                 .folders = BUF_INIT(LIMIT_TAR_FOLDERS_BYTES)};
 	i->reader.stream.fd = -1;
 	i->chunk = mem_alloc_bytes(CHUNK_BYTES);
 	cb_code code = i->chunk ? import_stream(i, fd, err) : cb_err_nomem(err);

@@ -10,6 +10,7 @@
 
 #include "base/args.h"
 #include "base/bytes.h"
+#include "base/entry.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/sized.h"
@@ -32,6 +33,7 @@ typedef struct link_seen {
 } link_seen;
 
 typedef struct exporting {
+	unsigned era; /* (entry.h) in which it began */
 	cb_box *b;
 	const cb_tar_options *options;
 	int fd;
@@ -59,10 +61,13 @@ static void note(const exporting *e, const char *path, const char *what)
 static cb_code progress(exporting *e, const char *path, cb_error *err)
 {
 	CB_TRY(cancel_check(err));
+	CB_TRY(entry_stays(e->era, err)); /* a note was told since */
 	const cb_transfer_watch *w = e->options->watch;
 	cb_progress p = CB_WITH(cb_progress, .path = path, .files = e->count.files + e->count.folders + e->count.symlinks,
 	                        .bytes = e->count.bytes);
-	if (!w->progress || w->progress(w->context, &p)) return CB_OK;
+	bool on = !w->progress || w->progress(w->context, &p);
+	CB_TRY(entry_stays(e->era, err));
+	if (on) return CB_OK;
 	e->interrupted = true;
 	return CB_INTERRUPTED; /* put_all says it */
 }
@@ -543,7 +548,12 @@ static cb_code put_all(exporting *e, const char *path, cb_error *err)
 static cb_code export_from(cb_box *b, const char *path, int fd, const cb_tar_options *options, cb_transfer_count *out,
                            cb_error *err)
 {
-	exporting e = {.b = b, .options = options, .fd = fd, .out = BUF_INIT(OUT_BYTES), .chunk = mem_alloc_bytes(CHUNK_BYTES)};
+	exporting e = {.era = entry_era(),
+	               .b = b,
+	               .options = options,
+	               .fd = fd,
+	               .out = BUF_INIT(OUT_BYTES),
+	               .chunk = mem_alloc_bytes(CHUNK_BYTES)};
 	e.records = BUF_INIT(LIMIT_TAR_HEADER_BYTES);
 	e.regions = BUF_INIT(LIMIT_TAR_REGIONS * sizeof(tar_region));
 	e.map = BUF_INIT((size_t)LIMIT_TAR_REGIONS * 32 + TAR_BLOCK);
