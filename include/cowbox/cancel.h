@@ -10,9 +10,10 @@
  *   cb_limit_pop();
  *
  * A call that waits or works when its limit ends returns CB_CANCELLED or CB_TIMEOUT, some 10 ms later (one system call, a flush of the
- * disk say, is not cut short). Nothing has changed then; of a call that is made in pieces (gc, vacuum, prune, apply, an export into a
- * folder) as much as when its process had been killed, and the same call goes on. A call that succeeded is not taken back. Calls that
- * close and free are never cut short. CB_CANCELLED is not CB_INTERRUPTED, by which a visitor says that it has seen enough.
+ * disk say, is not cut short, nor the last part of a vacuum: once SQLite brings the new database into its place that is done to the end).
+ * Nothing has changed then; of a call that is made in pieces (gc, vacuum, prune, apply, an export into a folder) as much as when its
+ * process had been killed, and the same call goes on. A call that succeeded is not taken back. Calls that close and free are never cut
+ * short. CB_CANCELLED is not CB_INTERRUPTED, by which a visitor says that it has seen enough.
  */
 #ifndef COWBOX_CANCEL_H
 #define COWBOX_CANCEL_H

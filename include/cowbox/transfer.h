@@ -77,9 +77,10 @@ typedef struct cb_export_options {
 	const cb_transfer_watch *watch; /* may be NULL */
 } cb_export_options;
 /* A folder or file of a box (any state) to the host. The target must not exist or be an empty folder (else CB_EXISTS). Files appear
- * whole: a folder that is not there is filled under a temporary name beside its place and renamed at the end, or nothing is left of it;
- * in one that is, each file is written so, and what was written stays whatever fails after it. Modes, times, links, holes and user.*
- * attributes are kept. out may be NULL. */
+ * whole: a folder that is not there is filled under a temporary name beside its place and renamed at the end, or nothing is left of it
+ * (when its limit ended it, cancel.h, much may be left under the temporary name: the next export beside it takes that away, as after a
+ * kill); in one that is, each file is written so, and what was written stays whatever fails after it. Modes, times, links, holes and
+ * user.* attributes are kept. out may be NULL. */
 CB_API cb_code cb_export(cb_box *box, const char *path, const char *host_path, const cb_export_options *options,
                          cb_transfer_count *out, cb_error *err);
 

@@ -41,8 +41,8 @@ static inline unsigned entry_era(void)
 	return atomic_load_explicit(&entry_forks, memory_order_acquire);
 }
 
-/* After a function of the caller's: is this still the process in which the call began? In a child that it made by fork() the call ends, with
- * CB_FORKED: what it makes (a draft, a temporary name, bytes of a stream) is the parent's, and so is removing that. */
+/* After a function of the caller's: is this still the process in which the call began? In a child that it made by fork() the call ends,
+ * with CB_FORKED: what it makes (a draft, a temporary name, bytes of a stream) is the parent's, and so is removing that. */
 cb_code entry_stays(unsigned era, cb_error *err);
 
 /* The calling thread, as a number; the same in a child of fork(). Never 0. */

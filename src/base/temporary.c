@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/attr.h"
+#include "base/cancel.h"
 #include "base/hash.h"
 
 enum {
@@ -22,6 +23,7 @@ enum {
 	/* What cannot be opened cannot be asked for its lock: a file whose last mode denies it, which it has for a moment only before it
 	 * gets its name. Older than this it is a dead one's. */
 	UNREADABLE_S = 60,
+	LATE_ENTRIES = 1000, /* some 10 ms (cancel.h) */
 };
 
 bool temporary_is(const char *name)
@@ -116,13 +118,19 @@ static void allow(int dir, const char *name)
 	(void)ignored;
 }
 
+/* A limit that is over leaves a removal so many entries: the rest waits for the next sweep. */
+static bool is_over(unsigned *late)
+{
+	return cancel_is_due() && (*late)++ >= LATE_ENTRIES;
+}
+
 /* Empties a folder. Those in it go up to `top`, which is emptied after: so nothing is ever deeper than two, however deep the tree is.
  * True: something went. */
-static bool empty_into(int top, int folder, uint64_t *count)
+static bool empty_into(int top, int folder, uint64_t *count, unsigned *late)
 {
 	bool progress = false;
 	DIR *list = list_open(folder);
-	for (const struct dirent *e; list && (e = readdir(list));) {
+	for (const struct dirent *e; list && !is_over(late) && (e = readdir(list));) {
 		if (is_dots(e->d_name)) continue;
 		bool gone = unlinkat(folder, e->d_name, 0) == 0;
 		if (!gone && (errno == EISDIR || errno == EPERM)) {
@@ -138,11 +146,11 @@ static bool empty_into(int top, int folder, uint64_t *count)
 }
 
 /* One pass over the entries of `top`. False: nothing went, so nothing will. */
-static bool empty_once(int top, uint64_t *count)
+static bool empty_once(int top, uint64_t *count, unsigned *late)
 {
 	bool progress = false;
 	DIR *list = list_open(top);
-	for (const struct dirent *e; list && (e = readdir(list));) {
+	for (const struct dirent *e; list && !is_over(late) && (e = readdir(list));) {
 		if (is_dots(e->d_name)) continue;
 		if (unlinkat(top, e->d_name, 0) == 0) {
 			progress = true;
@@ -150,7 +158,7 @@ static bool empty_once(int top, uint64_t *count)
 		}
 		allow(top, e->d_name);
 		AUTO_FD int folder = openat(top, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (folder >= 0 && empty_into(top, folder, count)) progress = true;
+		if (folder >= 0 && empty_into(top, folder, count, late)) progress = true;
 		if (unlinkat(top, e->d_name, AT_REMOVEDIR) == 0) progress = true;
 	}
 	if (list) (void)closedir(list);
@@ -163,8 +171,9 @@ void temporary_remove(int dir, const char *name)
 	allow(dir, name);
 	AUTO_FD int top = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	uint64_t count = 0;
+	unsigned late = 0;
 	while (top >= 0 && unlinkat(dir, name, AT_REMOVEDIR) != 0)
-		if (!empty_once(top, &count)) return;
+		if (!empty_once(top, &count, &late) || is_over(&late)) return;
 }
 
 /* A folder that root gave away: what is in it is another's, who may swap what he likes. Taking away empty folders harms nobody. */

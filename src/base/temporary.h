@@ -26,7 +26,8 @@ void temporary_name(char out[TEMPORARY_BYTES]);
  * Where the filesystem has no locks it is made all the same, and stays when the process is killed. */
 cb_code temporary_file(int dir, char out_name[TEMPORARY_BYTES], int *out_fd, cb_error *err);
 cb_code temporary_folder(int dir, char out_name[TEMPORARY_BYTES], int *out_fd, cb_error *err);
-/* Removes a file, or a folder with all that is in it, following no link; as far as it can. */
+/* Removes a file, or a folder with all that is in it, following no link; as far as it can. When the limit of the calling thread is over, or
+ * ends meanwhile (cancel.h), about a thousand entries, some 10 ms: the rest goes with the next sweep. */
 void temporary_remove(int dir, const char *name);
 /* Removes what dead processes of this user left in an open folder; as far as it can. Not in a folder of somebody else's, or one that
  * everybody may write to and rename in. */

@@ -7,7 +7,7 @@
  *
  * Crash window: a target that was not there is filled under a temporary name and takes its own at the end, so nobody sees a half
  * file. In a folder that was there each file takes its name by a rename. What a killed export left under a temporary name the next one to
- * the same place takes away.
+ * the same place takes away; and so what an export that its limit ended did not remove in the moment that it had left for it.
  */
 #include <cowbox/cowbox.h>
 

@@ -320,8 +320,8 @@ static cb_code link_first(exporting *e, uint64_t ino, const char *name, const ch
 
 /* ---- files ---- */
 
-/* The parts of a file that are data, in whole blocks: GNU tar begins each on a block of its own, other readers begin it where the one before
- * ends, and so they agree. Past the limit the rest counts as data, holes and all. */
+/* The parts of a file that are data, in whole blocks: GNU tar begins each on a block of its own, other readers begin it where the one
+ * before ends, and so they agree. Past the limit the rest counts as data, holes and all. */
 static cb_code find_regions(exporting *e, cb_file *f, uint64_t size, cb_error *err)
 {
 	uint64_t at = 0;

@@ -1,4 +1,4 @@
-/* test_watch_ends.c: every transfer with a watch, ended by its progress(): the same code, one line in *err, and the same call works then. */
+/* test_watch_ends.c: every transfer with a watch, ended by its progress(): the same code, one line in *err, it works again. */
 #include "harness/boxes.h"
 
 #include <cowbox/cowbox.h>
