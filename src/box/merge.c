@@ -19,6 +19,9 @@
  * that swaps work; emptied folders go; then moves and additions, parents first; then fields; then the folders that theirs deleted and
  * that are empty by now.
  *
+ * A conflict about a name that was settled decides also where the loser's file goes: back to where the winner has it (merge_settle). That
+ * may take a name which was given to another before, so the pass is made once more, from the start, with what is known by then.
+ *
  * A conflict that nobody resolves is counted and ours stays; the caller must then not commit.
  */
 #include "box/merge.h"
@@ -292,18 +295,26 @@ cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *
 }
 
 /* A file is taken for the successor of one file only: two that were merged into it would overwrite each other. */
-static cb_code successor_take(merge *m, uint64_t ino, bool *taken, cb_error *err)
+static cb_code successor_take(merge *m, uint64_t ino, uint64_t of, bool *taken, cb_error *err)
 {
 	span ignored;
 	key k = key_inode(ino);
 	*taken = pmap_get(&m->successors, key_span(&k), &ignored) == PMAP_ABSENT;
-	return *taken ? pmap_put(&m->successors, key_span(&k), (span){0}, err) : CB_OK;
+	return *taken ? pmap_put(&m->successors, key_span(&k), span_make(&of, sizeof(of)), err) : CB_OK;
+}
+
+uint64_t merge_item_number(const merge *m, uint64_t ino)
+{
+	span value;
+	key k = key_inode(ino);
+	if (pmap_get(&m->successors, key_span(&k), &value) == PMAP_VALUE) memcpy(&ino, value.bytes, sizeof(ino));
+	return ino;
 }
 
 static cb_code take_here(merge *m, item *it, uint64_t ino, cb_error *err)
 {
 	bool taken = false;
-	CB_TRY(successor_take(m, ino, &taken, err));
+	CB_TRY(successor_take(m, ino, it->ino, &taken, err));
 	if (!taken) return CB_OK;
 	it->replaced_here = true;
 	return merge_unit_load(m->ours, ino, &it->ours, err);
@@ -314,7 +325,7 @@ static cb_code take_there(merge *m, item *it, uint64_t ino, cb_error *err)
 	bool taken = false;
 	item *made = merge_item_find(m, ino);
 	if (!made || !made->theirs.present) return CB_OK;
-	CB_TRY(successor_take(m, ino, &taken, err));
+	CB_TRY(successor_take(m, ino, it->ino, &taken, err));
 	if (!taken) return CB_OK;
 	it->replaced_there = true;
 	it->theirs = made->theirs; /* its own item has nothing left to say */
@@ -397,13 +408,14 @@ static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 	it->fate = FATE_DONE;
 	it->into = it->ours.present ? merge_ino_here(it) : 0;
 	if (!same && !it->ours.present) theirs_wins = merge_brings(m, theirs_wins);
-	if (!theirs_wins) return CB_OK;
+	if (!theirs_wins && it->settled != SETTLED_THEIRS) return CB_OK;
 	it->fate = !it->theirs.present ? FATE_DELETE : it->ours.present ? FATE_FIELDS : FATE_ADD;
 	if (it->fate == FATE_ADD) it->into = merge_ino_there(it);
 	free(it->base.places);
 	it->base = it->ours;
 	it->base.places = it->ours.count ? mem_dup(it->ours.places, it->ours.count * sizeof(place)) : NULL;
-	return it->ours.count && !it->base.places ? cb_err_nomem(err) : CB_OK;
+	if (it->ours.count && !it->base.places) return cb_err_nomem(err);
+	return merge_settle_names(m, it, err);
 }
 
 /* A strict merge takes a file that was replaced for changed, also when the new one is equal: who made it was told that it is there. */
@@ -430,26 +442,32 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 {
 	it->fate = FATE_DONE;
 	bool same = false, theirs_wins = true;
+	if (it->settled == SETTLED_OURS) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
 	if (!same || is_renewed(m, it->replaced_here))
 		CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
-	if (theirs_wins) it->fate = FATE_DELETE;
-	return CB_OK;
+	if (!theirs_wins) return CB_OK;
+	it->fate = FATE_DELETE;
+	return merge_settle_covered(m, it, true, err);
 }
 
 static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 {
 	bool same = false, theirs_wins = false;
-	it->fate = FATE_DONE;
+	it->fate = it->settled == SETTLED_THEIRS ? FATE_ADD : FATE_DONE;
+	if (it->fate == FATE_ADD) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->theirs, &it->theirs, &same, err));
 	if (same && !is_renewed(m, it->replaced_there)) { /* a folder whose entries changed: they speak for themselves */
 		it->into = 0;
 		return CB_OK;
 	}
 	CB_TRY(merge_conflict_at(m, it, "deleted here, changed there", &theirs_wins, err));
-	if (merge_brings(m, theirs_wins)) it->fate = FATE_ADD;
-	else it->into = 0;
-	return CB_OK;
+	if (merge_brings(m, theirs_wins)) {
+		it->fate = FATE_ADD;
+		return CB_OK;
+	}
+	it->into = 0;
+	return merge_settle_covered(m, it, false, err);
 }
 
 static cb_code decide(merge *m, item *it, cb_error *err)
@@ -475,13 +493,18 @@ static cb_code decide(merge *m, item *it, cb_error *err)
 /* Key-values and inodes that theirs changed, and those that have no base: there ours may differ where theirs is as the base. */
 static cb_code gather_all(merge *m, cb_error *err)
 {
-	CB_TRY(tree_diff(m->base, m->theirs, gather, m, err));
-	if (!m->disputed) return CB_OK;
-	CB_TRY(buf_append(&m->inos, m->disputed->inos.bytes, m->disputed->inos.size, err));
-	if (m->again) return CB_OK;
 	pmap_cursor c;
 	span key_bytes, value;
 	bool tombstone;
+	CB_TRY(tree_diff(m->base, m->theirs, gather, m, err));
+	for (pmap_seek(&c, &m->settled, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c)) {
+		key_parts parts;
+		CB_TRY(key_parse(key_bytes, &parts, err));
+		CB_TRY(add_ino(m, parts.ino, err));
+	}
+	if (!m->disputed) return CB_OK;
+	CB_TRY(buf_append(&m->inos, m->disputed->inos.bytes, m->disputed->inos.size, err));
+	if (m->again) return CB_OK;
 	for (pmap_seek(&c, &m->disputed->keys, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone);
 	     pmap_cursor_next(&c)) {
 		tree_value theirs;
@@ -507,12 +530,14 @@ static cb_code merge_run(merge *m, cb_error *err)
 	CB_TRY(items_load(m, err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_returned(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_replaced(m, &m->items[i], err));
+	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_settle_names(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(decide(m, &m->items[i], err));
 	CB_TRY(merge_delete_files(m, err));
 	CB_TRY(merge_park_moves(m, err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_drop_links(m, &m->items[i], err));
 	CB_TRY(merge_delete_empty_dirs(m, err));
 	CB_TRY(merge_place_all(m, err));
+	if (m->unsettled) return CB_OK; /* to be made once more */
 	for (size_t i = 0; i < m->count; i++) {
 		if (m->items[i].fate != FATE_FIELDS) continue;
 		CB_TRY(merge_add_links(m, &m->items[i], err));
@@ -522,7 +547,24 @@ static cb_code merge_run(merge *m, cb_error *err)
 	return merge_delete_other_dirs(m, err);
 }
 
-cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conflicts, cb_error *err)
+static void merge_done(merge *m)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		free(m->items[i].base.places);
+		free(m->items[i].ours.places);
+		free(m->items[i].theirs.places);
+	}
+	free(m->items);
+	pmap_done(&m->successors);
+	pmap_done(&m->judged);
+	pmap_done(&m->base_delta);
+	pmap_done(&m->theirs_delta);
+	buf_done(&m->remade);
+	buf_done(&m->inos);
+}
+
+/* One pass, over t as it was given. *settled: by earlier passes and by this one. */
+static cb_code merge_pass(txn *t, const merge_sides *sides, merge_conflicts *conflicts, pmap *settled, bool *again, cb_error *err)
 {
 	merge m = {.t = t,
 	           .base = sides->base,
@@ -531,21 +573,38 @@ cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conf
 	           .conflicts = conflicts,
 	           .disputed = sides->disputed,
 	           .left = sides->left,
+	           .settled = *settled,
 	           .remade = BUF_INIT(SIZE_MAX),
 	           .inos = BUF_INIT(SIZE_MAX)};
 	cb_code code = merge_run(&m, err);
-	for (size_t i = 0; i < m.count; i++) {
-		free(m.items[i].base.places);
-		free(m.items[i].ours.places);
-		free(m.items[i].theirs.places);
+	*settled = m.settled;
+	*again = m.unsettled;
+	merge_done(&m);
+	return code;
+}
+
+cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conflicts, cb_error *err)
+{
+	pmap settled = PMAP_EMPTY, delta = pmap_ref(&t->delta), keys = PMAP_EMPTY;
+	counters now = t->now;
+	size_t left = sides->left ? sides->left->inos.size : 0;
+	if (sides->left) keys = pmap_ref(&sides->left->keys);
+	bool again = false;
+	cb_code code = merge_pass(t, sides, conflicts, &settled, &again, err);
+	while (code == CB_OK && again) {
+		pmap_done(&t->delta);
+		t->delta = pmap_ref(&delta);
+		t->now = now;
+		if (sides->left) {
+			sides->left->inos.size = left;
+			pmap_done(&sides->left->keys);
+			sides->left->keys = pmap_ref(&keys);
+		}
+		code = merge_pass(t, sides, conflicts, &settled, &again, err);
 	}
-	free(m.items);
-	pmap_done(&m.successors);
-	pmap_done(&m.judged);
-	pmap_done(&m.base_delta);
-	pmap_done(&m.theirs_delta);
-	buf_done(&m.remade);
-	buf_done(&m.inos);
+	pmap_done(&settled);
+	pmap_done(&delta);
+	pmap_done(&keys);
 	return code;
 }
 

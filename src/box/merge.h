@@ -1,12 +1,14 @@
 /*
  * merge.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
- * merge_folders.c finds folders that were made again, merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have.
+ * merge_folders.c finds folders that were made again, merge_settle.c what a conflict decides besides, merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have.
  * See merge.c for the idea and the order of work.
  */
 #ifndef BOX_MERGE_H
 #define BOX_MERGE_H
 
 #include "box/internal.h"
+
+#include <stdio.h>
 
 typedef struct place {
 	uint64_t parent;
@@ -27,6 +29,16 @@ typedef struct unit {
 	size_t count;
 } unit;
 
+/*
+ * A conflict about a name that was settled for one side decides about both files that wanted it: the loser's is where the winner has it, as
+ * if the loser had not moved it. What that was is known only once the conflict is met; so it is noted, and the merge is made once more.
+ */
+typedef enum settling {
+	SETTLED_NOT,
+	SETTLED_OURS,  /* it stays where ours has it */
+	SETTLED_THEIRS /* it goes where theirs has it */
+} settling;
+
 typedef enum fate { FATE_FIELDS, FATE_ADD, FATE_DELETE, FATE_DONE } fate;
 
 /*
@@ -43,6 +55,7 @@ typedef struct item {
 	bool merged;         /* its text was merged with what ours has under one of its names */
 	bool disputed;       /* it has no base: the common pasts conflict in it, or have it not though both sides do */
 	bool moving;         /* parked; wants theirs' place */
+	settling settled;    /* by an earlier conflict: whose names it has */
 	bool busy;           /* being placed: guards against going round in circles */
 	uint64_t into;       /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
 	uint64_t stands_for; /* of what theirs made: the item whose place it took, and where it is decided about; 0: none */
@@ -78,7 +91,9 @@ typedef struct merge {
 	buf inos;                       /* uint64_t, sorted, unique */
 	item *items;                    /* one per ino */
 	size_t count;
-	pmap successors;  /* new files that were taken for the ones they replaced, as inode keys */
+	pmap successors;  /* new files that were taken for the ones they replaced: inode keys, and the number of the item */
+	pmap settled;     /* settling, by inode keys */
+	bool unsettled;   /* something was settled that this pass did not know when it began: it is made once more */
 	unsigned nesting; /* of place_way */
 } merge;
 
@@ -122,7 +137,8 @@ bool merge_single_place(const item *it);
 /* Do two records hold the same bytes? Not files and links: true. */
 cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
                         cb_error *err);
-item *merge_item_find(merge *m, uint64_t ino); /* NULL: theirs did not change it */
+uint64_t merge_item_number(const merge *m, uint64_t ino); /* of the item for which a new file stands, else its own */
+item *merge_item_find(merge *m, uint64_t ino);            /* NULL: theirs did not change it */
 /* The file of a view at a place of another, when its folder is the same there. *found false: none, or no file. */
 cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *found, cb_error *err);
 
@@ -134,6 +150,28 @@ cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *
 /* Looks for folders that were made again, around m->inos. *found: base and theirs are other views now. */
 cb_code merge_find_remade(merge *m, bool *found, cb_error *err);
 const remade *merge_remade_of(const merge *m, uint64_t number); /* NULL: it is none */
+
+/* ---- merge_settle.c ---- */
+
+/* A name no path can hold. */
+static inline size_t merge_parked_name(uint64_t ino, char out[32])
+{
+	return (size_t)snprintf(out, 32, "/%llx", (unsigned long long)ino);
+}
+
+/* Notes for the next pass whose names a file has, unless that is known. */
+cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err);
+/* The side whose names it does not have did not change them: the base had the same. */
+cb_code merge_settle_names(merge *m, item *it, cb_error *err);
+/* The loser had moved it to where the base has another file: where the winner still has that there, it stays. */
+cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_error *err);
+/* Theirs wins a place: what is there goes with all that is below it, but for what theirs has as well. When there is such, the pass ends as
+ * if it had been put aside: what else it finds is to be as true as it can. */
+cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupant, cb_error *err);
+/* Did an earlier conflict settle that it stays where ours has it? */
+bool merge_stays(merge *m, uint64_t ino);
+/* Did a side take a name away that the base has? */
+bool merge_took_away(const unit *base, const unit *side);
 
 /* ---- merge_place.c, in the order of work ---- */
 

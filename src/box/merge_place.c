@@ -6,8 +6,6 @@
  */
 #include "box/merge.h"
 
-#include <stdio.h>
-
 static cb_code slot_find(merge *m, uint64_t parent, span name, slot *out, cb_error *err)
 {
 	*out = (slot){.parent = parent};
@@ -99,18 +97,12 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err)
 		if (code != CB_OK) return code;
 		bool theirs_wins = false;
 		CB_TRY(merge_conflict_at(m, it, "deleted there, but it holds something here", &theirs_wins, err));
-		if (theirs_wins) CB_TRY(tree_remove(m->t, it->ours.places[0].parent, place_name(&it->ours.places[0]), &now, err));
+		if (theirs_wins) CB_TRY(merge_give_way(m, it->ours.places[0].parent, place_name(&it->ours.places[0]), &now, err));
 	}
 	return CB_OK;
 }
 
 /* ---- moving and adding ---- */
-
-/* A name no path can hold. */
-static size_t parked_name(uint64_t ino, char out[32])
-{
-	return (size_t)snprintf(out, 32, "/%llx", (unsigned long long)ino);
-}
 
 /* Parks what theirs moved and ours left where it was. */
 cb_code merge_park_moves(merge *m, cb_error *err)
@@ -123,10 +115,11 @@ cb_code merge_park_moves(merge *m, cb_error *err)
 		if (!merge_places_equal(&it->base, &it->ours)) {
 			CB_TRY(merge_conflict_at(m, it, alike ? "renamed on both sides" : "renamed differently on both sides",
 			                         &theirs_wins, err));
+			if (!alike) CB_TRY(merge_settle_covered(m, it, theirs_wins, err));
 			if (!theirs_wins || alike) continue;
 		}
 		char name[32];
-		size_t size = parked_name(merge_ino_here(it), name);
+		size_t size = merge_parked_name(merge_ino_here(it), name);
 		const place *from = &it->ours.places[0];
 		CB_TRY(inode_move(m->t, from->parent, place_name(from), INO_ROOT, span_make(name, size), err));
 		it->moving = true;
@@ -145,7 +138,8 @@ static cb_code last_name(merge *m, item *it, bool *away, cb_error *err)
 		it->theirs.places[i] = first;
 		return CB_OK;
 	}
-	return merge_conflict_at(m, it, "each side took away another of its names", away, err);
+	CB_TRY(merge_conflict_at(m, it, "each side took away another of its names", away, err));
+	return m->left ? CB_OK : merge_settle(m, it->ino, *away ? SETTLED_THEIRS : SETTLED_OURS, err);
 }
 
 static bool has_set_of_names(const item *it)
@@ -199,7 +193,7 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 		tree_view v = txn_raw(m->t);
 		inode node;
 		char name[32];
-		size_t size = parked_name(merge_ino_here(it), name);
+		size_t size = merge_parked_name(merge_ino_here(it), name);
 		CB_TRY(inode_at(&v, at->parent, place_name(at), &node, NULL, err));
 		if (node.rec.links > 1) {
 			CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
@@ -267,8 +261,34 @@ static cb_code result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 	return code;
 }
 
-/* One folder of theirs in `parent`, a folder of the result; 0: nowhere. */
-static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, uint64_t *out, cb_error *err)
+/* The inode as theirs has it, under its own number. */
+static cb_code add_inode(merge *m, const record *their, uint64_t parent, span name, cb_error *err)
+{
+	inode node = {.rec = *their, .where = key_entry(parent, name)};
+	txn *t = m->t;
+	node.rec.links = 1;
+	node.rec.version = 0;
+	node.rec.size = 0;
+	CB_TRY(txn_count(t, 1, 0, err));
+	key k = key_name(node.rec.ino, parent, name);
+	tree_value empty;
+	empty.size = 0;
+	CB_TRY(txn_put(t, &k, &empty, err));
+	CB_TRY(inode_copy_into(t, m->theirs, their, &node, err));
+	return inode_touch_dir(t, parent, err);
+}
+
+/* Does the base not know it? */
+static cb_code is_new_here(const merge *m, uint64_t ino, bool *out, cb_error *err)
+{
+	inode node;
+	cb_code code = inode_find(m->base, ino, &node, err);
+	*out = code == CB_NOTFOUND;
+	return *out ? CB_OK : code;
+}
+
+/* One folder of theirs in `parent`, a folder of the result; 0: nowhere. theirs_wins: what is no folder gives way. */
+static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, bool theirs_wins, uint64_t *out, cb_error *err)
 {
 	unit u;
 	CB_TRY(merge_unit_load(m->theirs, ino, &u, err));
@@ -280,11 +300,16 @@ static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, uint64_t *out
 	cb_code code = CB_OK;
 	slot s = {0};
 	if (parent) code = slot_find(m, parent, place_name(&u.places[0]), &s, err);
-	inode made;
-	*out = s.taken && s.occupant.rec.type == CB_DIR ? s.occupant.rec.ino : 0;
+	bool fits = s.taken && s.occupant.rec.type == CB_DIR;
+	if (code == CB_OK && fits) code = is_new_here(m, s.occupant.rec.ino, &fits, err);
+	if (code == CB_OK && theirs_wins && s.taken && !fits && !merge_stays(m, s.occupant.rec.ino)) {
+		code = merge_give_way(m, parent, place_name(&u.places[0]), &s.occupant, err);
+		s.taken = false;
+	}
+	*out = s.taken && fits ? s.occupant.rec.ino : 0;
 	if (code == CB_OK && parent && !s.taken) {
-		code = inode_copy(m->t, m->theirs, &u.node.rec, parent, place_name(&u.places[0]), &made, err);
-		*out = made.rec.ino;
+		code = add_inode(m, &u.node.rec, parent, place_name(&u.places[0]), err);
+		*out = ino;
 	}
 	item *it = merge_item_find(m, ino);
 	if (code == CB_OK && it) it->into = *out;
@@ -293,7 +318,7 @@ static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, uint64_t *out
 }
 
 /* Brings back, from theirs, a folder that ours deleted and in which theirs put something, and those above it that are gone too. */
-static cb_code revive_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
+static cb_code revive_dir(merge *m, uint64_t ino, bool theirs_wins, uint64_t *out, cb_error *err)
 {
 	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);
 	uint8_t name[LIMIT_NAME_BYTES];
@@ -308,7 +333,7 @@ static cb_code revive_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 	}
 	for (size_t i = way.size / sizeof(ino); i > 0; i--) {
 		memcpy(&ino, way.bytes + (i - 1) * sizeof(ino), sizeof(ino));
-		CB_TRY(revive_one(m, ino, parent, &parent, err));
+		CB_TRY(revive_one(m, ino, parent, theirs_wins, &parent, err));
 	}
 	*out = parent;
 	return CB_OK;
@@ -324,21 +349,19 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 		return CB_OK; /* a folder added there and dropped: its content goes with it */
 	bool theirs_wins = false;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "put there into a folder that is gone here", &theirs_wins, err));
-	return merge_brings(m, theirs_wins) ? revive_dir(m, at->parent, out, err) : CB_OK;
+	if (it->settled == SETTLED_THEIRS) theirs_wins = true;
+	return merge_brings(m, theirs_wins) ? revive_dir(m, at->parent, theirs_wins, out, err) : CB_OK;
 }
 
 /* ---- a name that is taken ---- */
 
 /* For a strict merge: does one of two new files hold what the base held, or both the same? Lines are joined only where both have new
- * ones. Ours may still be the base's own: then it is none, as long as it is as it was. */
+ * ones. */
 static cb_code any_alike(merge *m, const record *base, const record *ours, const record *theirs, bool *out, cb_error *err)
 {
 	tree_view v = txn_raw(m->t);
-	bool as_it_was = false;
-	CB_TRY(merge_data_same(m, m->base, base, &v, ours, &as_it_was, err));
-	*out = as_it_was && ours->ino != base->ino;
-	if (as_it_was) return CB_OK;
-	CB_TRY(merge_data_same(m, &v, ours, m->theirs, theirs, out, err));
+	CB_TRY(merge_data_same(m, m->base, base, &v, ours, out, err));
+	if (!*out) CB_TRY(merge_data_same(m, &v, ours, m->theirs, theirs, out, err));
 	return *out ? CB_OK : merge_data_same(m, m->base, base, m->theirs, theirs, out, err);
 }
 
@@ -351,9 +374,10 @@ static cb_code merge_successors(merge *m, const item *it, const place *at, inode
 	bool found = false;
 	CB_TRY(merge_file_at(m->base, at, &old, &found, err));
 	if (!found || merge_disputes_ino(m->disputed, old.rec.ino)) return CB_OK;
-	uint64_t ino = old.rec.ino;
-	if (mine->rec.ino != ino) CB_TRY(merge_new_file_here(m, at, &ino, err));
-	if (mine->rec.ino != ino) return CB_OK; /* another file of the base that got this name */
+	uint64_t ino = 0;
+	CB_TRY(merge_new_file_here(m, at, &ino, err));
+	if (mine->rec.ino != ino)
+		return CB_OK; /* one of the base: another that got this name, or the same, which a conflict left here */
 	bool alike = false;
 	if (merge_is_strict(m)) CB_TRY(any_alike(m, &old.rec, &mine->rec, &it->theirs.node.rec, &alike, err));
 	if (alike) return CB_OK;
@@ -373,9 +397,12 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 	const record *mine = &s->occupant.rec, *their = &it->theirs.node.rec;
 	*clear = false;
 	if (it->fate == FATE_ADD && mine->type == their->type) {
-		bool same = mine->type == CB_DIR, merged = false;
+		bool same = false, merged = false;
 		tree_view v = txn_raw(m->t);
-		if (!same && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
+		bool made = false; /* on both sides: what was moved here is itself, and does not unite */
+		CB_TRY(is_new_here(m, mine->ino, &made, err));
+		if (mine->type == CB_DIR) same = made && !it->base.present;
+		else if (made && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
 		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
 		if (merged) return CB_OK;
@@ -384,33 +411,14 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 	uint64_t occupant = mine->ino;
 	if (it->fate == FATE_ADD) CB_TRY(merge_conflict_name(m, it, occupant, at, "added on both sides", &theirs_wins, err));
 	else CB_TRY(merge_conflict_name(m, it, occupant, at, "its new name is taken here", &theirs_wins, err));
+	if (it->settled == SETTLED_THEIRS) theirs_wins = true;
+	if (merge_stays(m, occupant)) theirs_wins = false;
 	if (!theirs_wins) return CB_OK;
 	*clear = true;
-	return tree_remove(m->t, s->parent, place_name(at), &s->occupant, err);
+	return merge_give_way(m, s->parent, place_name(at), &s->occupant, err);
 }
 
 /* ---- adding ---- */
-
-/* The inode as theirs has it, under its own number. */
-static cb_code add_inode(merge *m, item *it, uint64_t parent, const place *at, cb_error *err)
-{
-	inode node = {.rec = it->theirs.node.rec, .where = key_entry(parent, place_name(at))};
-	uint64_t size = node.rec.size;
-	node.rec.links = 1;
-	node.rec.version = 0;
-	node.rec.size = 0;
-	txn *t = m->t;
-	it->into = node.rec.ino;
-	CB_TRY(txn_count(t, 1, 0, err));
-	key k = key_name(node.rec.ino, parent, place_name(at));
-	tree_value empty;
-	empty.size = 0;
-	CB_TRY(txn_put(t, &k, &empty, err));
-	record source = it->theirs.node.rec;
-	source.size = size;
-	CB_TRY(inode_copy_into(t, m->theirs, &source, &node, err));
-	return inode_touch_dir(t, parent, err);
-}
 
 /*
  * Theirs puts a new file where the base had another, which lives on elsewhere (a file with several names, of which one was saved by
@@ -504,9 +512,12 @@ static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, 
 		if (!united || *exists) it->into = into; /* one that exists already is not given up for a second */
 		*exists = *exists || united;
 	}
+	if (!clear && it->fate == FATE_FIELDS && merge_took_away(&it->base, &it->theirs) && !m->left)
+		CB_TRY(merge_settle(m, it->ino, SETTLED_OURS, err)); /* it was renamed, of which half is no rename */
 	if (!clear) return CB_OK;
 	if (*exists) CB_TRY(link_result(m, it, parent, at, err));
-	else CB_TRY(add_inode(m, it, parent, at, err));
+	else CB_TRY(add_inode(m, &it->theirs.node.rec, parent, place_name(at), err));
+	if (!*exists) it->into = merge_ino_there(it);
 	*exists = true;
 	if (text) CB_TRY(merge_with_old(m, it, at, &old, &here, err));
 	return has ? merge_carry_fields(m, it, at, &old, &here, err) : CB_OK;
@@ -607,25 +618,26 @@ cb_code merge_add_links(merge *m, item *it, cb_error *err)
 
 /* ---- moving ---- */
 
-/* Back to where ours had it; under a name that tells, when that was taken meanwhile. */
+/* Back to where ours had it: whoever of theirs has come there meanwhile meets it in the next pass. It has no place left when what was
+ * settled before drove it from ours'. */
 static cb_code unpark(merge *m, item *it, cb_error *err)
 {
-	char parked[32], other[32];
-	size_t size = parked_name(merge_ino_here(it), parked);
+	char parked[32];
+	size_t size = merge_parked_name(merge_ino_here(it), parked);
 	const place *home = &it->ours.places[0];
 	tree_view v = txn_raw(m->t);
-	inode dir;
-	cb_code found = inode_find(&v, home->parent, &dir, err);
-	if (found != CB_OK && found != CB_NOTFOUND) return found;
-	uint64_t parent = found == CB_OK ? home->parent : INO_ROOT;
-	slot s;
-	CB_TRY(slot_find(m, parent, place_name(home), &s, err));
-	span name = place_name(home);
-	if (s.taken)
-		name = span_make(other,
-		                 (size_t)snprintf(other, sizeof(other), "conflict-%llx", (unsigned long long)merge_ino_here(it)));
+	inode node;
+	slot s = {.taken = true};
 	it->moving = false;
-	return inode_move(m->t, INO_ROOT, span_make(parked, size), parent, name, err);
+	cb_code code = inode_find(&v, home->parent, &node, err);
+	if (code == CB_OK) code = slot_find(m, home->parent, place_name(home), &s, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	bool known = it->settled != SETTLED_NOT;
+	if (!known && s.taken) return merge_settle(m, it->ino, SETTLED_OURS, err);
+	if (!known) it->settled = SETTLED_OURS;
+	if (!s.taken) return inode_move(m->t, INO_ROOT, span_make(parked, size), home->parent, place_name(home), err);
+	CB_TRY(inode_find(&v, merge_ino_here(it), &node, err));
+	return tree_remove(m->t, INO_ROOT, span_make(parked, size), &node, err);
 }
 
 /* Would a folder come to lie in itself? */
@@ -683,7 +695,7 @@ static cb_code move_item(merge *m, item *it, uint64_t parent, cb_error *err)
 	}
 	if (!clear) return unpark(m, it, err);
 	char name[32];
-	size_t size = parked_name(merge_ino_here(it), name);
+	size_t size = merge_parked_name(merge_ino_here(it), name);
 	it->moving = false;
 	return inode_move(m->t, INO_ROOT, span_make(name, size), parent, place_name(&it->theirs.places[0]), err);
 }

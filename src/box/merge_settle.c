@@ -1,0 +1,137 @@
+/*
+ * merge_settle.c: what a conflict about a name decides besides: where the file of the side that lost it goes (settling, in merge.h).
+ */
+#include "box/merge.h"
+
+static settling settled_find(const merge *m, uint64_t ino)
+{
+	span value;
+	key k = key_inode(ino);
+	return pmap_get(&m->settled, key_span(&k), &value) == PMAP_VALUE ? (settling)value.bytes[0] : SETTLED_NOT;
+}
+
+cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
+{
+	uint8_t value = (uint8_t)how;
+	key k = key_inode(ino);
+	if (settled_find(m, ino) != SETTLED_NOT) return CB_OK;
+	m->unsettled = true;
+	return pmap_put(&m->settled, key_span(&k), span_make(&value, 1), err);
+}
+
+cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_error *err)
+{
+	const unit *lost = theirs_wins ? &it->ours : &it->theirs;
+	const tree_view *winner = theirs_wins ? m->theirs : m->ours;
+	for (size_t i = 0; !m->left && i < lost->count; i++) {
+		const place *at = &lost->places[i];
+		inode node, old;
+		if (merge_place_in(&it->base, at)) continue;
+		cb_code code = inode_at(winner, at->parent, place_name(at), &node, NULL, err);
+		if (code == CB_OK) code = inode_at(m->base, at->parent, place_name(at), &old, NULL, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		if (code == CB_NOTFOUND || merge_item_number(m, node.rec.ino) != old.rec.ino) continue;
+		CB_TRY(merge_settle(m, old.rec.ino, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
+	}
+	return CB_OK;
+}
+
+cb_code merge_settle_names(merge *m, item *it, cb_error *err)
+{
+	it->settled = settled_find(m, it->ino);
+	if (it->settled == SETTLED_NOT || !it->base.present || !it->ours.present || !it->theirs.present) return CB_OK;
+	const unit *as = it->settled == SETTLED_OURS ? &it->theirs : &it->ours;
+	place *copy = mem_dup(as->places, as->count * sizeof(place));
+	if (!copy) return cb_err_nomem(err);
+	free(it->base.places);
+	it->base.places = copy;
+	it->base.count = as->count;
+	return CB_OK;
+}
+
+/* ---- giving way ---- */
+
+bool merge_took_away(const unit *base, const unit *side)
+{
+	for (size_t i = 0; i < base->count; i++)
+		if (!merge_place_in(side, &base->places[i])) return true;
+	return false;
+}
+
+/* Of ours' file a name went, or the last one. Where theirs has the file too, and that was its new name, it goes where theirs has it. */
+static cb_code settle_yielded(merge *m, uint64_t ino, cb_error *err)
+{
+	uint64_t number = merge_item_number(m, ino);
+	const item *it = merge_item_find(m, number);
+	tree_view v = txn_raw(m->t);
+	inode node;
+	unit base = {0}, here = {0}, there = {0};
+	if (it && it->settled != SETTLED_NOT) return CB_OK;
+	cb_code gone = inode_find(&v, ino, &node, err);
+	if (gone != CB_OK && gone != CB_NOTFOUND) return gone;
+	cb_code code = merge_unit_load(m->ours, ino, &here, err);
+	if (code == CB_OK) code = merge_unit_load(m->theirs, it && it->theirs.present ? merge_ino_there(it) : ino, &there, err);
+	if (code == CB_OK) code = merge_unit_load(m->base, number, &base, err);
+	bool moved = gone == CB_NOTFOUND ? !merge_places_equal(&here, &there) : merge_took_away(&base, &here);
+	if (code == CB_OK && here.present && there.present && moved) code = merge_settle(m, number, SETTLED_THEIRS, err);
+	free(base.places);
+	free(here.places);
+	free(there.places);
+	return code;
+}
+
+static cb_code collect_ino(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)key_bytes;
+	entry e;
+	CB_TRY(entry_decode(value, &e, err));
+	return buf_append(context, &e.rec.ino, sizeof(uint64_t), err);
+}
+
+/* The file or folder and all below it; not what is in a folder that theirs has too, and that takes it along. */
+static cb_code collect_yielding(merge *m, uint64_t ino, buf *out, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	inode node;
+	CB_TRY(buf_append(out, &ino, sizeof(ino), err));
+	for (size_t i = 0; i < out->size; i += sizeof(ino)) {
+		memcpy(&ino, out->bytes + i, sizeof(ino));
+		const item *it = merge_item_find(m, ino);
+		cb_code code = inode_find(m->theirs, ino, &node, err);
+		if (code == CB_OK && !(it && it->settled != SETTLED_NOT)) continue;
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		CB_TRY(inode_keys(&v, ino, KIND_ENTRY, collect_ino, out, err));
+	}
+	return CB_OK;
+}
+
+cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupant, cb_error *err)
+{
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
+	uint64_t ino = 0;
+	size_t known = pmap_count(&m->settled);
+	CB_TRY(collect_yielding(m, occupant->rec.ino, &list, err));
+	pmap before = pmap_ref(&m->t->delta);
+	counters now = m->t->now;
+	cb_code code = tree_remove(m->t, parent, name, occupant, err);
+	for (size_t i = 0; code == CB_OK && i < list.size; i += sizeof(ino)) {
+		memcpy(&ino, list.bytes + i, sizeof(ino));
+		code = settle_yielded(m, ino, err);
+	}
+	if (code == CB_OK && pmap_count(&m->settled) > known && occupant->rec.type == CB_DIR) {
+		char aside[32];
+		size_t size = merge_parked_name(occupant->rec.ino, aside);
+		pmap_done(&m->t->delta);
+		m->t->delta = pmap_ref(&before);
+		m->t->now = now;
+		code = inode_move(m->t, parent, name, INO_ROOT, span_make(aside, size), err);
+	}
+	pmap_done(&before);
+	return code;
+}
+
+bool merge_stays(merge *m, uint64_t ino)
+{
+	const item *it = merge_item_find(m, merge_item_number(m, ino));
+	return it && it->settled == SETTLED_OURS;
+}

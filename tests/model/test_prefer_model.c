@@ -1,0 +1,350 @@
+/*
+ * test_prefer_model.c: conflicts that were settled for one side.
+ *
+ * Two sides change a small tree at random (files, folders, links, renames, exchanges, other types under old names); every write has a text
+ * of its own. Whoever is preferred, wherever the merge is made:
+ * - the result is the same merged into the winner and merged into the loser, and the same when all is made again with other inode numbers;
+ * - a path in conflict is as the winner has it;
+ * - what the winner wrote is there, and what both sides still have;
+ * - fsck finds nothing.
+ * With an answer for each path at random, which may contradict each other: the result is the same again, and sound.
+ */
+#include "harness/model_state.h"
+
+enum { SIDE_OPS = 3, BASE_OPS = 6, NAMES = 3, PATHS_MAX = 64 };
+
+typedef struct scene {
+	uint64_t base, sides[2]; /* seeds */
+	unsigned ops;
+} scene;
+
+static const char *const WORK = "/work";
+
+/* ---- random changes: the same ones for the same seed and tree ---- */
+
+static void random_path(test_rng *r, char out[64])
+{
+	size_t size = (size_t)snprintf(out, 64, "%s", WORK);
+	for (uint64_t depth = 1 + test_rand_below(r, 2); depth > 0; depth--)
+		size += (size_t)snprintf(out + size, 64 - size, "/%c", (char)('a' + test_rand_below(r, NAMES)));
+}
+
+/* Refused ones are none. */
+static bool random_op(cb_box *b, test_rng *r, const char *who, unsigned i, bool tell)
+{
+	cb_error err = {0};
+	char from[64], to[64], text[80];
+	random_path(r, from);
+	random_path(r, to);
+	(void)snprintf(text, sizeof(text), "%s %u\n", who, i);
+	uint64_t kind = test_rand_below(r, 11);
+	cb_code code = CB_OK;
+	static const char *const names[] = {"write",  "write",    "save", "mkdir",  "mkdir", "rename",
+	                                    "rename", "exchange", "link", "remove", "retype"};
+	switch (kind) {
+	case 0:
+	case 1:
+		code = cb_write_file(b, from, text, strlen(text), NULL, &err);
+		break;
+	case 2: /* as editors save */
+		code = cb_write_file(b, "/work/.new", text, strlen(text), NULL, &err);
+		if (code == CB_OK) code = cb_rename(b, "/work/.new", from, 0, &err);
+		if (code != CB_OK) (void)cb_remove(b, "/work/.new", &err);
+		break;
+	case 3:
+	case 4:
+		code = cb_mkdir(b, from, 0755, 0, &err);
+		break;
+	case 5:
+	case 6:
+		code = cb_rename(b, from, to, 0, &err);
+		break;
+	case 7:
+		code = cb_rename(b, from, to, CB_EXCHANGE, &err);
+		break;
+	case 8:
+		code = cb_link(b, from, to, &err);
+		break;
+	case 9:
+		code = cb_remove(b, from, &err);
+		break;
+	default: { /* a file where a folder was, or the other way round */
+		cb_stat_info st = CB_INIT(cb_stat_info);
+		code = cb_stat(b, from, 0, &st, &err);
+		if (code == CB_OK) code = cb_remove(b, from, &err);
+		if (code == CB_OK && st.type == CB_DIR) code = cb_write_file(b, from, text, strlen(text), NULL, &err);
+		else if (code == CB_OK) code = cb_mkdir(b, from, 0755, 0, &err);
+	}
+	}
+	if (tell && code == CB_OK) test_note("%s: %s %s %s", who, names[kind], from, kind >= 5 && kind <= 8 ? to : "");
+	return code == CB_OK;
+}
+
+static void change(cb_box *b, uint64_t seed, const char *who, unsigned ops, bool tell)
+{
+	test_rng r = {seed};
+	unsigned done = 0;
+	for (unsigned i = 0; i < 200 && done < ops; i++) done += random_op(b, &r, who, i, tell);
+}
+
+/* ---- settling ---- */
+
+typedef struct answers {
+	uint64_t salt; /* 0: all for `whole` */
+	cb_prefer whole;
+	char paths[PATHS_MAX][128];
+	const char *reasons[PATHS_MAX];
+	cb_prefer said[PATHS_MAX];
+	size_t count;
+} answers;
+
+static cb_prefer answer(void *context, const cb_conflict *c)
+{
+	answers *a = context;
+	cb_prefer said = a->whole;
+	uint64_t mixed = a->salt;
+	for (const char *p = c->path; a->salt && *p; p++) mixed = (mixed ^ (unsigned char)*p) * 0x9e3779b97f4a7c15u;
+	if (a->salt) said = mixed >> 40 & 1 ? CB_PREFER_OURS : CB_PREFER_THEIRS;
+	CHECK(a->count < PATHS_MAX);
+	(void)snprintf(a->paths[a->count], sizeof(a->paths[0]), "%s", c->path);
+	a->reasons[a->count] = c->reason;
+	a->said[a->count++] = said;
+	return said;
+}
+
+typedef struct outcome {
+	model_state *sides[2], *base, *result;
+	answers answers;
+} outcome;
+
+static void outcome_done(outcome *o)
+{
+	model_free(o->base);
+	model_free(o->sides[0]);
+	model_free(o->sides[1]);
+	model_free(o->result);
+}
+
+/* Merges side 1-into into side `into`. */
+static void settle(const scene *sc, int into, cb_prefer whole, uint64_t salt, bool tell, outcome *o)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *boxes[2];
+	*o = (outcome){.answers = {.salt = salt, .whole = whole}};
+	CHECK_OK(cb_box_create(s, "0", &boxes[0], &err));
+	change(boxes[0], sc->base, "base", BASE_OPS, tell);
+	o->base = model_read(boxes[0]);
+	boxes[1] = must_fork(s, "0", "1");
+	for (int i = 0; i < 2; i++) {
+		change(boxes[i], sc->sides[i], i ? "one" : "zero", sc->ops, tell);
+		o->sides[i] = model_read(boxes[i]);
+	}
+	cb_merge_options how = CB_WITH(cb_merge_options, .resolve = answer, .context = &o->answers);
+	cb_code code = cb_merge(boxes[into], boxes[1 - into], &how, NULL, NULL, &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
+	o->result = model_read(boxes[into]);
+	test_store_sound(s);
+	cb_box_close(boxes[0]);
+	cb_box_close(boxes[1]);
+	cb_store_close(s);
+}
+
+/* The same with a transaction, which side `txn` makes. */
+static void settle_commit(const scene *sc, int txn, cb_prefer whole, outcome *o)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *boxes[2];
+	*o = (outcome){0};
+	CHECK_OK(cb_box_create(s, "0", &boxes[1 - txn], &err));
+	change(boxes[1 - txn], sc->base, "base", BASE_OPS, false);
+	o->base = model_read(boxes[1 - txn]);
+	boxes[txn] = must_begin(boxes[1 - txn]);
+	for (int i = 0; i < 2; i++) {
+		change(boxes[i], sc->sides[i], i ? "one" : "zero", sc->ops, false);
+		o->sides[i] = model_read(boxes[i]);
+	}
+	cb_commit_options how = CB_WITH(cb_commit_options, .prefer = whole);
+	cb_code code = cb_txn_commit(boxes[txn], &how, NULL, &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
+	o->result = model_read(boxes[1 - txn]);
+	test_store_sound(s);
+	cb_box_close(boxes[txn]);
+	cb_box_close(boxes[1 - txn]);
+	cb_store_close(s);
+}
+
+/* ---- what must hold ---- */
+
+static bool has_text(const model_state *s, const char *text)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->entries[i].type == CB_FILE && strcmp(s->entries[i].bytes, text) == 0) return true;
+	return false;
+}
+
+static void tell(const scene *sc, const char *what, const outcome *o)
+{
+	outcome again;
+	settle(sc, 0, CB_PREFER_OURS, 0, true, &again);
+	outcome_done(&again);
+	for (size_t i = 0; i < o->answers.count; i++)
+		test_note("conflict %s: %s -> %s", o->answers.paths[i], o->answers.reasons[i],
+		          o->answers.said[i] == CB_PREFER_OURS ? "ours" : "theirs");
+	test_note("%s", what);
+	const model_state *const all[] = {o->base, o->sides[0], o->sides[1], o->result};
+	static const char *const names[] = {"base", "zero", "one", "result"};
+	for (size_t k = 0; k < 4; k++)
+		for (size_t i = 0; i < all[k]->count; i++) {
+			const model_entry *e = &all[k]->entries[i];
+			if (model_within(e->path, WORK))
+				test_note("%s: %s%s %.*s", names[k], e->path, e->type == CB_DIR ? "/" : "",
+				          (int)(e->type == CB_FILE ? e->size - 1 : 0), e->bytes);
+		}
+}
+
+/* What the winner wrote, and what both have. */
+static bool texts_are_there(const outcome *o, int winner)
+{
+	const model_state *w = o->sides[winner], *l = o->sides[1 - winner];
+	for (size_t i = 0; i < w->count; i++) {
+		const model_entry *e = &w->entries[i];
+		if (e->type != CB_FILE || (has_text(o->base, e->bytes) && !has_text(l, e->bytes))) continue;
+		if (!has_text(o->result, e->bytes)) return false;
+	}
+	return true;
+}
+
+/* Do all three have the same folder above it? A path is no name for a place in a folder that somebody moved. */
+static bool is_placed_alike(const outcome *o, const char *path)
+{
+	char above[128];
+	(void)snprintf(above, sizeof(above), "%s", path);
+	for (char *slash = strrchr(above, '/'); slash && slash != above; slash = strrchr(above, '/')) {
+		*slash = 0;
+		const model_entry *base = model_find(o->base, above), *a = model_find(o->sides[0], above),
+				  *b = model_find(o->sides[1], above);
+		if (!base || !a || !b || a->ino != base->ino || b->ino != base->ino) return false;
+	}
+	return true;
+}
+
+/* Type and presence, and the text if that side wrote it. */
+static bool as_in(const outcome *o, int side, const char *path)
+{
+	const model_entry *want = model_find(o->sides[side], path), *is = model_find(o->result, path);
+	if (!want || !is) return !want == !is;
+	if (want->type != is->type) return false;
+	return want->type != CB_FILE || has_text(o->base, want->bytes) || strcmp(want->bytes, is->bytes) == 0;
+}
+
+static bool paths_are_the_winners(const outcome *o, int into)
+{
+	for (size_t i = 0; i < o->answers.count; i++) {
+		int winner = o->answers.said[i] == CB_PREFER_OURS ? into : 1 - into;
+		if (strcmp(o->answers.reasons[i], "changed on both sides") == 0) continue; /* of names nothing is in conflict */
+		if (is_placed_alike(o, o->answers.paths[i]) && !as_in(o, winner, o->answers.paths[i])) return false;
+	}
+	return true;
+}
+
+/* NULL: all holds. */
+static const char *fault_of(const outcome *into_winner, const outcome *into_loser, const outcome *again, int winner)
+{
+	if (!texts_are_there(into_winner, winner)) return "a text of the winner is lost, merged into it";
+	if (!texts_are_there(into_loser, winner)) return "a text of the winner is lost, merged into the loser";
+	if (!model_same(into_loser->result, again->result)) return "it depends on inode numbers";
+	if (!paths_are_the_winners(into_winner, winner)) return "a path in conflict is not the winner's, merged into it";
+	if (!paths_are_the_winners(into_loser, 1 - winner)) return "a path in conflict is not the winner's, merged into the loser";
+	if (!model_same(into_winner->result, into_loser->result)) return "it depends on which side is merged into the other";
+	return NULL;
+}
+
+static void must_hold(const scene *sc, const char *fault, const char *how, const outcome *first, const outcome *second)
+{
+	if (!fault) return;
+	tell(sc, how, first);
+	tell(sc, "the other way round, or once more", second);
+	CHECK_MSG(false, "%s: %s", how, fault);
+}
+
+static size_t check_merge(const scene *sc, int winner)
+{
+	outcome into_winner, into_loser, again;
+	settle(sc, winner, CB_PREFER_OURS, 0, false, &into_winner);
+	settle(sc, 1 - winner, CB_PREFER_THEIRS, 0, false, &into_loser);
+	settle(sc, 1 - winner, CB_PREFER_THEIRS, 0, false, &again);
+	must_hold(sc, fault_of(&into_winner, &into_loser, &again, winner), "merged", &into_winner, &into_loser);
+	size_t conflicts = into_winner.answers.count;
+	outcome_done(&into_winner);
+	outcome_done(&into_loser);
+	outcome_done(&again);
+	return conflicts;
+}
+
+static void check_commit(const scene *sc, int winner)
+{
+	outcome into_winner, into_loser, again;
+	settle_commit(sc, 1 - winner, CB_PREFER_BOX, &into_winner);
+	settle_commit(sc, winner, CB_PREFER_TXN, &into_loser);
+	settle_commit(sc, winner, CB_PREFER_TXN, &again);
+	must_hold(sc, fault_of(&into_winner, &into_loser, &again, winner), "committed", &into_winner, &into_loser);
+	outcome_done(&into_winner);
+	outcome_done(&into_loser);
+	outcome_done(&again);
+}
+
+/* Each path for one side or the other. */
+static size_t check_answers(const scene *sc, int into)
+{
+	outcome first, again;
+	settle(sc, into, CB_PREFER_NONE, sc->base | 1, false, &first);
+	settle(sc, into, CB_PREFER_NONE, sc->base | 1, false, &again);
+	const char *fault = model_same(first.result, again.result) ? NULL : "it depends on inode numbers";
+	must_hold(sc, fault, "answered", &first, &again);
+	bool one = first.answers.count == 1; /* several may contradict each other */
+	fault = one && !paths_are_the_winners(&first, into) ? "the path in conflict is not the winner's" : NULL;
+	must_hold(sc, fault, "answered", &first, &again);
+	size_t conflicts = first.answers.count;
+	outcome_done(&first);
+	outcome_done(&again);
+	return conflicts;
+}
+
+static scene random_scene(test_rng *r)
+{
+	return (scene){test_rand(r), {test_rand(r), test_rand(r)}, 1 + (unsigned)test_rand_below(r, SIDE_OPS)};
+}
+
+TEST_LIMIT(a_preferred_side_is_kept_whole_in_merges, 300)
+{
+	test_rng r = {test_seed()};
+	uint64_t conflicts = 0;
+	for (unsigned i = 0; i < test_dose(1000); i++) {
+		scene sc = random_scene(&r);
+		conflicts += check_merge(&sc, 0) + check_merge(&sc, 1);
+	}
+	test_note("%" PRIu64 " conflicts", conflicts);
+}
+
+TEST_LIMIT(a_preferred_side_is_kept_whole_in_commits, 300)
+{
+	test_rng r = {test_seed()};
+	for (unsigned i = 0; i < test_dose(1000); i++) {
+		scene sc = random_scene(&r);
+		check_commit(&sc, 0);
+		check_commit(&sc, 1);
+	}
+}
+
+TEST_LIMIT(answers_for_each_path_are_kept, 300)
+{
+	test_rng r = {test_seed()};
+	uint64_t conflicts = 0;
+	for (unsigned i = 0; i < test_dose(1000); i++) {
+		scene sc = random_scene(&r);
+		conflicts += check_answers(&sc, 0) + check_answers(&sc, 1);
+	}
+	test_note("%" PRIu64 " conflicts", conflicts);
+}

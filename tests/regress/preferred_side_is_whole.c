@@ -1,0 +1,235 @@
+/* A conflict that is settled for one side gives that side's picture, merged into it or into the other, and loses nothing else. */
+#include "harness/boxes.h"
+
+typedef void (*changes)(cb_box *b);
+
+static void mv(cb_box *b, const char *from, const char *to)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, from, to, 0, &err));
+}
+
+static void rm(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_remove(b, path, &err));
+}
+
+static void must_mkdir(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, path, 0755, CB_PARENTS, &err));
+}
+
+typedef struct picture {
+	cb_box *b;
+	char text[512];
+} picture;
+
+static cb_code note_entry(void *context, const char *path, const cb_stat_info *info, cb_error *err)
+{
+	picture *p = context;
+	size_t size = strlen(p->text);
+	(void)err;
+	if (strcmp(path, "/work") == 0) return CB_OK;
+	(void)snprintf(p->text + size, sizeof(p->text) - size, "%s%s%s%s", size ? " " : "", path + strlen("/work/"),
+	               info->type == CB_DIR ? "/" : "=", info->type == CB_DIR ? "" : must_read(p->b, path));
+	return CB_OK;
+}
+
+/* All below /work, as "d/ d/new=NEW". */
+static void must_show(cb_box *b, const char *text)
+{
+	cb_error err = {0};
+	picture p = {.b = b};
+	CHECK_OK(cb_walk(b, "/work", note_entry, &p, &err));
+	CHECK_STR(p.text, text);
+}
+
+/* What the loser and the winner do to the same, settled for the winner wherever it is merged. */
+static void settle(changes base, changes loser, changes winner, const char *text)
+{
+	for (int way = 0; way < 4; way++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *box = NULL, *other = NULL;
+		CHECK_OK(cb_box_create(s, "box", &box, &err));
+		base(box);
+		other = way < 2 ? must_fork(s, "box", "other") : must_begin(box);
+		cb_prefer prefer = way % 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
+		(way % 2 ? loser : winner)(box);
+		(way % 2 ? winner : loser)(other);
+		if (way < 2) CHECK_OK(cb_merge(box, other, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		else CHECK_OK(cb_txn_commit(other, &CB_WITH(cb_commit_options, .prefer = prefer), NULL, &err));
+		must_show(box, text);
+		test_store_sound(s);
+		cb_box_close(other);
+		cb_box_close(box);
+		cb_store_close(s);
+	}
+}
+
+static void folder_with_a_file(cb_box *b)
+{
+	must_write(b, "/work/d/old", "old");
+}
+
+static void folder_becomes_a_file(cb_box *b)
+{
+	rm(b, "/work/d");
+	must_write(b, "/work/d", "FILE");
+}
+
+static void file_comes_into_it(cb_box *b)
+{
+	must_write(b, "/work/d/new", "NEW");
+}
+
+static void file_in_it_changes(cb_box *b)
+{
+	must_write(b, "/work/d/old", "CHANGED");
+}
+
+TEST(folder_against_a_file)
+{
+	settle(folder_with_a_file, folder_becomes_a_file, file_comes_into_it, "d/ d/new=NEW");
+	settle(folder_with_a_file, file_comes_into_it, folder_becomes_a_file, "d=FILE");
+	settle(folder_with_a_file, folder_becomes_a_file, file_in_it_changes, "d/ d/old=CHANGED");
+	settle(folder_with_a_file, file_in_it_changes, folder_becomes_a_file, "d=FILE");
+}
+
+static void two_files(cb_box *b)
+{
+	must_write(b, "/work/a", "a");
+	must_write(b, "/work/e", "e");
+}
+
+static void a_becomes_c(cb_box *b)
+{
+	mv(b, "/work/a", "/work/c");
+}
+
+static void e_becomes_c(cb_box *b)
+{
+	mv(b, "/work/e", "/work/c");
+}
+
+static void c_is_written(cb_box *b)
+{
+	must_write(b, "/work/c", "C");
+}
+
+static void c_is_a_folder(cb_box *b)
+{
+	must_write(b, "/work/c/x", "x");
+}
+
+TEST(one_name_for_two)
+{
+	settle(two_files, a_becomes_c, e_becomes_c, "a=a c=e");
+	settle(two_files, a_becomes_c, c_is_written, "a=a c=C e=e");
+	settle(two_files, c_is_written, a_becomes_c, "c=a e=e");
+	settle(two_files, a_becomes_c, c_is_a_folder, "a=a c/ c/x=x e=e");
+	settle(two_files, c_is_a_folder, a_becomes_c, "c=a e=e");
+}
+
+static void a_becomes_e(cb_box *b)
+{
+	mv(b, "/work/a", "/work/e");
+}
+
+static void e_changes(cb_box *b)
+{
+	must_write(b, "/work/e", "CHANGED");
+}
+
+static void a_goes(cb_box *b)
+{
+	rm(b, "/work/a");
+}
+
+TEST(renamed_over_another)
+{
+	settle(two_files, a_becomes_e, e_changes, "a=a e=CHANGED");
+	settle(two_files, a_becomes_e, a_goes, "e=e"); /* the rename is taken back, so also what it covered */
+	settle(two_files, a_goes, a_becomes_e, "e=a");
+}
+
+static void folder_of_two(cb_box *b)
+{
+	must_write(b, "/work/f/1", "1");
+	must_write(b, "/work/f/2", "2");
+}
+
+static void folder_becomes_c(cb_box *b)
+{
+	mv(b, "/work/f", "/work/c");
+	must_write(b, "/work/c/4", "4");
+}
+
+static void c_is_written_and_folder_changed(cb_box *b)
+{
+	must_write(b, "/work/c", "C");
+	must_write(b, "/work/f/2", "CHANGED");
+	must_write(b, "/work/f/3", "3");
+}
+
+static void c_is_made(cb_box *b)
+{
+	must_mkdir(b, "/work/c");
+}
+
+TEST(renamed_folder)
+{
+	settle(folder_of_two, folder_becomes_c, c_is_written, "c=C f/ f/1=1 f/2=2 f/4=4");
+	settle(folder_of_two, folder_becomes_c, c_is_written_and_folder_changed, "c=C f/ f/1=1 f/2=CHANGED f/3=3 f/4=4");
+	settle(folder_of_two, c_is_written_and_folder_changed, folder_becomes_c, "c/ c/1=1 c/2=CHANGED c/3=3 c/4=4");
+	settle(folder_of_two, folder_becomes_c, c_is_made, "c/ f/ f/1=1 f/2=2 f/4=4");
+	settle(folder_of_two, c_is_made, folder_becomes_c, "c/ c/1=1 c/2=2 c/4=4");
+}
+
+static void two_names(cb_box *b)
+{
+	cb_error err = {0};
+	must_write(b, "/work/f", "old");
+	CHECK_OK(cb_link(b, "/work/f", "/work/b", &err));
+}
+
+static void one_is_saved_by_rename(cb_box *b)
+{
+	must_write(b, "/work/t", "NEW");
+	mv(b, "/work/t", "/work/f");
+}
+
+static void the_other_goes(cb_box *b)
+{
+	rm(b, "/work/b");
+}
+
+TEST(each_took_away_another_name)
+{
+	settle(two_names, one_is_saved_by_rename, the_other_goes, "f=old");
+	settle(two_names, the_other_goes, one_is_saved_by_rename, "b=old f=NEW");
+}
+
+static void folder_b(cb_box *b)
+{
+	must_mkdir(b, "/work/b");
+}
+
+static void b_becomes_e_and_is_made_again(cb_box *b)
+{
+	mv(b, "/work/b", "/work/e");
+	must_mkdir(b, "/work/b");
+}
+
+static void e_is_made(cb_box *b)
+{
+	must_mkdir(b, "/work/e/d");
+}
+
+/* Which of two inode numbers is greater is a matter of luck. */
+TEST(whatever_the_numbers)
+{
+	for (int i = 0; i < 20; i++) settle(folder_b, b_becomes_e_and_is_made_again, e_is_made, "b/ e/ e/d/");
+}
