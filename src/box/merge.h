@@ -1,7 +1,7 @@
 /*
  * merge.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
- * merge_folders.c finds folders that were made again, merge_settle.c what a conflict decides besides, merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have.
- * See merge.c for the idea and the order of work.
+ * merge_folders.c finds folders that were made again, merge_settle.c what a conflict decides besides, merge_place.c deletes, moves and
+ * adds, merge_fields.c merges what both sides have. See merge.c for the idea and the order of work.
  */
 #ifndef BOX_MERGE_H
 #define BOX_MERGE_H
