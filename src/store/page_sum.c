@@ -23,6 +23,12 @@ page_shape page_shape_of(const uint8_t head[PAGE_HEAD_BYTES])
 	return page_size_is_valid(bytes) ? (page_shape){bytes, head[PAGE_RESERVED_AT] == PAGE_SUM_BYTES} : none;
 }
 
+void page_shape_learn(page_shape *shape, const uint8_t head[PAGE_HEAD_BYTES])
+{
+	page_shape now = page_shape_of(head);
+	if (now.bytes) *shape = now;
+}
+
 /* ---- pages ---- */
 
 /* Never 0, which says that there is none. */

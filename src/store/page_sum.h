@@ -1,5 +1,5 @@
 /*
- * page_sum.h: sums of the database's pages, for vfs.c.
+ * page_sum.h: sums of the database's pages, for the VFS (vfs_base.c, vfs_log.c).
  *
  * Rows have sums, but a row that is not found has none: one flipped bit in a page's count of cells, or in a page that leads to others,
  * makes rows vanish. So the last 8 bytes of every page, which SQLite leaves alone (byte 20 of the file says so), hold a sum of the rest and
@@ -37,6 +37,8 @@ typedef struct page_shape {
 
 /* What the beginning of the first page says; bytes 0: nothing that SQLite would take for a database. */
 page_shape page_shape_of(const uint8_t head[PAGE_HEAD_BYTES]);
+/* The same, where that stays as it was when the page says nothing. */
+void page_shape_learn(page_shape *shape, const uint8_t head[PAGE_HEAD_BYTES]);
 static inline bool page_size_is_valid(uint32_t bytes)
 {
 	return bytes >= PAGE_BYTES_LEAST && bytes <= PAGE_BYTES_MOST && (bytes & (bytes - 1)) == 0;

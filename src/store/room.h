@@ -1,5 +1,5 @@
 /*
- * room.h: room on the disk that is allocated ahead of need, so that a full disk is no dead end. For vfs.c and the SQLite engine.
+ * room.h: room on the disk that is allocated ahead of need, so that a full disk is no dead end. For the VFS and the SQLite engine.
  *
  * A full disk must not keep anybody from removing, undoing, pruning and collecting. What these write goes to the log, its index and, when
  * the log is folded, to the database file. Blocks for that are allocated before they are needed and never given back to be taken again:

@@ -41,7 +41,7 @@ static cb_code code_of(const sqlite_engine *e, int rc)
 	case SQLITE_CANTOPEN:
 		return system == EROFS ? CB_READONLY : system == EACCES ? CB_DENIED : CB_IO;
 	case SQLITE_IOERR:
-		if (rc == SQLITE_IOERR_DATA) return CB_CORRUPT; /* a page with a wrong sum (vfs.c) */
+		if (rc == SQLITE_IOERR_DATA) return CB_CORRUPT; /* a page with a wrong sum (vfs_base.c) */
 		if (rc == SQLITE_IOERR_NOMEM) return CB_NOMEM;
 		return system == ENOSPC || system == EDQUOT ? CB_NOSPACE : CB_IO;
 	case SQLITE_CONSTRAINT:
