@@ -8,8 +8,9 @@
  * checkpoint. Paths are absolute inside the box; a relative one starts at "/". ".." and symbolic links never leave the box.
  *
  * Calls return CB_OK and leave *err (which may be NULL) as it was, or return a negative code and fill it. Outputs are written only
- * on success. What a call gives away is said at the call: "cb_free() it". A handle in *out is the caller's to close: cb_store_close,
- * cb_box_close (transactions and drafts too), cb_close, cb_cursor_close, cb_sandbox_close, cb_exec_close, cb_cancel_free.
+ * on success; cb_merge, cb_txn_commit and cb_exec_wait say where else. What a call gives away is said at the call: "cb_free() it". A
+ * handle in *out is the caller's to close: cb_store_close, cb_box_close (transactions and drafts too), cb_close, cb_cursor_close,
+ * cb_sandbox_close, cb_exec_close, cb_cancel_free.
  *
  * Codes. A call names those that are its own. Any call may also return CB_NOMEM, CB_IO, CB_NOSPACE, CB_CORRUPT, CB_BUSY, CB_DENIED,
  * CB_BADHANDLE, CB_FORKED, CB_INTERNAL, and CB_CANCELLED and CB_TIMEOUT (cancel.h); one with a path CB_NOTFOUND, CB_NOTDIR, CB_ISDIR,

@@ -177,9 +177,9 @@ CB_API cb_code cb_exec_input(cb_exec *exec, const void *bytes, size_t size, size
  * cb_box_step of the handle that the sandbox was opened with tells the step. The result is lent until cb_exec_close. CB_CONFLICT, CB_QUOTA
  * (the box may not hold so much): nothing came into the box, and result->fork has what the program did; gc takes it when it is old, as it
  * does with every box that was kept so. CB_DENIED: a rule came while it ran; the changes wait for cb_exec_recover by somebody whom no rule
- * binds (those of a store in memory were dropped). The result is filled then too, as it is with CB_TOOBIG (reject_output: the changes were
- * dropped), and when reading standard input failed (CB_IO, or what os_error stands for): the program was given the bytes before, and what
- * it did with them is in the box as ever. */
+ * binds (those of a store in memory were dropped). CB_TOOBIG (reject_output): the changes were dropped. When reading standard
+ * input failed (CB_IO, or what os_error stands for), the program was given the bytes before, and what it did with them is in the box as
+ * ever. Once the program has ended *out is written whatever is returned: how it ended and what it said is known. */
 CB_API cb_code cb_exec_wait(cb_exec *exec, const cb_exec_result **out, cb_error *err);
 /* What the command changed: by path. After cb_exec_wait, also of a discarded run. */
 CB_API cb_code cb_exec_changes(cb_exec *exec, cb_change_visit visit, void *context, cb_error *err);

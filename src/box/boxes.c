@@ -175,6 +175,31 @@ static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
 	return code;
 }
 
+/* A handle of a box that is being made, from what its making knows. origin NULL: it is no fork. */
+static cb_code made_handle(cb_store *cs, const store_box *row, const state *origin, cb_box **out, cb_error *err)
+{
+	cb_box *b = NULL;
+	CB_TRY(box_handle_create(cs, row, &b, err));
+	b->head = origin ? state_fork(origin, row->id) : state_furnished(row);
+	if (b->head) {
+		*out = b;
+		return CB_OK;
+	}
+	box_destroy(b);
+	return cb_err_nomem(err);
+}
+
+/* Ends the transaction in which a box was made, as `code` says. The handle comes before the commit: a call that fails has made no box. */
+static cb_code making_end(cb_store *cs, cb_code code, const store_box *row, const state *origin, cb_box **out, cb_error *err)
+{
+	cb_box *b = NULL;
+	if (code == CB_OK && out) code = made_handle(cs, row, origin, &b, err);
+	code = end_write(cs, code, err);
+	if (code == CB_OK && out) *out = b;
+	else if (b) box_destroy(b);
+	return code;
+}
+
 cb_code cb_box_create(cb_store *cs, const char *name, cb_box **out, cb_error *err)
 {
 	NEED(err, "store name", cs, name);
@@ -183,9 +208,7 @@ cb_code cb_box_create(cb_store *cs, const char *name, cb_box **out, cb_error *er
 	CB_TRY(store_write_begin(cs->s, err));
 	cb_code code = box_insert(cs, name, NULL, &row, err);
 	if (code == CB_OK) code = audit_did(cs, &row, &(audit_note){box_store_who(cs), "create", ""}, err);
-	CB_TRY(end_write(cs, code, err));
-	CANCEL_SHIELD; /* it is there: too late to say that it is not */
-	return out ? cb_box_open(cs, name, out, err) : CB_OK;
+	return making_end(cs, code, &row, NULL, out, err);
 }
 
 static cb_code open_row(cb_store *cs, const store_box *row, bool pinned, uint64_t seq, cb_box **out, cb_error *err)
@@ -250,20 +273,6 @@ static cb_code fork_in_write(cb_store *cs, const char *address, const char *name
 	return audit_did(cs, row, &(audit_note){box_store_who(cs), "fork", address}, err);
 }
 
-/* The new box's handle, from what its making knew already. */
-static cb_code fork_handle(cb_store *cs, const store_box *row, const state *origin, cb_box **out, cb_error *err)
-{
-	cb_box *b = NULL;
-	CB_TRY(box_handle_create(cs, row, &b, err));
-	b->head = state_fork(origin, row->id);
-	if (!b->head) {
-		cb_box_close(b);
-		return cb_err_nomem(err);
-	}
-	*out = b;
-	return CB_OK;
-}
-
 cb_code cb_box_fork(cb_store *cs, const char *address, const char *name, cb_box **out, cb_error *err)
 {
 	NEED(err, "store address name", cs, address, name);
@@ -271,8 +280,8 @@ cb_code cb_box_fork(cb_store *cs, const char *address, const char *name, cb_box 
 	store_box row;
 	AUTO_STATE state *origin = NULL;
 	CB_TRY(store_write_begin(cs->s, err));
-	CB_TRY(end_write(cs, fork_in_write(cs, address, name, &row, &origin, err), err));
-	return out ? fork_handle(cs, &row, origin, out, err) : CB_OK;
+	cb_code code = fork_in_write(cs, address, name, &row, &origin, err);
+	return making_end(cs, code, &row, origin, out, err);
 }
 
 typedef cb_code (*row_change)(store_box *row, const void *argument, cb_error *err);

@@ -88,6 +88,8 @@ cb_code box_folder_find(cb_store *cs, const char *path, size_t size, char **out,
 	store_box row;
 	CB_TRY(store_box_get(cs->s, id, &row, err));
 	if (row.deleted) return CB_NOTFOUND;
-	*out = mem_strdup(row.name);
-	return *out ? CB_OK : cb_err_nomem(err);
+	char *found = mem_strdup(row.name);
+	if (!found) return cb_err_nomem(err);
+	*out = found;
+	return CB_OK;
 }

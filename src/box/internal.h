@@ -51,7 +51,8 @@ cb_code state_settle(cb_store *cs, state *known, state **out, cb_error *err);
 cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err);
 /* What step 0 of a fork weighs: a level of origins costs about as much to open as so many key changes. */
 enum { FORK_WEIGHT = 16 };
-/* The same content as step 0 of a fork. NULL: no memory. */
+/* Step 0 of a box that is no fork; and of a fork, the same content as its origin. NULL: no memory. */
+state *state_furnished(const store_box *row);
 state *state_fork(const state *origin, uint64_t box);
 /* The state before a step whose predecessor was pruned: the step's own list of changes, taken back. */
 cb_code state_before_gap(cb_store *cs, const state *after, state **out, cb_error *err);

@@ -31,6 +31,16 @@ static state *state_alloc(uint64_t box, uint64_t seq)
 	return s;
 }
 
+state *state_furnished(const store_box *row)
+{
+	state *s = state_alloc(row->id, 0);
+	if (!s) return NULL;
+	s->id = row->head.state;
+	s->root = row->head.root;
+	s->root_box = row->head.root_box;
+	return s;
+}
+
 state *state_fork(const state *origin, uint64_t box)
 {
 	state *s = state_alloc(box, 0);

@@ -30,23 +30,22 @@ static cb_code nodes_put(void *context, span bytes, uint64_t *out_id, cb_error *
 	return store_node_put(context, bytes, out_id, err);
 }
 
-/* free() it. */
-static char *default_path(bool create)
+/* The store's path, that of the default where path is NULL. *out: free() it. */
+static cb_code choose_path(const char *path, bool create, char **out, cb_error *err)
 {
-	const char *store_path_env = getenv("COWBOX_STORE");
-	const char *data = getenv("XDG_DATA_HOME");
-	const char *home = getenv("HOME");
-	char *out = NULL;
-	int n = -1;
-	if (store_path_env && *store_path_env) return mem_strdup(store_path_env);
-	if (data && *data) n = asprintf(&out, "%s/cowbox", data);
-	else if (home && *home) n = asprintf(&out, "%s/.local/share/cowbox", home);
-	if (n < 0) return NULL;
-	char *name = strrchr(out, '/');
+	const char *chosen = path ? path : getenv("COWBOX_STORE"), *home = getenv("HOME"), *data = getenv("XDG_DATA_HOME");
+	AUTO_BUF buf made = BUF_INIT(SIZE_MAX);
+	if (chosen && *chosen) CB_TRY(buf_append_str(&made, chosen, err));
+	else if (data && *data) CB_TRY(buf_printf(&made, err, "%s/cowbox", data));
+	else if (home && *home) CB_TRY(buf_printf(&made, err, "%s/.local/share/cowbox", home));
+	else return cb_err_set(err, CB_INVALID, "no store named: set COWBOX_STORE or HOME");
+	CB_TRY(buf_take(&made, out, NULL, err));
+	if (!create || (chosen && *chosen)) return CB_OK;
+	char *name = strrchr(*out, '/');
 	*name = 0;
-	if (create && *out) (void)io_mkdirs(out, 0700, NULL); /* what cannot be made shows when the store is */
+	if (**out) (void)io_mkdirs(*out, 0700, NULL); /* what cannot be made shows when the store is */
 	*name = '/';
-	return out;
+	return CB_OK;
 }
 
 const char *cb_sqlite_version(void)
@@ -60,8 +59,8 @@ cb_code cb_store_open(const char *path, const cb_store_options *options, cb_stor
 	CB_TRY(args_path("path", path, err));
 	cb_store_options o;
 	CB_TRY(SIZED_TAKE(cb_store_options, cache_bytes, &o, options, err));
-	AUTO_FREE char *chosen = path ? mem_strdup(path) : default_path(!o.no_create);
-	if (!chosen) return cb_err_set(err, CB_INVALID, "no store named: set COWBOX_STORE or HOME");
+	AUTO_FREE char *chosen = NULL;
+	CB_TRY(choose_path(path, !o.no_create, &chosen, err));
 	cb_store *cs = mem_alloc(sizeof(*cs));
 	if (!cs) return cb_err_nomem(err);
 	bool memory = strcmp(chosen, ":memory:") == 0;

@@ -255,8 +255,10 @@ cb_code sqlite_setting_get(engine *e, uint64_t box, const char *key, char **out,
 	if (!row) return cb_err_set(err, CB_NOTFOUND, "no setting '%s'", key);
 	const char *value = sql_text(&u, 1, &bad);
 	if (bad || sql_u64(&u, 2, &bad) != setting_sum(box, key, value)) return sql_damaged("setting", err);
-	*out = mem_strdup(value);
-	return *out ? CB_OK : cb_err_nomem(err);
+	char *copy = mem_strdup(value);
+	if (!copy) return cb_err_nomem(err);
+	*out = copy;
+	return CB_OK;
 }
 
 cb_code sqlite_setting_set(engine *e, uint64_t box, const char *key, const char *value, cb_error *err)
