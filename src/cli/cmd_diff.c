@@ -100,19 +100,39 @@ static cb_code open_pair(cli *c, const diff_words *d, diff_pair *p, cb_error *er
 	return step_open(c, to, CLI_STATE, &p->to, NULL, &p->to_info, err);
 }
 
-/* A path that is nowhere is a mistyped one, not an empty difference. */
-static cb_code check_paths(const diff_words *d, const diff_pair *p, cb_error *err)
+/* The symbolic link through which the path leads, "" when it leads through none. `link` is as long as the path. */
+static cb_code link_above(cb_box *box, const char *path, char *link, cb_error *err)
 {
 	cb_stat_info info = CB_INIT(cb_stat_info);
-	for (size_t i = 0; i < d->path_count; i++) {
-		if (cb_stat(p->from, d->paths[i], CB_NOFOLLOW, &info, NULL) == CB_OK) continue;
-		cb_code code = cb_stat(p->to, d->paths[i], CB_NOFOLLOW, &info, err);
-		if (code == CB_NOTFOUND || code == CB_NOTDIR)
-			return cb_err_set(err, CB_NOTFOUND, "no '%s' in %s@%llu nor in %s@%llu", d->paths[i], p->from_info.name,
-			                  (unsigned long long)p->from_info.seq, p->to_info.name,
-			                  (unsigned long long)p->to_info.seq);
-		if (code != CB_OK) return code;
+	CB_TRY(cb_stat(box, path, CB_NOFOLLOW, &info, err));
+	for (const char *slash = path; (slash = strchr(slash + 1, '/'));) {
+		memcpy(link, path, (size_t)(slash - path));
+		link[slash - path] = 0;
+		CB_TRY(cb_stat(box, link, CB_NOFOLLOW, &info, err));
+		if (info.type == CB_SYMLINK) return CB_OK;
 	}
+	*link = 0;
+	return CB_OK;
+}
+
+/* A path that is nowhere is a mistyped one, not an empty difference; and what is behind a link has another path. */
+static cb_code check_path(const diff_pair *p, const char *path, cb_error *err)
+{
+	AUTO_FREE char *before = mem_strdup(path), *after = mem_strdup(path);
+	if (!before || !after) return cb_err_nomem(err);
+	cb_code from = link_above(p->from, path, before, NULL), to = link_above(p->to, path, after, err);
+	if ((from == CB_OK && !*before) || (to == CB_OK && !*after)) return CB_OK;
+	if (from == CB_OK || to == CB_OK)
+		return cb_err_set(err, CB_INVALID, "'%s' leads through the symbolic link '%s': name the path that it leads to",
+		                  path, to == CB_OK ? after : before);
+	if (to != CB_NOTFOUND && to != CB_NOTDIR) return to;
+	return cb_err_set(err, CB_NOTFOUND, "no '%s' in %s@%llu nor in %s@%llu", path, p->from_info.name,
+	                  (unsigned long long)p->from_info.seq, p->to_info.name, (unsigned long long)p->to_info.seq);
+}
+
+static cb_code check_paths(const diff_words *d, const diff_pair *p, cb_error *err)
+{
+	for (size_t i = 0; i < d->path_count; i++) CB_TRY(check_path(p, d->paths[i], err));
 	return CB_OK;
 }
 

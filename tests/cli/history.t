@@ -177,4 +177,13 @@ my $gap = cowbox('show', "thin\@$first");
 is($gap->{status}, 0, 'show a step behind a gap');
 like($gap->{out} . $gap->{err}, qr{pruned|/work/f}, 'and what it changed');
 
+# ---- paths behind links ----
+cow('new', 'linked');
+cow('write', '--parents', 'linked:dir/file', 'one');
+cow('ln', '-s', 'dir', 'linked:link');
+cow('write', 'linked:dir/file', 'two');
+is(cow('diff', 'linked@1', 'linked', 'dir/file', '--name-only'), "/work/dir/file\n", 'a path behind a link, by its own name');
+fails(['diff', 'linked@1', 'linked', 'link/file'], 'INVALID', 2, qr{symbolic link '/work/link': name the path});
+is(cow('diff', 'linked@1', 'linked', 'link', '--name-only'), "/work/link\n", 'the link itself');
+
 done_testing();
