@@ -195,8 +195,13 @@ static cb_code making_end(cb_store *cs, cb_code code, const store_box *row, cons
 	cb_box *b = NULL;
 	if (code == CB_OK && out) code = made_handle(cs, row, origin, &b, err);
 	code = end_write(cs, code, err);
-	if (code == CB_OK && out) *out = b;
-	else if (b) box_destroy(b);
+	if (code == CB_OK && b) {
+		/* Takes its place in the table of states in use, as opening does; if there is none, the first call tells. */
+		if (kept_call(b, NULL) == CB_OK) kept_call_end(b);
+		*out = b;
+	} else if (b) {
+		box_destroy(b);
+	}
 	return code;
 }
 
