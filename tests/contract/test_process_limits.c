@@ -226,4 +226,106 @@ TEST_LIMIT(little_memory_to_go_on_with, 240)
 	memory(true);
 }
 
+/* ---- streams ---- */
+
+/* Without memory for zstd's window a sound pack is CB_NOMEM, not damaged, and so is a compressed tar stream. */
+enum { STREAM_FILES = 4, STREAM_BYTES = 400000, STREAM_STEP = 256 << 10, STREAM_STEPS = 200 };
+
+static cb_error err;
+static cb_store *s;
+static cb_box *b;
+
+static int open_in_folder(const char *name, int flags)
+{
+	char path[4300];
+	(void)snprintf(path, sizeof(path), "%s/%s", test_tmpdir(), name);
+	int fd = open(path, flags | O_CLOEXEC, 0600);
+	CHECK(fd >= 0);
+	return fd;
+}
+
+static void streams_fill(void)
+{
+	static char bytes[STREAM_BYTES];
+	uint64_t x = 1;
+	s = test_store_open(false);
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	for (unsigned i = 0; i < STREAM_FILES; i++) {
+		char path[32];
+		for (size_t at = 0; at < sizeof(bytes); at++) bytes[at] = (char)((x = x * 6364136223846793005u + 1) >> 56);
+		(void)snprintf(path, sizeof(path), "/work/f%u", i);
+		CHECK_OK(cb_write_file(b, path, bytes, sizeof(bytes), NULL, &err));
+	}
+	int fd = open_in_folder("pack", O_WRONLY | O_CREAT);
+	CHECK_OK(cb_pack(b, fd, NULL, NULL, &err));
+	(void)close(fd);
+}
+
+static cb_code do_pack(void)
+{
+	return cb_pack(b, open_in_folder("again", O_WRONLY | O_CREAT | O_TRUNC), NULL, NULL, &err);
+}
+
+static cb_code do_unpack(void)
+{
+	return cb_unpack(s, open_in_folder("pack", O_RDONLY), "copy", NULL, NULL, &err);
+}
+
+static cb_code do_import(void)
+{
+	return cb_tar_import(b, open_in_folder("tar.zst", O_RDONLY), NULL, NULL, &err);
+}
+
+/* In a child each, with a little more memory every time, until it suffices. */
+static void with_little(cb_code (*deed)(void))
+{
+	unsigned refused = 0;
+	for (unsigned i = 0; i < STREAM_STEPS; i++) {
+		pid_t child = fork();
+		CHECK(child >= 0);
+		if (child == 0) {
+			char *warm = must_read(b, "/work/f0"); /* the store is open again: what follows is the stream's */
+			struct rlimit r = {address_space() + (rlim_t)i * STREAM_STEP, RLIM_INFINITY};
+			CHECK(warm && setrlimit(RLIMIT_AS, &r) == 0);
+			cb_code code = deed();
+			CHECK_MSG(code == CB_OK || code == CB_NOMEM, "with %u KiB: %s: %s", i * (STREAM_STEP >> 10),
+			          cb_code_name(code), err.message);
+			_exit(code == CB_OK ? 0 : 9);
+		}
+		int status = 0;
+		CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		if (WEXITSTATUS(status) == 0) {
+			test_note("refused with up to %u KiB", i * (STREAM_STEP >> 10));
+			CHECK(refused > 0);
+			return;
+		}
+		CHECK(WEXITSTATUS(status) == 9);
+		refused++;
+	}
+	CHECK_MSG(false, "still refused with %u KiB", STREAM_STEPS * (STREAM_STEP >> 10));
+}
+
+TEST_LIMIT(little_memory_to_pack_with, 120)
+{
+	streams_fill();
+	with_little(do_pack);
+}
+
+TEST_LIMIT(little_memory_to_unpack_with, 120)
+{
+	streams_fill();
+	with_little(do_unpack);
+}
+
+/* A frame of one block, by hand: 10 KiB of zeros, which is an empty archive, and a window of 8 MiB that must be there before they are. */
+TEST_LIMIT(little_memory_for_a_compressed_tar, 120)
+{
+	static const unsigned char frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x68, 0x03, 0x40, 0x01, 0x00};
+	streams_fill();
+	int fd = open_in_folder("tar.zst", O_WRONLY | O_CREAT);
+	CHECK(write(fd, frame, sizeof(frame)) == (ssize_t)sizeof(frame));
+	(void)close(fd);
+	with_little(do_import);
+}
+
 #endif
