@@ -539,6 +539,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 	CB_TRY(merge_place_all(m, err));
 	if (m->unsettled) return CB_OK; /* to be made once more */
 	for (size_t i = 0; i < m->count; i++) {
+		if (m->items[i].aside) CB_TRY(merge_successors_here(m, &m->items[i], err));
 		if (m->items[i].fate != FATE_FIELDS) continue;
 		CB_TRY(merge_add_links(m, &m->items[i], err));
 		CB_TRY(merge_fields(m, &m->items[i], err));

@@ -52,7 +52,6 @@ typedef struct item {
 	fate fate;
 	bool replaced_here, replaced_there;
 	bool aside;          /* one side replaced it; the other moved it aside and has a new file in its place too */
-	bool merged;         /* its text was merged with what ours has under one of its names */
 	bool disputed;       /* it has no base: the common pasts conflict in it, or have it not though both sides do */
 	bool moving;         /* parked; wants theirs' place */
 	settling settled;    /* by an earlier conflict: whose names it has */
@@ -190,6 +189,9 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err);
 cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err);
 /* Attributes, data, mode and times of an inode that both have. */
 cb_code merge_fields(merge *m, item *it, cb_error *err);
+/* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a
+ * backup): the change is meant for that too. */
+cb_code merge_successors_here(merge *m, item *it, cb_error *err);
 /* Theirs put a new file, it, where the base had `old`, which ours changed (`here`) and which lives on elsewhere: what ours changed besides
  * the data is meant for the new one too. It was placed. */
 cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err);

@@ -228,47 +228,45 @@ static cb_code merge_mode(merge *m, item *it, inode *node, bool *changed, cb_err
 	return CB_OK;
 }
 
-/* Theirs' data of the file, for a new one that ours has under a name of it. */
-static cb_code merge_data_of_successor(merge *m, item *it, const place *at, const inode *here, inode *node, bool *changed,
-                                       cb_error *err)
+/* Theirs' data of the file, for a new one that ours has under a name of it, node: as it is by now, since it may stand for several. */
+static cb_code merge_data_of_successor(merge *m, item *it, const place *at, inode *node, bool *changed, cb_error *err)
 {
 	bool done = false, agreed = false, same = false, theirs_wins = false;
+	record here = node->rec;
+	tree_view v = txn_raw(m->t);
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
 	if (same) return CB_OK;
-	CB_TRY(merge_data_same(m, m->ours, &here->rec, m->theirs, &it->theirs.node.rec, &agreed, err));
+	CB_TRY(merge_data_same(m, &v, &here, m->theirs, &it->theirs.node.rec, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
-	merge_texts x = {m->base, m->ours, m->theirs, &it->base.node.rec, &here->rec, &it->theirs.node.rec};
+	merge_texts x = {m->base, &v, m->theirs, &it->base.node.rec, &here, &it->theirs.node.rec};
 	if (!agreed) CB_TRY(merge_text(m, &x, node, &done, err));
-	if (!done) CB_TRY(merge_conflict_name(m, it, here->rec.ino, at, "changed on both sides", &theirs_wins, err));
+	if (!done) CB_TRY(merge_conflict_name(m, it, here.ino, at, "changed on both sides", &theirs_wins, err));
 	if (!done && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || done || theirs_wins;
 	return CB_OK;
 }
 
-/* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a
- * backup): the change is meant for that too. */
-static cb_code merge_successors_here(merge *m, item *it, cb_error *err)
+cb_code merge_successors_here(merge *m, item *it, cb_error *err)
 {
 	if (!it->base.present || it->disputed || it->base.node.rec.type != CB_FILE) return CB_OK;
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
-		inode here, node;
+		inode node;
 		uint64_t ino = 0;
 		if (merge_place_in(&it->ours, at) || !merge_place_in(&it->theirs, at)) continue;
 		CB_TRY(merge_new_file_here(m, at, &ino, err));
 		if (!ino) continue; /* ours took the name away; the file lives on under others */
-		CB_TRY(inode_find(m->ours, ino, &here, err));
 		tree_view v = txn_raw(m->t);
-		cb_code code = inode_find(&v, here.rec.ino, &node, err);
+		cb_code code = inode_find(&v, ino, &node, err);
 		if (code == CB_NOTFOUND) continue;
 		if (code != CB_OK) return code;
 		item under = *it; /* what it is under this name; its places are lent */
 		attr_merge a = {m, &under, false};
-		under.ours = (unit){.present = true, .node = here};
+		under.ours = (unit){.present = true, .node = node};
 		under.replaced_here = true;
 		CB_TRY(merge_attrs(&a, KIND_ATTR, err));
 		CB_TRY(merge_attrs(&a, KIND_TAG, err));
-		CB_TRY(merge_data_of_successor(m, it, at, &here, &node, &a.changed, err));
+		CB_TRY(merge_data_of_successor(m, it, at, &node, &a.changed, err));
 		CB_TRY(merge_mode(m, &under, &node, &a.changed, err));
 		if (!a.changed) continue;
 		inode_changed(m->t, &node, false);

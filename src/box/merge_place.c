@@ -24,7 +24,13 @@ static cb_code unlink_all(merge *m, const unit *u, cb_error *err)
 	return CB_OK;
 }
 
-/* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away. */
+/* Does a file that theirs made stand for itself alone? Then it is compared with the base's under each of its names (compare_with_old). */
+static bool is_compared(const item *made)
+{
+	return made && made->fate == FATE_ADD && !made->base.present && made->theirs.node.rec.type == CB_FILE;
+}
+
+/* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away or replaced too. */
 static cb_code delete_aside(merge *m, item *it, cb_error *err)
 {
 	bool same = false;
@@ -35,9 +41,10 @@ static cb_code delete_aside(merge *m, item *it, cb_error *err)
 		bool theirs_wins = true;
 		if (!merge_place_in(&it->base, at)) continue;
 		cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
-		if (code == CB_OK) continue; /* a new file of theirs, which meets this one when it is placed */
-		if (code != CB_NOTFOUND) return code;
-		if (!same) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		bool renewed = code == CB_OK && it->base.node.rec.type == CB_FILE && is_compared(merge_item_find(m, node.rec.ino));
+		if (code == CB_OK && !renewed) continue; /* something of theirs, which meets this one when it is placed */
+		if (!same && !renewed) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
 		if (theirs_wins) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
 	}
 	return CB_OK;
@@ -169,10 +176,12 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
 	return s.taken && s.occupant.rec.ino == ino ? inode_unlink(m->t, at->parent, place_name(at), err) : CB_OK;
 }
 
-/* Ours still has it, or a new file for it; theirs has neither. It was decided as a whole, but not about its other names. */
-static bool is_gone_there(const item *it)
+/* Ours still has it, or a new file for it; theirs has neither. Or theirs put it aside, and ours has it no more. It was decided as a whole,
+ * but not about its other names. */
+static bool has_names_left(const item *it)
 {
-	return it->base.present && it->ours.present && !it->theirs.present && !it->disputed && it->base.node.rec.type != CB_DIR;
+	bool gone_there = it->ours.present && !it->theirs.present;
+	return (it->aside || gone_there) && it->base.present && !it->disputed && it->base.node.rec.type != CB_DIR;
 }
 
 /* Of a file with several names, those that theirs took away; before anything is placed, so that the names are free. The last one is
@@ -180,7 +189,7 @@ static bool is_gone_there(const item *it)
 cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 {
 	bool set = has_set_of_names(it), moved = it->fate == FATE_FIELDS && it->base.present && it->base.node.rec.type != CB_DIR;
-	if (!set && !moved && !is_gone_there(it)) return CB_OK;
+	if (!set && !moved && !has_names_left(it)) return CB_OK;
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
 		bool theirs_wins = false;
@@ -455,7 +464,8 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 	return CB_OK;
 }
 
-/* After it was placed: by lines, or a conflict; theirs wins: as it is; ours: ours' text. */
+/* After it was placed: by lines, or a conflict; theirs wins: as it is; ours: ours' text. As it is by now, since it may have come in the
+ * place of several. */
 static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err)
 {
 	tree_view v = txn_raw(m->t);
@@ -463,12 +473,10 @@ static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *
 	bool done = false, theirs_wins = true, agreed = false;
 	CB_TRY(inode_find(&v, it->into, &node, err));
 	record their = node.rec;
-	merge_texts x = {m->base, m->ours, m->theirs, &old->rec, &here->rec, &it->theirs.node.rec};
-	CB_TRY(merge_data_same(m, m->ours, &here->rec, m->theirs, &it->theirs.node.rec, &agreed, err));
+	merge_texts x = {m->base, m->ours, &v, &old->rec, &here->rec, &their};
+	CB_TRY(merge_data_same(m, m->ours, &here->rec, &v, &their, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
-	/* Once only: a second merge, for another of its names, would take the first one back. */
-	if (!agreed && !it->merged && !merge_disputes_ino(m->disputed, old->rec.ino)) CB_TRY(merge_text(m, &x, &node, &done, err));
-	it->merged = it->merged || done;
+	if (!agreed && !merge_disputes_ino(m->disputed, old->rec.ino)) CB_TRY(merge_text(m, &x, &node, &done, err));
 	if (!done) CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "changed on both sides", &theirs_wins, err));
 	if (!done && theirs_wins) return CB_OK;
 	if (!done) {
@@ -546,10 +554,14 @@ static cb_code find_twin(merge *m, const item *it, size_t *out, cb_error *err)
 	return CB_OK;
 }
 
-/* A name of a file that theirs put aside, and ours replaced: theirs kept the name, ours took it away. */
+/* A name of a file that theirs put aside, and ours replaced: theirs kept the name, ours took it away, or has a new file there, which gets
+ * what theirs changed (merge_successors_here). */
 static cb_code place_aside(merge *m, item *it, const place *at, bool *exists, cb_error *err)
 {
 	bool same = false, theirs_wins = false;
+	uint64_t made = 0;
+	CB_TRY(merge_new_file_here(m, at, &made, err));
+	if (made) return CB_OK;
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
 	if (same) return CB_OK;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "deleted here, changed there", &theirs_wins, err));

@@ -4,8 +4,8 @@
  * The oracle knows names, inode numbers and bytes of the three states, and says for every name what a merge without conflicts must have
  * made of it: a name that one side left alone becomes what the other made of it; its bytes are those of the file it leads to, merged by
  * lines where both sides changed them; a name that both changed to different things, or that one side took away and the other put
- * something new under, must have been a conflict. Folders stay where they are here (test_box_merge.c moves them), or are removed and made
- * again there, so that a name means the same in all states.
+ * something new under, must have been a conflict; and no line that a side wrote is lost. Folders stay where they are here
+ * (test_box_merge.c moves them), or are removed and made again there, so that a name means the same in all states.
  *
  * Git is the second referee: the same three states as commits, merged by `git merge-tree` (the ort strategy; texts are such
  * that it has no renames to guess). Results and the paths in conflict must be the same. A third test builds the same
@@ -247,6 +247,33 @@ static const char *judge(const four *f, const char *path)
 	return other && is_text_of_both(b, o, t, r) ? NULL : "replaced on one side and changed on the other, and not merged";
 }
 
+static bool has_line(const model_state *s, const char *line, size_t size)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		const char *at = s->entries[i].type == CB_FILE ? s->entries[i].bytes : "";
+		for (; *at; at += strcspn(at, "\n") + 1)
+			if (strncmp(at, line, size) == 0) return true;
+	}
+	return false;
+}
+
+/* Whatever became of names: a line that a side wrote is in no merge without conflicts lost. NULL: none is. */
+static const char *lost_line(const four *f)
+{
+	const model_state *sides[] = {f->ours, f->theirs};
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t k = 0; k < sides[i]->count; k++) {
+			const model_entry *e = &sides[i]->entries[k];
+			const char *at = e->type == CB_FILE ? e->bytes : "";
+			for (size_t size; *at; at += size) {
+				size = strcspn(at, "\n") + 1; /* every line has an end */
+				if (!has_line(f->base, at, size) && !has_line(f->result, at, size)) return e->path;
+			}
+		}
+	}
+	return NULL;
+}
+
 typedef struct heard {
 	char paths[64][64];
 	unsigned count;
@@ -264,8 +291,10 @@ static cb_prefer hear(void *context, const cb_conflict *c)
 static void judge_all(world *w, const four *f)
 {
 	static const char *const paths[] = {"/w/a", "/w/b", "/w/c", "/w/d/a", "/w/d/b", "/w/e/a"};
-	for (size_t i = 0; i < 6; i++) {
-		const char *wrong = judge(f, paths[i]);
+	for (size_t i = 0; i < 7; i++) {
+		const char *path = i < 6 ? paths[i] : lost_line(f), *wrong = i < 6  ? judge(f, path)
+		                                                             : path ? "has a line that is lost"
+		                                                                    : NULL;
 		if (!wrong) continue;
 		const model_state *all[] = {f->base, f->ours, f->theirs, f->result};
 		static const char *const names[] = {"base", "ours", "theirs", "result"};
@@ -275,7 +304,7 @@ static void judge_all(world *w, const four *f)
 					test_note("%s %s inode %" PRIu64 " %.60s", names[k], all[k]->entries[n].path,
 					          all[k]->entries[n].ino, all[k]->entries[n].bytes);
 		model_tell(&w->trace);
-		test_fail(__FILE__, __LINE__, "%s %s", paths[i], wrong);
+		test_fail(__FILE__, __LINE__, "%s %s", path, wrong);
 	}
 }
 

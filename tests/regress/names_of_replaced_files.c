@@ -140,6 +140,73 @@ TEST(moved_on_both_sides_and_changed_here)
 	cb_store_close(s);
 }
 
+/* Both replace /work/a; theirs keeps the file as /work/c and deletes /work/b, which ours made anew. */
+TEST(put_aside_and_deleted_there)
+{
+	cb_error err = {0};
+	for (int how = 0; how < 3; how++) {
+		pair p = open_pair();
+		CHECK_OK(cb_link(p.theirs, "/work/a", "/work/c", &err));
+		renew(p.theirs, "/work/a", LAST);
+		CHECK_OK(cb_unlink(p.theirs, "/work/b", &err));
+		renew(p.ours, "/work/a", FIRST);
+		renew(p.ours, "/work/b", how ? "new\n" : OLD);
+		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), how ? CB_CONFLICT : CB_OK);
+		if (how) CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
+		cb_prefer prefer = how == 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
+		if (how) CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
+		CHECK(exists(p.ours, "/work/b") == (how == 1));
+		CHECK_STR(must_read(p.ours, "/work/c"), OLD);
+		close_pair(&p);
+	}
+}
+
+/* Both replace /work/a; what the one who keeps the file does to it as /work/b comes into what the other made anew there. */
+TEST(put_aside_and_changed_under_a_name_made_anew)
+{
+	cb_error err = {0};
+	for (int into_keeper = 0; into_keeper < 2; into_keeper++) {
+		pair p = open_pair();
+		cb_box *maker = into_keeper ? p.theirs : p.ours, *keeper = into_keeper ? p.ours : p.theirs;
+		renew(maker, "/work/a", FIRST);
+		renew(maker, "/work/b", FIRST);
+		renew(keeper, "/work/a", LAST);
+		must_write(keeper, "/work/b", LAST);
+		CHECK_OK(cb_chmod(keeper, "/work/b", 0600, 0, &err));
+		CHECK_OK(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err));
+		CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
+		CHECK_STR(must_read(p.ours, "/work/b"), "one\n2\n3\n4\n5\n6\nseven\n");
+		cb_stat_info st = CB_INIT(cb_stat_info);
+		CHECK_OK(cb_stat(p.ours, "/work/b", 0, &st, &err));
+		CHECK_U64(st.mode & 07777, 0600);
+		close_pair(&p);
+	}
+}
+
+/* Two files of two names each. One side puts one new file under a name of each: it gets what the other did to both of them. */
+TEST(one_new_file_for_two)
+{
+	cb_error err = {0};
+	for (int into_editor = 0; into_editor < 2; into_editor++) {
+		pair p = open_pair();
+		must_write(p.ours, "/work/c", OLD);
+		CHECK_OK(cb_link(p.ours, "/work/c", "/work/d", &err));
+		cb_box *editor = must_fork(p.s, "ours", "editor");
+		renew(p.ours, "/work/a", FIRST);
+		CHECK_OK(cb_unlink(p.ours, "/work/c", &err));
+		CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
+		must_write(editor, "/work/a", "1\n2\n3\nfour\n5\n6\n7\n");
+		must_write(editor, "/work/c", LAST);
+		cb_box *into = into_editor ? editor : p.ours, *from = into_editor ? p.ours : editor;
+		CHECK_OK(cb_merge(into, from, NULL, NULL, NULL, &err));
+		CHECK_STR(must_read(into, "/work/c"), "one\n2\n3\nfour\n5\n6\nseven\n");
+		CHECK_STR(must_read(into, "/work/d"), LAST);
+		cb_box_close(editor);
+		close_pair(&p);
+	}
+}
+
 /* Transactions rely on what they made: also an equal file is a change. */
 TEST(a_renewed_name_in_a_transaction)
 {
