@@ -373,7 +373,8 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 	if (!it->base.present || (in_ours && in_theirs)) return CB_OK;
 	if (type == CB_DIR && (!alone || !merge_is_strict(m))) return CB_OK;
 	if (in_ours) CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
-	if (same && !it->disputed) return CB_OK; /* the new one comes as it is, under its own number */
+	if (in_theirs) CB_TRY(unit_same(m, m->base, &it->base, m->theirs, &it->theirs, &same, err));
+	if (same && !it->disputed) return CB_OK; /* the new one comes, or stays, as it is, under its own number */
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
 		CB_TRY(successor_at(m, m->ours, m->theirs, at, &here, err));
@@ -544,6 +545,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 		CB_TRY(merge_add_links(m, &m->items[i], err));
 		CB_TRY(merge_fields(m, &m->items[i], err));
 	}
+	if (m->unsettled) return CB_OK;
 	CB_TRY(merge_delete_empty_dirs(m, err));
 	return merge_delete_other_dirs(m, err);
 }

@@ -499,6 +499,13 @@ static cb_code link_result(merge *m, const item *it, uint64_t parent, const plac
 	return inode_link(m->t, &node, parent, place_name(at), err);
 }
 
+/* Theirs' name is not given. If it was the new one of a renamed file, that keeps its old names: half a rename is none. */
+static cb_code refuse_name(merge *m, const item *it, cb_error *err)
+{
+	bool renamed = it->fate == FATE_FIELDS && merge_took_away(&it->base, &it->theirs);
+	return renamed && !m->left ? merge_settle(m, it->ino, SETTLED_OURS, err) : CB_OK;
+}
+
 /* One name of what theirs added, or further names of what ours has too. */
 static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, cb_error *err)
 {
@@ -507,7 +514,7 @@ static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, 
 	inode old, here;
 	bool has = false, text = false, drop = false, clear = true;
 	CB_TRY(result_parent(m, it, at, &parent, err));
-	if (!parent) return CB_OK;
+	if (!parent) return refuse_name(m, it, err);
 	CB_TRY(slot_find(m, parent, place_name(at), &s, err));
 	if (s.taken && *exists && s.occupant.rec.ino == it->into) return CB_OK;
 	CB_TRY(compare_with_old(m, it, at, &old, &here, &has, &text, &drop, err));
@@ -520,9 +527,7 @@ static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, 
 		if (!united || *exists) it->into = into; /* one that exists already is not given up for a second */
 		*exists = *exists || united;
 	}
-	if (!clear && it->fate == FATE_FIELDS && merge_took_away(&it->base, &it->theirs) && !m->left)
-		CB_TRY(merge_settle(m, it->ino, SETTLED_OURS, err)); /* it was renamed, of which half is no rename */
-	if (!clear) return CB_OK;
+	if (!clear) return refuse_name(m, it, err);
 	if (*exists) CB_TRY(link_result(m, it, parent, at, err));
 	else CB_TRY(add_inode(m, &it->theirs.node.rec, parent, place_name(at), err));
 	if (!*exists) it->into = merge_ino_there(it);

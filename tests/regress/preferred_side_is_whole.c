@@ -212,6 +212,52 @@ TEST(each_took_away_another_name)
 	settle(two_names, the_other_goes, one_is_saved_by_rename, "b=old f=NEW");
 }
 
+static void two_names_and_a_folder(cb_box *b)
+{
+	two_names(b);
+	must_mkdir(b, "/work/d");
+}
+
+static void one_moves_into_the_folder(cb_box *b)
+{
+	mv(b, "/work/b", "/work/d/b");
+}
+
+static void the_folder_goes(cb_box *b)
+{
+	rm(b, "/work/d");
+}
+
+TEST(half_a_rename_is_none)
+{
+	settle(two_names_and_a_folder, one_moves_into_the_folder, the_folder_goes, "b=old f=old");
+	settle(two_names_and_a_folder, the_folder_goes, one_moves_into_the_folder, "d/ d/b=old f=old");
+}
+
+static void file_and_folder(cb_box *b)
+{
+	must_write(b, "/work/c", "c");
+	must_mkdir(b, "/work/d");
+}
+
+static void file_gets_a_name_in_it(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_link(b, "/work/c", "/work/d/c", &err));
+}
+
+static void file_takes_its_place(cb_box *b)
+{
+	rm(b, "/work/d");
+	mv(b, "/work/c", "/work/d");
+	must_write(b, "/work/c", "new");
+}
+
+TEST(a_name_in_a_folder_that_the_file_replaces)
+{
+	settle(file_and_folder, file_gets_a_name_in_it, file_takes_its_place, "c=new d=c");
+}
+
 static void folder_b(cb_box *b)
 {
 	must_mkdir(b, "/work/b");
