@@ -127,7 +127,8 @@ CB_API cb_code cb_checkpoint_list(cb_box *box, cb_checkpoint_visit visit, void *
 typedef struct cb_merge_options {
 	size_t struct_size;
 	cb_prefer prefer; /* for every conflict that `resolve` leaves open */
-	/* Called once per path in conflict; may be NULL. CB_PREFER_NONE leaves it to `prefer`. No lock of the store is held: others go on
+	/* Called once per path in conflict; may be NULL. CB_PREFER_NONE leaves it to `prefer`. Called again for a path whose answer
+	 * contradicts others (cb_conflict.contradicts): what it says then is not heard. No lock of the store is held: others go on
 	 * writing meanwhile. */
 	cb_prefer (*resolve)(void *context, const cb_conflict *conflict);
 	void *context;

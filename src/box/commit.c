@@ -46,12 +46,13 @@ static cb_prefer answer(void *context, const cb_conflict *conflict)
 {
 	answering *a = context;
 	const cb_commit_options *how = a->how;
-	for (size_t i = 0; i < how->resolution_count; i++) {
+	for (size_t i = 0; !conflict->contradicts && i < how->resolution_count; i++) {
 		const cb_resolution *r = &how->resolutions[i];
 		if (r->prefer != CB_PREFER_NONE && strcmp(r->path, conflict->path) == 0) return r->prefer;
 	}
-	if (how->prefer != CB_PREFER_NONE || is_listed(a->t, conflict->path)) return how->prefer;
-	lost_path lost = {mem_strdup(conflict->path), conflict->reason};
+	if (!conflict->contradicts && how->prefer != CB_PREFER_NONE) return how->prefer;
+	if (is_listed(a->t, conflict->path)) return CB_PREFER_NONE;
+	lost_path lost = {mem_strdup(conflict->path), conflict->reason, conflict->contradicts};
 	if (lost.path && buf_append(&a->t->lost, &lost, sizeof(lost), NULL) == CB_OK) return CB_PREFER_NONE;
 	free(lost.path);
 	a->no_memory = true;

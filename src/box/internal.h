@@ -190,6 +190,7 @@ typedef struct txn {
 typedef struct lost_path {
 	char *path;
 	const char *reason; /* static */
+	bool contradicts;
 } lost_path;
 
 cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err);
@@ -661,6 +662,7 @@ typedef struct merge_conflict {
 	cb_prefer answer;   /* CB_PREFER_NONE: open */
 	bool asked;         /* the caller was asked about it */
 	bool seen;          /* met in this merge, not only in an earlier one */
+	bool contradicts;   /* in this merge: its answer cannot be kept beside the others */
 } merge_conflict;
 
 /*
@@ -687,6 +689,8 @@ void merge_conflicts_again(merge_conflicts *c);
 void merge_conflicts_done(merge_conflicts *c);
 /* Asks the caller's options, once for each path. CB_PREFER_NONE: it stays open. */
 cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, cb_prefer *out, cb_error *err);
+/* The answers contradict each other about this path: it stays open, and the caller is told. */
+cb_code merge_contradicted(merge_conflicts *c, const char *path, cb_error *err);
 /* Is what t relied on still so in the head? What is not becomes a conflict. */
 cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, cb_error *err);
 

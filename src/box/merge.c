@@ -22,6 +22,9 @@
  * A conflict about a name that was settled decides also where the loser's file goes: back to where the winner has it (merge_settle). That
  * may take a name which was given to another before, so the pass is made once more, from the start, with what is known by then.
  *
+ * Answers for several paths may contradict each other (merge_contradicts_at): then a conflict stays open, and nothing is left without a
+ * place.
+ *
  * A conflict that nobody resolves is counted and ours stays; the caller must then not commit.
  */
 #include "box/merge.h"
@@ -547,7 +550,10 @@ static cb_code merge_run(merge *m, cb_error *err)
 	}
 	if (m->unsettled) return CB_OK;
 	CB_TRY(merge_delete_empty_dirs(m, err));
-	return merge_delete_other_dirs(m, err);
+	CB_TRY(merge_delete_other_dirs(m, err));
+	if (m->unsettled) return CB_OK;
+	CB_TRY(merge_check_placed(m, err));
+	return merge_tell_contradictions(m, err);
 }
 
 static void merge_done(merge *m)
@@ -562,6 +568,7 @@ static void merge_done(merge *m)
 	pmap_done(&m->judged);
 	pmap_done(&m->base_delta);
 	pmap_done(&m->theirs_delta);
+	buf_done(&m->contradictions);
 	buf_done(&m->remade);
 	buf_done(&m->inos);
 }
@@ -577,6 +584,7 @@ static cb_code merge_pass(txn *t, const merge_sides *sides, merge_conflicts *con
 	           .disputed = sides->disputed,
 	           .left = sides->left,
 	           .settled = *settled,
+	           .contradictions = BUF_INIT(SIZE_MAX),
 	           .remade = BUF_INIT(SIZE_MAX),
 	           .inos = BUF_INIT(SIZE_MAX)};
 	cb_code code = merge_run(&m, err);

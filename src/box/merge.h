@@ -90,10 +90,12 @@ typedef struct merge {
 	buf inos;                       /* uint64_t, sorted, unique */
 	item *items;                    /* one per ino */
 	size_t count;
-	pmap successors;  /* new files that were taken for the ones they replaced: inode keys, and the number of the item */
-	pmap settled;     /* settling, by inode keys */
-	bool unsettled;   /* something was settled that this pass did not know when it began: it is made once more */
-	unsigned nesting; /* of place_way */
+	pmap successors;    /* new files that were taken for the ones they replaced: inode keys, and the number of the item */
+	pmap settled;       /* settling, by inode keys */
+	buf contradictions; /* paths, each with its NUL, about which the answers contradict each other */
+	bool gave_way;      /* something was removed for what theirs has there */
+	bool unsettled;     /* something was settled that this pass did not know when it began: it is made once more */
+	unsigned nesting;   /* of place_way */
 } merge;
 
 static inline bool merge_is_strict(const merge *m)
@@ -123,6 +125,15 @@ cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *th
 cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
                             cb_error *err);
 bool merge_disputes_ino(const merge_disputed *d, uint64_t ino);
+/*
+ * Answers for several paths may contradict each other: what one drives from where ours has it, another keeps from where theirs has it. Then
+ * none of them is right, and the conflict stays open. Noted, since the next pass may know better; told at the end of the last, unless
+ * something is open anyway.
+ */
+cb_code merge_contradicts_at(merge *m, const item *it, cb_error *err);
+cb_code merge_contradicts_name(merge *m, const place *at, cb_error *err); /* in a folder of theirs */
+cb_code merge_check_placed(merge *m, cb_error *err); /* what both sides have is in the result, or it contradicts */
+cb_code merge_tell_contradictions(merge *m, cb_error *err);
 
 /* ---- merge.c ---- */
 

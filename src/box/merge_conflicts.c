@@ -67,6 +67,15 @@ static void count_open(merge_conflicts *c, const char *path, const char *reason)
 	(void)buf_printf(&c->list, NULL, "%s%s (%s)", c->list.size ? ", " : "", path, reason);
 }
 
+static cb_code ask(const merge_conflicts *c, const cb_conflict *conflict, cb_prefer *out, cb_error *err)
+{
+	unsigned era = entry_era();
+	*out = c->options->resolve(c->options->context, conflict);
+	CB_TRY(entry_stays(era, err));
+	if ((int)*out >= CB_PREFER_NONE && *out <= CB_PREFER_THEIRS) return CB_OK;
+	return cb_err_set(err, CB_INVALID, "resolve said %d about '%s': there is no such value", (int)*out, conflict->path);
+}
+
 cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, cb_prefer *out, cb_error *err)
 {
 	merge_conflict over = {.reason = reason}, *e = NULL; /* `over`: one too many for the list */
@@ -79,13 +88,7 @@ cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, c
 	const cb_merge_options *o = c->options;
 	bool resolver = o && o->resolve;
 	if (resolver && !e->asked && !c->ask_nobody) {
-		cb_conflict conflict = CB_WITH(cb_conflict, .path = path, .reason = reason);
-		unsigned era = entry_era();
-		cb_prefer said = o->resolve(o->context, &conflict);
-		CB_TRY(entry_stays(era, err));
-		if ((int)said < CB_PREFER_NONE || said > CB_PREFER_THEIRS)
-			return cb_err_set(err, CB_INVALID, "resolve said %d about '%s': there is no such value", (int)said, path);
-		e->answer = said;
+		CB_TRY(ask(c, &CB_WITH(cb_conflict, .path = path, .reason = reason), &e->answer, err));
 		e->asked = true;
 	}
 	bool unasked = resolver && !e->asked;
@@ -98,9 +101,25 @@ cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, c
 	return CB_OK;
 }
 
+cb_code merge_contradicted(merge_conflicts *c, const char *path, cb_error *err)
+{
+	static const char *const reason = "the answers for this and for other paths contradict each other";
+	merge_conflict over = {0}, *e = NULL;
+	cb_prefer ignored;
+	CB_TRY(entry_take(c, path, reason, &e, err));
+	if (!e) e = &over;
+	if (e->contradicts) return CB_OK;
+	e->contradicts = true;
+	count_open(c, path, reason);
+	bool resolver = c->options && c->options->resolve;
+	c->unasked += resolver && c->ask_nobody;
+	if (!resolver || c->ask_nobody) return CB_OK;
+	return ask(c, &CB_WITH(cb_conflict, .path = path, .reason = reason, .contradicts = true), &ignored, err);
+}
+
 void merge_conflicts_again(merge_conflicts *c)
 {
-	for (size_t i = 0; i < c->count; i++) c->all[i].seen = false;
+	for (size_t i = 0; i < c->count; i++) c->all[i].seen = c->all[i].contradicts = false;
 	c->open = c->unasked = 0;
 	c->first[0] = 0;
 	buf_clear(&c->list);
@@ -162,26 +181,70 @@ static cb_code path_told(const merge *m, const tree_view *side, uint64_t ino, bu
 	return inode_path(side, ino, path, err);
 }
 
+/* Appends it, with its NUL. */
+static cb_code path_of_item(const merge *m, const item *it, buf *path, cb_error *err)
+{
+	cb_code code = CB_NOTFOUND;
+	if (it->ours.present) code = path_told(m, m->ours, merge_ino_here(it), path, err);
+	if (code == CB_NOTFOUND && it->theirs.present) code = path_told(m, m->theirs, merge_ino_there(it), path, err);
+	if (code == CB_NOTFOUND) code = path_told(m, m->base, it->ino, path, err);
+	if (code == CB_NOTFOUND) code = buf_append_byte(path, '?', err);
+	return code == CB_OK ? buf_append_byte(path, 0, err) : code;
+}
+
+static cb_code path_of_place(const merge *m, const place *at, buf *path, cb_error *err)
+{
+	CB_TRY(inode_path(m->theirs, at->parent, path, err));
+	if (at->parent != INO_ROOT) CB_TRY(buf_append_byte(path, '/', err));
+	CB_TRY(buf_append(path, at->name, at->size, err));
+	return buf_append_byte(path, 0, err);
+}
+
 cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
-	cb_code code = CB_NOTFOUND;
-	if (it->ours.present) code = path_told(m, m->ours, merge_ino_here(it), &path, err);
-	if (code == CB_NOTFOUND && it->theirs.present) code = path_told(m, m->theirs, merge_ino_there(it), &path, err);
-	if (code == CB_NOTFOUND) code = path_told(m, m->base, it->ino, &path, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	return decide_item(m, it, 0, path.size ? (const char *)path.bytes : "?", reason, theirs_wins, err);
+	CB_TRY(path_of_item(m, it, &path, err));
+	return decide_item(m, it, 0, (const char *)path.bytes, reason, theirs_wins, err);
 }
 
 cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
                             cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
-	cb_code code = inode_path(m->theirs, at->parent, &path, err);
+	cb_code code = path_of_place(m, at, &path, err);
 	if (code == CB_NOTFOUND) return merge_conflict_at(m, it, reason, theirs_wins, err);
 	if (code != CB_OK) return code;
-	if (at->parent != INO_ROOT) CB_TRY(buf_append_byte(&path, '/', err));
-	CB_TRY(buf_append(&path, at->name, at->size, err));
-	CB_TRY(buf_append_byte(&path, 0, err));
 	return decide_item(m, it, other, (const char *)path.bytes, reason, theirs_wins, err);
+}
+
+cb_code merge_contradicts_at(merge *m, const item *it, cb_error *err)
+{
+	return path_of_item(m, it, &m->contradictions, err);
+}
+
+cb_code merge_contradicts_name(merge *m, const place *at, cb_error *err)
+{
+	return path_of_place(m, at, &m->contradictions, err);
+}
+
+cb_code merge_check_placed(merge *m, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	for (size_t i = 0; m->gave_way && i < m->count; i++) {
+		const item *it = &m->items[i];
+		inode node;
+		if (!it->ours.present || !it->theirs.present) continue;
+		cb_code code = inode_find(&v, it->into, &node, err);
+		if (code == CB_NOTFOUND) code = merge_contradicts_at(m, it, err);
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
+}
+
+cb_code merge_tell_contradictions(merge *m, cb_error *err)
+{
+	const char *path = (const char *)m->contradictions.bytes, *end = path + m->contradictions.size;
+	if (m->conflicts->open || m->left) return CB_OK;
+	for (; path < end; path += strlen(path) + 1) CB_TRY(merge_contradicted(m->conflicts, path, err));
+	return CB_OK;
 }

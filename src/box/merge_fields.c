@@ -397,9 +397,8 @@ cb_code merge_fields(merge *m, item *it, cb_error *err)
 	attr_merge a = {m, it, false};
 	tree_view v = txn_raw(m->t);
 	inode node;
-	/* CB_NOTFOUND: it gave way in a conflict that theirs won. */
 	cb_code code = inode_find(&v, merge_ino_here(it), &node, err);
-	if (code == CB_NOTFOUND) return CB_OK;
+	if (code == CB_NOTFOUND) return CB_OK; /* it gave way: merge_check_placed */
 	if (code != CB_OK) return code;
 	CB_TRY(merge_attrs(&a, KIND_ATTR, err));
 	CB_TRY(merge_attrs(&a, KIND_TAG, err));

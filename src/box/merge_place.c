@@ -311,7 +311,10 @@ static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, bool theirs_w
 	if (parent) code = slot_find(m, parent, place_name(&u.places[0]), &s, err);
 	bool fits = s.taken && s.occupant.rec.type == CB_DIR;
 	if (code == CB_OK && fits) code = is_new_here(m, s.occupant.rec.ino, &fits, err);
-	if (code == CB_OK && theirs_wins && s.taken && !fits && !merge_stays(m, s.occupant.rec.ino)) {
+	bool yields = theirs_wins && s.taken && !fits;
+	if (code == CB_OK && yields && merge_stays(m, s.occupant.rec.ino)) {
+		code = merge_contradicts_name(m, &u.places[0], err);
+	} else if (code == CB_OK && yields) {
 		code = merge_give_way(m, parent, place_name(&u.places[0]), &s.occupant, err);
 		s.taken = false;
 	}
@@ -358,7 +361,7 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 		return CB_OK; /* a folder added there and dropped: its content goes with it */
 	bool theirs_wins = false;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "put there into a folder that is gone here", &theirs_wins, err));
-	if (it->settled == SETTLED_THEIRS) theirs_wins = true;
+	if (it->settled == SETTLED_THEIRS && !theirs_wins) CB_TRY(merge_contradicts_name(m, at, err));
 	return merge_brings(m, theirs_wins) ? revive_dir(m, at->parent, theirs_wins, out, err) : CB_OK;
 }
 
@@ -420,8 +423,7 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 	uint64_t occupant = mine->ino;
 	if (it->fate == FATE_ADD) CB_TRY(merge_conflict_name(m, it, occupant, at, "added on both sides", &theirs_wins, err));
 	else CB_TRY(merge_conflict_name(m, it, occupant, at, "its new name is taken here", &theirs_wins, err));
-	if (it->settled == SETTLED_THEIRS) theirs_wins = true;
-	if (merge_stays(m, occupant)) theirs_wins = false;
+	if (theirs_wins ? merge_stays(m, occupant) : it->settled == SETTLED_THEIRS) return merge_contradicts_name(m, at, err);
 	if (!theirs_wins) return CB_OK;
 	*clear = true;
 	return merge_give_way(m, s->parent, place_name(at), &s->occupant, err);
@@ -616,6 +618,7 @@ static cb_code settle_common_name(merge *m, item *it, const place *at, uint64_t 
 	if (*own) return inode_link(m->t, &made, at->parent, place_name(at), err);
 	CB_TRY(inode_copy(m->t, m->theirs, &it->theirs.node.rec, at->parent, place_name(at), &made, err));
 	*own = made.rec.ino;
+	if (s.occupant.rec.links == 1) it->into = *own; /* it was the last name of ours' */
 	return CB_OK;
 }
 
@@ -654,6 +657,7 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 	if (!known) it->settled = SETTLED_OURS;
 	if (!s.taken) return inode_move(m->t, INO_ROOT, span_make(parked, size), home->parent, place_name(home), err);
 	CB_TRY(inode_find(&v, merge_ino_here(it), &node, err));
+	m->gave_way = true;
 	return tree_remove(m->t, INO_ROOT, span_make(parked, size), &node, err);
 }
 
@@ -669,48 +673,45 @@ static cb_code lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_er
 	return CB_OK;
 }
 
-/* Ours moved a folder above the target into the one that theirs moves there. Theirs wins: that folder goes back to where theirs has it.
- * *clear false: theirs has no such place either. */
-static cb_code undo_blocking_move(merge *m, const item *it, uint64_t parent, bool *clear, cb_error *err)
+static cb_code is_moved(const merge *m, const tree_view *side, uint64_t ino, bool *out, cb_error *err)
 {
-	uint64_t blocker = parent, above = parent;
-	place at = {0};
-	size_t size = 0;
-	*clear = false;
-	while (above != merge_ino_here(it)) { /* lies_below found it on this way */
-		tree_view v = txn_raw(m->t);
-		blocker = above;
-		CB_TRY(inode_place(&v, blocker, &above, at.name, &size, err));
+	place was = {0}, is = {0};
+	size_t was_size = 0, is_size = 0;
+	*out = false;
+	cb_code code = inode_place(m->base, ino, &was.parent, was.name, &was_size, err);
+	if (code == CB_OK) code = inode_place(side, ino, &is.parent, is.name, &is_size, err);
+	was.size = (uint8_t)was_size;
+	is.size = (uint8_t)is_size;
+	if (code == CB_OK) *out = merge_place_compare(&was, &is) != 0;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* Theirs moves a folder to below itself, since both sides moved some: what the loser moved of those between goes back. */
+static cb_code undo_moves_between(merge *m, const item *it, uint64_t parent, bool theirs_wins, cb_error *err)
+{
+	uint8_t name[LIMIT_NAME_BYTES];
+	size_t size;
+	tree_view v = txn_raw(m->t);
+	for (climb up = climb_from(parent); up.at != merge_ino_here(it);) { /* lies_below found it on this way */
+		bool moved = false;
+		CB_TRY(is_moved(m, theirs_wins ? m->ours : m->theirs, up.at, &moved, err));
+		if (moved) CB_TRY(merge_settle(m, up.at, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
+		CB_TRY(climb_up(&up, &v, name, &size, err));
 	}
-	at.size = (uint8_t)size;
-	at.parent = above;
-	unit wanted;
-	CB_TRY(merge_unit_load(m->theirs, blocker, &wanted, err));
-	uint64_t home = 0;
-	bool cycle = true;
-	slot s = {.taken = true};
-	cb_code code = CB_OK;
-	if (wanted.count == 1) code = result_dir(m, wanted.places[0].parent, &home, err);
-	if (code == CB_OK && home) code = lies_below(m, home, merge_ino_here(it), &cycle, err);
-	if (code == CB_OK && home && !cycle) code = slot_find(m, home, place_name(&wanted.places[0]), &s, err);
-	if (code == CB_OK && !s.taken) {
-		code = inode_move(m->t, at.parent, place_name(&at), home, place_name(&wanted.places[0]), err);
-		*clear = code == CB_OK;
-	}
-	free(wanted.places);
-	return code;
+	return CB_OK;
 }
 
 static cb_code move_item(merge *m, item *it, uint64_t parent, cb_error *err)
 {
-	bool cycle = false, theirs_wins = false, clear = true;
+	bool cycle = false, theirs_wins = false;
 	CB_TRY(lies_below(m, parent, merge_ino_here(it), &cycle, err));
 	if (cycle) {
 		CB_TRY(merge_conflict_at(m, it, "moved into each other", &theirs_wins, err));
-		clear = false;
-		if (theirs_wins) CB_TRY(undo_blocking_move(m, it, parent, &clear, err));
+		if (!m->left) CB_TRY(undo_moves_between(m, it, parent, theirs_wins, err));
+		if (!theirs_wins) return unpark(m, it, err);
+		it->moving = false; /* it stays parked: the pass is made once more */
+		return m->unsettled ? CB_OK : merge_contradicts_at(m, it, err);
 	}
-	if (!clear) return unpark(m, it, err);
 	char name[32];
 	size_t size = merge_parked_name(merge_ino_here(it), name);
 	it->moving = false;

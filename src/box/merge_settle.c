@@ -113,6 +113,7 @@ cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupa
 	CB_TRY(collect_yielding(m, occupant->rec.ino, &list, err));
 	pmap before = pmap_ref(&m->t->delta);
 	counters now = m->t->now;
+	m->gave_way = true;
 	cb_code code = tree_remove(m->t, parent, name, occupant, err);
 	for (size_t i = 0; code == CB_OK && i < list.size; i += sizeof(ino)) {
 		memcpy(&ino, list.bytes + i, sizeof(ino));

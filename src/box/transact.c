@@ -269,7 +269,7 @@ static cb_code conflicts_copy(const txn *t, buf *out, cb_error *err)
 	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++) {
 		conflict_row row = {.path = mem_strdup(gate_named(t->b, all[i].path) ? all[i].path : "?")};
 		if (!row.path) return cb_err_nomem(err);
-		row.c = CB_WITH(cb_conflict, .path = row.path, .reason = all[i].reason);
+		row.c = CB_WITH(cb_conflict, .path = row.path, .reason = all[i].reason, .contradicts = all[i].contradicts);
 		cb_code code = buf_append(out, &row, sizeof(row), err);
 		if (code != CB_OK) free(row.path);
 		if (code != CB_OK) return code;

@@ -105,10 +105,30 @@ static cb_prefer choose(const merging *m, const char *path)
 	return side;
 }
 
+static const found *found_of(const merging *m, size_t *count)
+{
+	*count = m->found.size / sizeof(found);
+	return (const found *)(const void *)m->found.bytes;
+}
+
+/* The answers contradict each other: what was settled is open again. */
+static void reopen(merging *m, const char *path)
+{
+	found *all = (found *)(void *)m->found.bytes;
+	size_t count = m->found.size / sizeof(found), kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(all[i].path, path) != 0) all[kept++] = all[i];
+		else free(all[i].path);
+	}
+	m->found.size = kept * sizeof(found);
+}
+
 static cb_prefer resolve(void *context, const cb_conflict *conflict)
 {
 	merging *m = context;
-	found f = {mem_strdup(conflict->path), conflict->reason, choose(m, conflict->path)};
+	if (conflict->contradicts) reopen(m, conflict->path);
+	found f = {mem_strdup(conflict->path), conflict->reason,
+	           conflict->contradicts ? CB_PREFER_NONE : choose(m, conflict->path)};
 	if (!f.path || buf_append(&m->found, &f, sizeof(f), NULL) != CB_OK) {
 		free(f.path);
 		m->failed = true;
@@ -117,12 +137,6 @@ static cb_prefer resolve(void *context, const cb_conflict *conflict)
 }
 
 /* ---- telling ---- */
-
-static const found *found_of(const merging *m, size_t *count)
-{
-	*count = m->found.size / sizeof(found);
-	return (const found *)(const void *)m->found.bytes;
-}
 
 /* Likely a slip of the pen. */
 static void tell_unmet(cli *c, const merging *m)
@@ -244,7 +258,9 @@ const cli_command cmd_merge = {
 		"--prefer BOX settles every conflict for one of the two, and takes its whole file; --prefer PATH=BOX (or \"key "
 		"'NAME'=BOX\") those of a "
 		"file, or of "
-		"everything below a folder; the longest path counts.",
+		"everything below a folder; the longest path counts. Where such answers contradict each other, so that something "
+		"would "
+		"be left no place, that is a conflict too.",
 	.operands = (const cli_operand[]){{CLI_STATE, "FROM", false, false, "a box, or a state of one"}, {0}},
 	.options = (const cli_option[]){{CLI_TEXT, "into", 0, "BOX", "the box that is changed (default: the chosen one)"},
                                         {CLI_LIST, "prefer", 0, "[PATH=]BOX", "whose side wins where both changed the same"},

@@ -77,6 +77,25 @@ like($r->{out}, qr{\Aconflict: /work/b.txt: [^\n]*(deleted|changed)[^\n]*\n\z}, 
 cow('merge', 'try-2', '--into', 'demo', '--prefer', 'try-2');
 fails(['show', 'demo:/work/b.txt'], 'NOTFOUND', 4, qr/b\.txt/);
 
+# ---- answers that contradict each other ----
+cow('new', 'swap');
+cow('write', "swap:/work/$_", $_) for qw(a b c);
+cow('fork', 'swap', 'swap-1', {notes => 1});
+for (['swap', 'b'], ['swap-1', 'c']) {
+	my ($box, $name) = @$_;
+	cow('mv', "$box:/work/$name", "$box:/work/t");
+	cow('mv', "$box:/work/a", "$box:/work/$name");
+	cow('mv', "$box:/work/t", "$box:/work/a");
+}
+my @answers = ('--prefer', '/work/b=swap', '--prefer', '/work/a=swap-1', '--prefer', '/work/c=swap');
+$before = cow('log', 'swap', '--oneline');
+$r = cowbox('merge', 'swap-1', '--into', 'swap', @answers);
+is($r->{status}, 9, 'answers that contradict each other: status');
+like($r->{out}, qr{\A(conflict: /work/\w: [^\n]*contradict[^\n]*\n)+\z}, 'are a conflict');
+is(cow('log', 'swap', '--oneline'), $before, 'and nothing happened');
+cow('merge', 'swap-1', '--into', 'swap', '--prefer', 'swap-1');
+is(join('', map { cow('show', "swap:/work/$_") } qw(a b c)), "c\nb\na\n", 'one side as a whole does not');
+
 # ---- errors ----
 fails(['merge', 'demo', '--into', 'demo'], 'INVALID', 2, qr/into itself/);
 fails(['merge', 'try-1', '--into', 'try-1'], 'INVALID', 2, qr/cowbox merge try-1 --into demo/);
