@@ -10,13 +10,56 @@ static settling settled_find(const merge *m, uint64_t ino)
 	return pmap_get(&m->settled, key_span(&k), &value) == PMAP_VALUE ? (settling)value.bytes[0] : SETTLED_NOT;
 }
 
-cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
+static cb_code settle_one(merge *m, uint64_t ino, settling how, cb_error *err)
 {
 	uint8_t value = (uint8_t)how;
 	key k = key_inode(ino);
-	if (settled_find(m, ino) != SETTLED_NOT) return CB_OK;
 	m->unsettled = true;
 	return pmap_put(&m->settled, key_span(&k), span_make(&value, 1), err);
+}
+
+/* A file with one name, as the winner of the settling or the loser has it. */
+static cb_code load_single(merge *m, uint64_t number, const tree_view *v, place *out, bool *found, cb_error *err)
+{
+	const item *it = merge_item_find(m, number);
+	uint64_t ino = !it || v == m->base ? number : v == m->ours ? merge_ino_here(it) : merge_ino_there(it);
+	unit u = {0};
+	CB_TRY(merge_unit_load(v, ino, &u, err));
+	*found = u.present && u.count == 1;
+	if (*found) *out = u.places[0];
+	free(u.places);
+	return CB_OK;
+}
+
+/* Whom the loser moved to where the file goes back to: it goes back too, and so on, *out. Each would be found by a pass of its own. 0: nobody. */
+static cb_code find_next(merge *m, uint64_t ino, settling how, uint64_t *out, cb_error *err)
+{
+	const tree_view *winner = how == SETTLED_OURS ? m->ours : m->theirs, *loser = how == SETTLED_OURS ? m->theirs : m->ours;
+	place goes_to, was, is;
+	inode there;
+	bool found = false;
+	*out = 0;
+	CB_TRY(load_single(m, ino, winner, &goes_to, &found, err));
+	if (!found) return CB_OK;
+	cb_code code = inode_at(loser, goes_to.parent, place_name(&goes_to), &there, NULL, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	uint64_t next = merge_item_number(m, there.rec.ino);
+	if (next == ino) return CB_OK;
+	CB_TRY(load_single(m, next, m->base, &was, &found, err));
+	if (!found || merge_place_compare(&was, &goes_to) == 0) return CB_OK;
+	CB_TRY(load_single(m, next, winner, &is, &found, err));
+	if (found && merge_place_compare(&is, &goes_to) != 0) *out = next;
+	return CB_OK;
+}
+
+cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
+{
+	while (ino && settled_find(m, ino) == SETTLED_NOT) {
+		CB_TRY(settle_one(m, ino, how, err));
+		if (m->left) return CB_OK;
+		CB_TRY(find_next(m, ino, how, &ino, err));
+	}
+	return CB_OK;
 }
 
 cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_error *err)
