@@ -398,6 +398,32 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 	return best_there ? take_there(m, it, best_there, err) : CB_OK;
 }
 
+/*
+ * A file in dispute that only one side has, where the other has another under its one name, which the first does not have: each side
+ * holds one of those that the common pasts had there. They are compared as one file. (What is in no dispute was replaced: find_replaced.)
+ */
+static cb_code find_rival(merge *m, item *it, cb_error *err)
+{
+	bool in_ours = it->ours.present, taken = false;
+	const unit *has = in_ours ? &it->ours : &it->theirs;
+	const tree_view *side = in_ours ? m->ours : m->theirs, *other = in_ours ? m->theirs : m->ours;
+	inode node, ignored;
+	if (!it->disputed || it->stands_for || in_ours == it->theirs.present || has->count != 1 || has->node.rec.type == CB_DIR)
+		return CB_OK;
+	const place *at = &has->places[0];
+	cb_code code = inode_at(other, at->parent, place_name(at), &node, NULL, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	if (node.rec.type != has->node.rec.type || node.rec.links != 1) return CB_OK;
+	code = inode_find(side, node.rec.ino, &ignored, err);
+	if (code != CB_NOTFOUND) return code;
+	CB_TRY(successor_take(m, node.rec.ino, it->ino, &taken, err));
+	if (!taken) return CB_OK;
+	item *rival = merge_item_find(m, node.rec.ino);
+	if (rival) rival->stands_for = it->ino;
+	*(in_ours ? &it->replaced_there : &it->replaced_here) = true;
+	return merge_unit_load(other, node.rec.ino, in_ours ? &it->theirs : &it->ours, err);
+}
+
 /* ---- deciding ---- */
 
 /* Several common pasts conflict in it, or have it not though both sides do: nobody knows from what it came, so sides that differ
@@ -412,6 +438,9 @@ static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 	it->fate = FATE_DONE;
 	it->into = it->ours.present ? merge_ino_here(it) : 0;
 	if (!same && !it->ours.present) theirs_wins = merge_brings(m, theirs_wins);
+	/* Who has it loses it: what the winner has in its place stays. */
+	bool goes = theirs_wins ? !it->theirs.present : !it->ours.present;
+	if (!same && goes) CB_TRY(merge_settle_covered(m, it, theirs_wins, err));
 	if (!theirs_wins && it->settled != SETTLED_THEIRS) return CB_OK;
 	it->fate = !it->theirs.present ? FATE_DELETE : it->ours.present ? FATE_FIELDS : FATE_ADD;
 	if (it->fate == FATE_ADD) it->into = merge_ino_there(it);
@@ -479,6 +508,10 @@ static cb_code decide(merge *m, item *it, cb_error *err)
 	it->fate = FATE_FIELDS;
 	it->into = it->ours.present ? merge_ino_here(it) : merge_ino_there(it);
 	it->disputed = it->disputed || (!it->base.present && it->ours.present && it->theirs.present);
+	if (it->stands_for) {
+		it->fate = FATE_DONE;
+		return CB_OK;
+	}
 	if (it->disputed) return decide_disputed(m, it, err);
 	if (it->aside) { /* under its old name both sides have new files, which are merged; the old one stays where it was put */
 		it->fate = it->ours.present ? FATE_DONE : FATE_ADD;
@@ -534,6 +567,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 	CB_TRY(items_load(m, err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_returned(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_replaced(m, &m->items[i], err));
+	for (size_t i = 0; i < m->count; i++) CB_TRY(find_rival(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_settle_names(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(decide(m, &m->items[i], err));
 	CB_TRY(merge_delete_files(m, err));

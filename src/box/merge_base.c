@@ -9,6 +9,7 @@
  * equal sides pass, others conflict.
  */
 #include "box/merge_base.h"
+#include "box/merge.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -190,6 +191,29 @@ static cb_code dispute_all(cb_store *cs, merge_base *out, const state *other, cb
 	return disputed_sort(&out->disputed);
 }
 
+/* What took the place of something in dispute when the next common past was merged is in dispute too. before: out as it was. */
+static cb_code dispute_successors(merge_base *out, const tree_view *before, cb_error *err)
+{
+	tree_view now = txn_raw(out->t);
+	size_t count = out->disputed.inos.size / sizeof(uint64_t);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t ino;
+		unit was = {0};
+		memcpy(&ino, out->disputed.inos.bytes + i * sizeof(ino), sizeof(ino));
+		cb_code code = merge_unit_load(before, ino, &was, err);
+		for (size_t k = 0; code == CB_OK && k < was.count; k++) {
+			inode there;
+			code = inode_at(&now, was.places[k].parent, place_name(&was.places[k]), &there, NULL, err);
+			if (code == CB_OK && there.rec.ino != ino)
+				code = buf_append(&out->disputed.inos, &there.rec.ino, sizeof(uint64_t), err);
+			if (code == CB_NOTFOUND) code = CB_OK;
+		}
+		free(was.places);
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
+}
+
 /* Merges states[index] onto out, which holds those before it. */
 static cb_code base_merge(const finding *f, state *const *states, size_t index, unsigned depth, merge_base *out, cb_error *err)
 {
@@ -214,6 +238,7 @@ static cb_code base_merge(const finding *f, state *const *states, size_t index, 
 		  theirs = state_view(cs, states[index]);
 	merge_sides sides = {&base, &ours, &theirs, &below.disputed, &out->disputed};
 	if (code == CB_OK) code = merge_sides_into(out->t, &sides, &conflicts, err);
+	if (code == CB_OK) code = dispute_successors(out, &ours, err);
 	pmap_done(&so_far);
 	merge_conflicts_done(&conflicts);
 	merge_base_done(&below);

@@ -31,7 +31,8 @@ static cb_code load_single(merge *m, uint64_t number, const tree_view *v, place 
 	return CB_OK;
 }
 
-/* Whom the loser moved to where the file goes back to: it goes back too, and so on, *out. Each would be found by a pass of its own. 0: nobody. */
+/* *out: whom the loser moved to where the file goes back to, 0: nobody. It goes back too, and so on: each would be found by a pass of its
+ * own. */
 static cb_code find_next(merge *m, uint64_t ino, settling how, uint64_t *out, cb_error *err)
 {
 	const tree_view *winner = how == SETTLED_OURS ? m->ours : m->theirs, *loser = how == SETTLED_OURS ? m->theirs : m->ours;

@@ -1,6 +1,7 @@
 /*
- * prefer_against_a_chain.c: one side renamed each of many files to the next one's name, and the other wrote the last name. When the other is
- * preferred, every file goes back. That was found one file a pass: 800 of them took seven seconds, and twice as many four times as long.
+ * prefer_against_a_chain.c: one side renamed each of many files to the next one's name, and the other wrote the last name. When the other
+ * is preferred, every file goes back. That was found one file a pass: 800 of them took seven seconds, and twice as many four times as
+ * long.
  */
 #include "harness/boxes.h"
 
