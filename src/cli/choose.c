@@ -1,7 +1,6 @@
 /* choose.c: which store, which box; opening them once and closing them at the end. */
 #include "cli/core.h"
 
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +18,23 @@ void cli_keep(cli *c, void *p)
 	c->kept[c->kept_count++] = p;
 }
 
+/* The name that /etc/passwd has for this user, free() it; NULL: none. getpwuid() would load modules into the command, which is linked
+ * without a dynamic loader, and die of it. */
+static char *login_name(uid_t uid)
+{
+	char line[1024], *name = NULL;
+	FILE *f = fopen("/etc/passwd", "re");
+	while (f && !name && fgets(line, sizeof(line), f)) {
+		char *password = strchr(line, ':'), *id = password ? strchr(password + 1, ':') : NULL, *end = NULL;
+		unsigned long number = id ? strtoul(id + 1, &end, 10) : 0;
+		if (id && end > id + 1 && *end == ':' && id[1] >= '0' && id[1] <= '9' && number == uid && password > line)
+			name = strndup(line, (size_t)(password - line));
+		while (!strchr(line, '\n') && fgets(line, sizeof(line), f)) continue; /* the rest of a longer line */
+	}
+	if (f) (void)fclose(f);
+	return name;
+}
+
 static cb_code who_default(cli *c, const char **out, cb_error *err)
 {
 	*out = c->globals.who;
@@ -27,8 +43,9 @@ static cb_code who_default(cli *c, const char **out, cb_error *err)
 	if (!**out) *out = getenv("LOGNAME");
 	if (!*out || !**out) *out = getenv("USER");
 	if (*out && **out) return CB_OK;
-	const struct passwd *user = getpwuid(geteuid());
-	*out = user ? user->pw_name : geteuid() == 0 ? "root" : "";
+	char *name = login_name(geteuid());
+	cli_keep(c, name);
+	*out = name ? name : geteuid() == 0 ? "root" : "";
 	return CB_OK;
 }
 

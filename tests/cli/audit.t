@@ -42,6 +42,17 @@ cow('audit', '--since', $_) for '2024-02-29', '2026-12-31';
 	delete @ENV{'LOGNAME', 'USER'};
 	cow('mkdir', 'demo:/work/whose');
 	is(json('audit', 'demo', '-n', '1')->{entries}[0]{who}, scalar getpwuid($>), 'without a name in the environment, the login name');
+	SKIP: {
+		my $uid = 54321;
+		my @as = ($^X, '-e', '$) = "@ARGV[0, 0]"; $( = $ARGV[0]; $< = $> = shift; exec @ARGV or exit 99', $uid);
+		skip('needs root and a build that others may run', 1) if $> || getpwuid($uid) || system(@as, 'test', '-x', program());
+		my $world = $ENV{HOME} =~ s{/home$}{}r;
+		chmod 0755, $world;
+		mkdir "$world/theirs";
+		chown $uid, $uid, "$world/theirs";
+		local $ENV{COWBOX_STORE} = "$world/theirs/store";
+		is(system(@as, program(), '--quiet', 'new', 'mine'), 0, 'nor is there a login name: a step of nobody known');
+	}
 }
 
 # hostile: control bytes are shown as such on a terminal, values of settings never
