@@ -194,10 +194,11 @@ static cb_code read_option(reading *r, const char *word, cb_error *err)
 	return read_value(r, o, word[2 + size] == '=' ? word + 3 + size : NULL, err);
 }
 
-/* "-", "-5" and "-1h" are values, not options: no letter of ours is a digit. */
-static bool is_option(const char *word)
+/* "-", "-5" and "-1h" are values, not options, but for a digit that is one of the table's letters. */
+static bool is_option(const cli_option *table, const char *word)
 {
-	return word[0] == '-' && word[1] != 0 && !(word[1] >= '0' && word[1] <= '9');
+	if (word[0] != '-' || word[1] == 0) return false;
+	return word[1] < '0' || word[1] > '9' || option_by_letter(table, word[1]);
 }
 
 /* ---- global options ---- */
@@ -233,7 +234,7 @@ static cb_code globals_take(const cli_value *v, cli_globals *g, cb_error *err)
 static bool takes_next(const cli_command *command, const char *word)
 {
 	const cli_option *o = NULL;
-	if (!command || !is_option(word) || strcmp(word, "--") == 0) return false;
+	if (!command || !is_option(command->options, word) || strcmp(word, "--") == 0) return false;
 	if (word[1] == '-') {
 		if (strchr(word, '=')) return false;
 		o = option_by_name(command->options, word + 2, strlen(word + 2));
@@ -413,7 +414,7 @@ static cb_code read_words(reading *r, cli_text_list *plain, cli_value *argv, cb_
 			while (r->at < r->words.count) CB_TRY(list_add(rest, r->words.items[r->at++], err));
 			if (argv) argv->given = argv->list.count > 0;
 			if (argv && argv->given) argv->text = argv->list.items[0];
-		} else if (is_option(word)) {
+		} else if (is_option(r->table, word)) {
 			CB_TRY(read_option(r, word, err));
 		} else {
 			CB_TRY(list_add(plain, word, err));

@@ -24,6 +24,7 @@ is(cow('find', 'demo:/work', '--type', 'f', '--older', '1h'), '', '--older');
 is(cow('find', 'demo', '--newer', '1h', '--name', 'A*'), "/work/A.txt\n", '--newer');
 is(cow('find', 'demo:/work', '--max-depth', 1, '--type', 'f'), "/work/A.txt\n", '--max-depth');
 is(cow('find', 'demo:/work', '--empty', '--print0'), "/work/dir/new\nline\0", '--empty --print0');
+is(cow('find', 'demo:/work', '--empty', '-0'), "/work/dir/new\nline\0", '-0: a digit may be a letter of an option');
 is(cow('find', 'demo', '--max', 1, '--name', '*.txt'), "/work/A.txt\n", '--max');
 is(cow('find', 'demo@1', '--name', '*.txt'), "/work/A.txt\n", 'an old state');
 is(cow('find', 'demo@1:/work', 'demo:dir', '--name', '*.txt'), "demo\@1:/work/A.txt\ndemo:/work/dir/b.txt\n", 'several places');
