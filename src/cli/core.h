@@ -63,7 +63,6 @@ struct cli {
 	buf notes;     /* NUL-separated */
 	buf conflicts; /* path NUL reason NUL, and so on; with --json */
 	bool out_is_terminal, err_is_terminal, use_color;
-	int pager_pid; /* 0: none */
 	bool watching, bar_shown;
 	cb_transfer_watch watch; /* of the transfer that runs */
 	const char *watch_what;
@@ -104,7 +103,7 @@ void choose_close(cli *c);
 
 /* term.c */
 void pager_start(cli *c);
-void pager_end(cli *c);
+void pager_end(void);
 
 /* help.c */
 void help_summary(cli *c);

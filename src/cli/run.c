@@ -264,7 +264,7 @@ int cli_main(int argc, char **argv)
 	}
 	bool unread = is_unread(code, &err);
 	choose_close(&c);
-	pager_end(&c);
+	pager_end();
 	if (code != CB_OK && !unread && !is_completion(argc, argv)) error_print(&c, code, &err);
 	buf_done(&c.out);
 	buf_done(&c.notes);

@@ -26,40 +26,70 @@ size_t cli_columns(const cli *c)
 
 /* ---- pager ---- */
 
+static volatile pid_t pager_pid; /* 0: none */
+
+/* Ctrl-C on the terminal is also the pager's, which goes on: it keeps the terminal until it is quit, and then the command ends. */
+static void on_pager_interrupt(int signal_number)
+{
+	(void)close(STDOUT_FILENO);
+	while (waitpid(pager_pid, NULL, 0) < 0 && errno == EINTR) continue;
+	(void)signal(signal_number, SIG_DFL);
+	(void)raise(signal_number);
+}
+
+/* A program and its options is started as such, so that it is known when there is none; anything else is the shell's, as git has it. */
+static int pager_spawn(char *pager, int from, pid_t *out)
+{
+	char shell[] = "sh", dash_c[] = "-c", *words[32] = {shell, dash_c, pager};
+	posix_spawn_file_actions_t actions;
+	if (!strpbrk(pager, "|&;<>()$`\\\"'*?[#~=%\n")) {
+		size_t count = 0;
+		char *rest = NULL;
+		for (char *word = strtok_r(pager, " \t", &rest); word && count < ARRAY_LEN(words) - 1;
+		     word = strtok_r(NULL, " \t", &rest))
+			words[count++] = word;
+		words[count] = NULL;
+		if (count == 0) return ENOENT;
+	}
+	int error = posix_spawn_file_actions_init(&actions);
+	if (error) return error;
+	error = posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
+	if (!error) error = posix_spawnp(out, words[0], &actions, NULL, words, environ);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
 void pager_start(cli *c)
 {
 	const char *pager = getenv("COWBOX_PAGER");
 	if (!c->out_is_terminal || c->globals.no_pager || c->globals.json) return;
 	if (!pager && cli_config_get(c, NULL, "pager", &pager, NULL) == CB_OK && !*pager) pager = NULL;
 	if (!pager) pager = getenv("PAGER");
+	bool named = pager != NULL;
 	if (!pager) pager = "less";
 	if (!*pager || strcmp(pager, "cat") == 0) return;
+	AUTO_FREE char *command = strdup(pager);
 	int ends[2];
-	if (pipe2(ends, O_CLOEXEC) != 0) return;
-	posix_spawn_file_actions_t actions;
-	(void)posix_spawn_file_actions_init(&actions);
-	(void)posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+	if (!command || pipe2(ends, O_CLOEXEC) != 0) return;
 	(void)setenv("LESS", "FRX", 0);
-	char shell[] = "sh", dash_c[] = "-c";
-	char *command = strdup(pager);
-	char *argv[] = {shell, dash_c, command, NULL};
 	pid_t pid = 0;
-	if (command && posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ) == 0) {
+	int error = pager_spawn(command, ends[0], &pid);
+	if (error && named) cli_note(c, "the pager '%s' cannot be started: %s", pager, strerror(error));
+	if (!error) {
 		(void)dup2(ends[1], STDOUT_FILENO);
-		c->pager_pid = pid;
+		pager_pid = pid;
+		if (signal(SIGINT, on_pager_interrupt) == SIG_IGN) (void)signal(SIGINT, SIG_IGN);
 	}
-	free(command);
-	(void)posix_spawn_file_actions_destroy(&actions);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
 }
 
-void pager_end(cli *c)
+void pager_end(void)
 {
-	if (!c->pager_pid) return;
+	if (!pager_pid) return;
 	(void)close(STDOUT_FILENO);
-	while (waitpid(c->pager_pid, NULL, 0) < 0 && errno == EINTR) continue;
-	c->pager_pid = 0;
+	while (waitpid(pager_pid, NULL, 0) < 0 && errno == EINTR) continue;
+	pager_pid = 0;
 }
 
 /* ---- questions ---- */

@@ -61,4 +61,18 @@ cow('write', 'demo:/work/big', {in => "line\n" x 100_000});
 my $quit = pty("PAGER=$world/quitter cowbox diff demo@0 demo; echo done");
 like($quit, qr/\Adone\s*\z/, 'a pager that is quit early');
 
+# One that cannot be started is done without; it is told only when somebody named it.
+my $plain = pty('cowbox --no-pager log demo --oneline');
+is(pty("PATH=$world/nothing PAGER= && unset PAGER && ${\program()} log demo --oneline"), $plain, 'no less: not paged');
+for my $pager ('nosuch', 'nosuch -R', "$world/nosuch") {
+	is(pty("PAGER='$pager' cowbox log demo --oneline"), "cowbox: the pager '$pager' cannot be started: No such file or directory\r\n$plain", "PAGER='$pager'");
+}
+is(pty('PAGER="tr a-z A-Z" cowbox log demo --oneline'), uc pty('cowbox --no-pager --color always log demo --oneline'), 'a pager with options');
+like(pty("PAGER='tr a-z A-Z | tr A B' cowbox log demo --oneline --color never"), qr/DEMO|WRITE/, 'a line for the shell');
+
+# Ctrl-C reaches both: the command waits for the pager.
+spill("$world/stays", "#!/bin/sh\ntrap '' INT\nhead -n 1 >/dev/null\nkill -INT \$PPID\nsleep 0.3\necho quit\n");
+chmod 0755, "$world/stays";
+is(pty("PAGER=$world/stays cowbox log demo; echo then \$?"), "quit\r\nthen 130\r\n", 'Ctrl-C does not leave the pager behind');
+
 done_testing();
