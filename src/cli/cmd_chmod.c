@@ -6,6 +6,7 @@
 enum { CHMOD_PATHS_BYTES = 1 << 30 }; /* of the paths below a folder */
 
 typedef struct modes {
+	cli *c;
 	const cli_call *call;
 	const char *const *paths;
 	size_t count;
@@ -33,12 +34,16 @@ static cb_code chmod_work(void *context, cb_box *box, cb_error *err)
 {
 	modes *m = context;
 	for (size_t i = 0; i < m->count; i++) {
-		if (!cli_flag(m->call, "recursive")) {
+		cb_stat_info info = CB_INIT(cb_stat_info);
+		const char *folder = NULL;
+		CB_TRY(cb_stat(box, m->paths[i], 0, &info, err));
+		if (!cli_flag(m->call, "recursive") || info.type != CB_DIR) {
 			CB_TRY(chmod_one(m, box, m->paths[i], err));
 			continue;
 		}
 		buf_clear(&m->found);
-		CB_TRY(cb_walk(box, m->paths[i], found, m, err));
+		CB_TRY(cli_path_join(m->c, m->paths[i], "", &folder, err)); /* the slash: what a link leads to is walked */
+		CB_TRY(cb_walk(box, folder, found, m, err));
 		for (size_t at = 0; at < m->found.size; at += strlen((const char *)m->found.bytes + at) + 1)
 			CB_TRY(chmod_one(m, box, (const char *)m->found.bytes + at, err));
 	}
@@ -47,7 +52,7 @@ static cb_code chmod_work(void *context, cb_box *box, cb_error *err)
 
 static cb_code run_chmod(cli *c, const cli_call *call, cb_error *err)
 {
-	modes m = {.call = call, .found = BUF_INIT(CHMOD_PATHS_BYTES)};
+	modes m = {.c = c, .call = call, .found = BUF_INIT(CHMOD_PATHS_BYTES)};
 	const char *const *texts = NULL;
 	cb_box *box = NULL;
 	uint32_t ignored = 0;

@@ -99,6 +99,12 @@ is(json('stat', 'a/x')->{entries}[0]{mode}, '0775', '-R: folders');
 is(json('stat', 'a/1')->{entries}[0]{mode}, '0664', '-R: files get no x by X');
 is(json('stat', 'file')->{entries}[0]{mode}, '0644', '-R follows no link');
 no_step('NOTFOUND', 4, qr/nosuch/, 'chmod', '600', 'file', 'nosuch');
+cow('ln', '-s', 'a', 'to-a');
+cow('ln', '-s', 'file', 'to-file');
+one_step('chmod', '-R', 'o+w', 'to-a', 'to-file');
+my %mode = ('a' => '0777', 'a/x' => '0777', 'a/1' => '0666', 'file' => '0646');
+is(json('stat', $_)->{entries}[0]{mode}, $mode{$_}, "-R follows a link that is named: $_") for sort keys %mode;
+one_step('chmod', '-R', 'o-w', 'to-a', 'to-file');
 no_step('INVALID', 2, qr/./, 'chmod', '999', 'file');
 no_step('INVALID', 2, qr/./, 'chmod', 'u+q', 'nosuch');
 
