@@ -3,7 +3,8 @@
  *
  * Writing goes into a buffer or to a function, piece by piece; the first failure is kept and later calls do nothing, so that callers check
  * once, at json_writer_end(). Strings are bytes from anywhere: what is not UTF-8 comes out as U+FFFD, and json_member_bytes() then adds a
- * sibling NAME_base64 with the exact bytes. Control characters, and those that turn text around on a terminal, are escaped.
+ * sibling NAME_base64 with the exact bytes, json_member_strings() one for a list. Control characters, and those that turn text around on a
+ * terminal, are escaped.
  *
  * Reading is strict and gives an immutable tree in one block of memory: no comments, no trailing commas, no NaN, valid UTF-8 only, lone
  * surrogates refused, a key twice in one object refused (two readers that pick differently are a hole), at most JSON_DEPTH_MAX levels.
@@ -74,6 +75,9 @@ void json_member_array(json_writer *w, const char *name);
 /* "name": "..." and, only where that lost something, "name_base64": the exact bytes. */
 void json_member_bytes(json_writer *w, const char *name, const void *bytes, size_t size);
 void json_member_str(json_writer *w, const char *name, const char *text); /* the same for a C string; NULL gives null */
+/* "name": ["...", ..] of strings that each end with a NUL and, only where that lost something, "name_base64": as many, null where the
+ * string is exact. */
+void json_member_strings(json_writer *w, const char *name, span strings);
 void json_member_uint(json_writer *w, const char *name, uint64_t number);
 void json_member_int(json_writer *w, const char *name, int64_t number);
 void json_member_double(json_writer *w, const char *name, double number);

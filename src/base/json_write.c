@@ -310,16 +310,42 @@ void json_member_array(json_writer *w, const char *name)
 	json_array_begin(w);
 }
 
+static void base64_key(json_writer *w, const char *name)
+{
+	char key[128];
+	int n = snprintf(key, sizeof(key), "%s_base64", name);
+	assert(n > 0 && (size_t)n < sizeof(key));
+	json_key(w, key);
+}
+
 void json_member_bytes(json_writer *w, const char *name, const void *bytes, size_t size)
 {
 	json_key(w, name);
 	value_begin(w);
 	if (put_string(w, span_make(bytes, size))) return;
-	char key[128];
-	int n = snprintf(key, sizeof(key), "%s_base64", name);
-	assert(n > 0 && (size_t)n < sizeof(key));
-	json_key(w, key);
+	base64_key(w, name);
 	json_base64(w, bytes, size);
+}
+
+void json_member_strings(json_writer *w, const char *name, span strings)
+{
+	bool exact = true;
+	json_member_array(w, name);
+	for (size_t at = 0, n; at < strings.size; at += n + 1) {
+		n = strlen((const char *)strings.bytes + at);
+		json_bytes(w, strings.bytes + at, n);
+		exact = exact && utf8_valid(span_make(strings.bytes + at, n));
+	}
+	json_array_end(w);
+	if (exact) return;
+	base64_key(w, name);
+	json_array_begin(w);
+	for (size_t at = 0, n; at < strings.size; at += n + 1) {
+		n = strlen((const char *)strings.bytes + at);
+		if (utf8_valid(span_make(strings.bytes + at, n))) json_null(w);
+		else json_base64(w, strings.bytes + at, n);
+	}
+	json_array_end(w);
 }
 
 void json_member_str(json_writer *w, const char *name, const char *text)

@@ -172,7 +172,7 @@ cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, v
 /* What a path was right after that step, though others may have changed it since; seq 0: what it is now. */
 cb_code cli_stat_after(cli *c, cb_box *box, uint64_t seq, const char *path, cb_stat_info *out, cb_error *err);
 /* With --json: {"step": N, "paths": [..]}; otherwise nothing. */
-void cli_step_report(cli *c, const char *const *paths, size_t count, uint64_t seq);
+cb_code cli_step_report(cli *c, const char *const *paths, size_t count, uint64_t seq, cb_error *err);
 /* Where cp and mv put `source`: below target when that is a folder, else at target. Lent until the end. */
 cb_code cli_target_path(cli *c, cb_box *box, const char *target, const char *source, const char **out, cb_error *err);
 /* The last name of a path, without slashes at its end; CB_INVALID when it has none ("/", "."). Lent until the end. */
@@ -258,6 +258,11 @@ json_writer *cli_json(cli *c);
 void cli_json_time(json_writer *w, const char *name, int64_t ns); /* "name": "2026-…Z" */
 /* Members of a file's stat: type, mode ("0644"), size, links, ino, version, mtime, ctime. */
 void cli_json_stat(json_writer *w, const cb_stat_info *info);
+/* "tags" and "metadata" of what is at path. */
+cb_code cli_json_tags(json_writer *w, cb_box *box, const char *path, cb_error *err);
+cb_code cli_json_meta(json_writer *w, cb_box *box, const char *path, cb_error *err);
+/* {"name", "value"}: a visitor, whose context is the writer. */
+cb_code cli_json_pair(void *writer, const char *name, const char *value, size_t size, cb_error *err);
 /* Members of a box: name, steps, files, bytes, created, and of forks origin, origin_step. */
 void cli_json_box(json_writer *w, const cb_box_info *info);
 /* "notes": [..] of what cli_note and the watch collected; nothing when there are none. */

@@ -63,8 +63,7 @@ static cb_code run_chmod(cli *c, const cli_call *call, cb_error *err)
 	cli_step step = {"chmod", m.paths, m.count, m.count == 1 && !cli_flag(call, "recursive")};
 	cb_code code = cli_step_run(c, box, &step, chmod_work, &m, &seq, err);
 	buf_done(&m.found);
-	if (code == CB_OK) cli_step_report(c, m.paths, m.count, seq);
-	return code;
+	return code == CB_OK ? cli_step_report(c, m.paths, m.count, seq, err) : code;
 }
 
 const cli_command cmd_chmod = {

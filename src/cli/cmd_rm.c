@@ -24,8 +24,7 @@ static cb_code run_paths(cli *c, const cli_call *call, entries *e, bool single, 
 	CB_TRY(cli_open_targets(c, texts, e->count, &box, &e->paths, err));
 	cli_step step = {cli_call_command(call)->name, e->paths, e->count, single && e->count == 1};
 	CB_TRY(cli_step_run(c, box, &step, work, e, &seq, err));
-	cli_step_report(c, e->paths, e->count, seq);
-	return CB_OK;
+	return cli_step_report(c, e->paths, e->count, seq, err);
 }
 
 /* ---- rm ---- */

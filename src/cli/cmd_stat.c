@@ -13,25 +13,6 @@ typedef struct subject {
 	char *target; /* of a link; else NULL */
 } subject;
 
-static cb_code tag_json(void *context, const char *name, const char *value, size_t size, cb_error *err)
-{
-	(void)value;
-	(void)size;
-	(void)err;
-	json_str(context, name);
-	return CB_OK;
-}
-
-static cb_code pair_json(void *context, const char *name, const char *value, size_t size, cb_error *err)
-{
-	(void)err;
-	json_object_begin(context);
-	json_member_str(context, "name", name);
-	json_member_bytes(context, "value", value, size);
-	json_object_end(context);
-	return CB_OK;
-}
-
 /* Tags and metadata are of what a link leads to: a link itself has none. */
 static cb_code stat_json(const subject *s, cb_error *err)
 {
@@ -43,15 +24,11 @@ static cb_code stat_json(const subject *s, cb_error *err)
 	cli_json_time(w, "atime", s->info.atime_ns);
 	if (s->target) json_member_str(w, "target", s->target);
 	if (!s->target) {
-		json_member_array(w, "tags");
-		CB_TRY(cb_tag_list(s->box, s->path, tag_json, w, err));
-		json_array_end(w);
-		json_member_array(w, "metadata");
-		CB_TRY(cb_meta_list(s->box, s->path, pair_json, w, err));
-		json_array_end(w);
+		CB_TRY(cli_json_tags(w, s->box, s->path, err));
+		CB_TRY(cli_json_meta(w, s->box, s->path, err));
 	}
 	json_member_array(w, "attributes");
-	CB_TRY(cb_xattr_list(s->box, s->path, flags, pair_json, w, err));
+	CB_TRY(cb_xattr_list(s->box, s->path, flags, cli_json_pair, w, err));
 	json_array_end(w);
 	json_object_end(w);
 	return CB_OK;

@@ -69,10 +69,6 @@ static cb_code print_tag(void *context, const char *name, const char *value, siz
 	(void)size;
 	(void)err;
 	cli *c = context;
-	if (cli_is_json(c)) {
-		json_str(cli_json(c), name);
-		return CB_OK;
-	}
 	cli_print_name(c, name);
 	cli_print(c, "\n");
 	return CB_OK;
@@ -82,14 +78,6 @@ static cb_code print_meta(void *context, const char *name, const char *value, si
 {
 	(void)err;
 	cli *c = context;
-	if (cli_is_json(c)) {
-		json_writer *w = cli_json(c);
-		json_object_begin(w);
-		json_member_str(w, "name", name);
-		json_member_bytes(w, "value", value, size);
-		json_object_end(w);
-		return CB_OK;
-	}
 	cli_print_name(c, name);
 	cli_print(c, "=");
 	cli_print_bytes(c, value, size);
@@ -99,29 +87,27 @@ static cb_code print_meta(void *context, const char *name, const char *value, si
 
 typedef cb_code (*list_call)(cb_box *box, const char *path, cb_name_visit visit, void *context, cb_error *err);
 
-static cb_code list(cli *c, const cli_call *call, const char *member, list_call library, cb_name_visit visit, cb_error *err)
+typedef cb_code (*member_call)(json_writer *w, cb_box *box, const char *path, cb_error *err);
+
+static cb_code list(cli *c, const cli_call *call, member_call member, list_call library, cb_name_visit visit, cb_error *err)
 {
 	cb_box *box = NULL;
 	const char *path = NULL;
 	cb_stat_info info = CB_INIT(cb_stat_info);
 	CB_TRY(cli_open(c, cli_operand_text(call, "PATH"), CLI_PATH, &box, &path, err));
 	CB_TRY(cb_stat(box, path, 0, &info, err));
-	if (cli_is_json(c)) {
-		json_object_begin(cli_json(c));
-		json_member_str(cli_json(c), "path", path);
-		json_member_array(cli_json(c), member);
-	}
-	CB_TRY(library(box, path, visit, c, err));
-	if (cli_is_json(c)) {
-		json_array_end(cli_json(c));
-		json_object_end(cli_json(c));
-	}
+	if (!cli_is_json(c)) return library(box, path, visit, c, err);
+	json_writer *w = cli_json(c);
+	json_object_begin(w);
+	json_member_str(w, "path", path);
+	CB_TRY(member(w, box, path, err));
+	json_object_end(w);
 	return CB_OK;
 }
 
 static cb_code run_tag_list(cli *c, const cli_call *call, cb_error *err)
 {
-	return list(c, call, "tags", cb_tag_list, print_tag, err);
+	return list(c, call, cli_json_tags, cb_tag_list, print_tag, err);
 }
 
 /* ---- metadata ---- */
@@ -176,7 +162,7 @@ static cb_code run_meta_get(cli *c, const cli_call *call, cb_error *err)
 
 static cb_code run_meta_list(cli *c, const cli_call *call, cb_error *err)
 {
-	return list(c, call, "metadata", cb_meta_list, print_meta, err);
+	return list(c, call, cli_json_meta, cb_meta_list, print_meta, err);
 }
 
 /* ---- tables ---- */

@@ -9,6 +9,7 @@ enum {
 	CLI_BOXES_MAX = 64,         /* open at once by one command */
 	CLI_HINT_MAX = 256,         /* of one error */
 	CLI_NOTES_BYTES = 4 << 20,  /* notes kept for --json */
+	CLI_NAMES_BYTES = 1 << 30,  /* a list of names, with their ends */
 	CLI_CONFIG_BYTES = 1 << 20, /* the user's configuration file */
 	CLI_LIST_MAX = 4096,        /* values of one repeated option, and operands */
 	CLI_COMPLETIONS_MAX = 1000, /* offered for one word */

@@ -286,6 +286,39 @@ void cli_json_stat(json_writer *w, const cb_stat_info *info)
 	cli_json_time(w, "ctime", info->ctime_ns);
 }
 
+static cb_code add_name(void *context, const char *name, const char *value, size_t size, cb_error *err)
+{
+	(void)value;
+	(void)size;
+	return buf_append(context, name, strlen(name) + 1, err);
+}
+
+cb_code cli_json_tags(json_writer *w, cb_box *box, const char *path, cb_error *err)
+{
+	AUTO_BUF buf names = BUF_INIT(CLI_NAMES_BYTES);
+	CB_TRY(cb_tag_list(box, path, add_name, &names, err));
+	json_member_strings(w, "tags", buf_span(&names));
+	return CB_OK;
+}
+
+cb_code cli_json_pair(void *writer, const char *name, const char *value, size_t size, cb_error *err)
+{
+	(void)err;
+	json_object_begin(writer);
+	json_member_str(writer, "name", name);
+	json_member_bytes(writer, "value", value, size);
+	json_object_end(writer);
+	return CB_OK;
+}
+
+cb_code cli_json_meta(json_writer *w, cb_box *box, const char *path, cb_error *err)
+{
+	json_member_array(w, "metadata");
+	CB_TRY(cb_meta_list(box, path, cli_json_pair, w, err));
+	json_array_end(w);
+	return CB_OK;
+}
+
 void cli_json_box(json_writer *w, const cb_box_info *info)
 {
 	json_member_str(w, "name", info->name);
@@ -301,9 +334,6 @@ void cli_json_box(json_writer *w, const cb_box_info *info)
 void cli_json_notes(cli *c, json_writer *w)
 {
 	if (c->notes.size == 0) return;
-	json_member_array(w, "notes");
-	for (size_t at = 0; at < c->notes.size; at += strlen((const char *)c->notes.bytes + at) + 1)
-		json_str(w, (const char *)c->notes.bytes + at);
-	json_array_end(w);
+	json_member_strings(w, "notes", buf_span(&c->notes));
 	buf_clear(&c->notes);
 }

@@ -95,17 +95,18 @@ cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, v
 	return code;
 }
 
-void cli_step_report(cli *c, const char *const *paths, size_t count, uint64_t seq)
+cb_code cli_step_report(cli *c, const char *const *paths, size_t count, uint64_t seq, cb_error *err)
 {
-	if (!cli_is_json(c)) return;
+	if (!cli_is_json(c)) return CB_OK;
+	AUTO_BUF buf names = BUF_INIT(CLI_NAMES_BYTES);
 	json_writer *w = cli_json(c);
+	for (size_t i = 0; i < count; i++) CB_TRY(buf_append(&names, paths[i], strlen(paths[i]) + 1, err));
 	json_object_begin(w);
 	json_member_uint(w, "step", seq);
-	json_member_array(w, "paths");
-	for (size_t i = 0; i < count; i++) json_str(w, paths[i]);
-	json_array_end(w);
+	json_member_strings(w, "paths", buf_span(&names));
 	cli_json_notes(c, w);
 	json_object_end(w);
+	return CB_OK;
 }
 
 cb_code cli_base_name(cli *c, const char *path, const char **out, cb_error *err)

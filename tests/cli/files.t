@@ -6,6 +6,7 @@ use FindBin;
 use lib $FindBin::Bin;
 use Kit;
 
+use MIME::Base64 ();
 world();
 cow('new', 'demo', '--use');
 cow('new', 'other');
@@ -98,13 +99,13 @@ one_step('chmod', '-R', 'g+w,a+X', 'a');
 is(json('stat', 'a/x')->{entries}[0]{mode}, '0775', '-R: folders');
 is(json('stat', 'a/1')->{entries}[0]{mode}, '0664', '-R: files get no x by X');
 is(json('stat', 'file')->{entries}[0]{mode}, '0644', '-R follows no link');
-no_step('NOTFOUND', 4, qr/nosuch/, 'chmod', '600', 'file', 'nosuch');
 cow('ln', '-s', 'a', 'to-a');
 cow('ln', '-s', 'file', 'to-file');
 one_step('chmod', '-R', 'o+w', 'to-a', 'to-file');
 my %mode = ('a' => '0777', 'a/x' => '0777', 'a/1' => '0666', 'file' => '0646');
 is(json('stat', $_)->{entries}[0]{mode}, $mode{$_}, "-R follows a link that is named: $_") for sort keys %mode;
 one_step('chmod', '-R', 'o-w', 'to-a', 'to-file');
+no_step('NOTFOUND', 4, qr/nosuch/, 'chmod', '600', 'file', 'nosuch');
 no_step('INVALID', 2, qr/./, 'chmod', '999', 'file');
 no_step('INVALID', 2, qr/./, 'chmod', 'u+q', 'nosuch');
 
@@ -204,5 +205,12 @@ my %kept = map { /(demo-conflict-\d+)/ ? ($1 => 1) : () } @conflicts;
 is(scalar keys %kept, scalar @conflicts, 'a fork for each of the ' . @conflicts . ' conflicts');
 my @modes = map { $_->{mode} } @{json('stat', 'same-a', 'same-b', (map { ("$_:same-a", "$_:same-b") } sort keys %kept))->{entries}};
 while (my ($one, $two) = splice @modes, 0, 2) { is($one, $two, 'both or none') }
+
+# ---- names that are not UTF-8 ----
+cow('mkdir', 'plain');
+for my $words (['touch'], ['chmod', '600'], ['rm']) {
+	my $result = json(@$words, "demo:n\xff", 'demo:plain', $words->[0] eq 'rm' ? '-r' : ());
+	is_deeply([@$result{'paths', 'paths_base64'}], [["/work/n\x{fffd}", '/work/plain'], [MIME::Base64::encode("/work/n\xff", ''), undef]], "$words->[0]: exact paths");
+}
 
 done_testing();

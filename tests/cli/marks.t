@@ -17,6 +17,11 @@ is(json('tag', 'add', 'a.txt', 'one', 'two')->{step}, 3, 'tag add: one step');
 cow('tag', 'add', 'demo:/work/src', 'wip');
 is(cow('tag', 'list', 'a.txt'), "one\ntwo\n", 'tag list');
 is_deeply(json('tag', 'list', 'a.txt'), {path => '/work/a.txt', tags => ['one', 'two']}, 'json of tag list');
+cow('tag', 'add', 'src', "t\xff", 'u');
+for my $result (json('tag', 'list', 'src'), json('stat', 'src')->{entries}[0]) {
+	is_deeply([@$result{'tags', 'tags_base64'}], [["t\x{fffd}", 'u', 'wip'], ['dP8=', undef, undef]], 'a tag that is not UTF-8');
+}
+cow('tag', 'remove', 'src', "t\xff", 'u');
 is(cow('tag', 'list', 'demo@2:a.txt'), '', 'none before');
 fails(['tag', 'remove', 'a.txt', 'one', 'none'], 'NODATA', 4, qr/cowbox tag list/);
 is(cow('tag', 'list', 'a.txt'), "one\ntwo\n", 'all or nothing');

@@ -169,6 +169,28 @@ TEST(bytes_that_are_not_text_have_a_sibling)
 	CHECK_STR(written_bytes(&out, "\xe2\x80\xae\xc2\x9b", 5), "{\"path\":\"\\u202e\\u009b\",\"n\":1}");
 }
 
+static const char *written_strings(buf *out, const char *strings, size_t size)
+{
+	cb_error err;
+	json_writer w;
+	buf_clear(out);
+	json_writer_init(&w, out, JSON_COMPACT);
+	json_object_begin(&w);
+	json_member_strings(&w, "paths", span_make(strings, size));
+	json_object_end(&w);
+	CHECK_OK(json_writer_end(&w, &err));
+	CHECK_OK(buf_append_byte(out, 0, &err));
+	return (char *)out->bytes;
+}
+
+TEST(strings_that_are_not_text_have_a_sibling_list)
+{
+	AUTO_BUF buf out = BUF_INIT(4096);
+	CHECK_STR(written_strings(&out, "", 0), "{\"paths\":[]}");
+	CHECK_STR(written_strings(&out, "a\0\0\xc3\xa9", 6), "{\"paths\":[\"a\",\"\",\"\xc3\xa9\"]}");
+	CHECK_STR(written_strings(&out, "a\0b\xff", 5), "{\"paths\":[\"a\",\"b\xef\xbf\xbd\"],\"paths_base64\":[null,\"Yv8=\"]}");
+}
+
 typedef struct sink_state {
 	buf out;
 	size_t calls, fail_at;
