@@ -121,6 +121,18 @@ static cb_code copy_work(void *context, cb_box *box, cb_error *err)
 	return CB_OK;
 }
 
+/* An import makes missing folders, a copy does not. */
+static cb_code parent_check(const copy *k, const char *to, cb_error *err)
+{
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	AUTO_FREE char *parent = mem_strdup(to);
+	if (!parent) return cb_err_nomem(err);
+	*(strrchr(parent, '/') + 1) = 0; /* the path is absolute and does not end with a slash, or is a folder's */
+	cb_code code = cb_stat(k->box, parent, 0, &info, err);
+	if (code == CB_NOTFOUND) cli_hint(k->c, "'cowbox mkdir --parents' makes folders");
+	return code;
+}
+
 /* One file or folder of the host: with everything the library keeps of it. */
 static cb_code import_one(copy *k, uint64_t *out_seq, cb_error *err)
 {
@@ -129,6 +141,7 @@ static cb_code import_one(copy *k, uint64_t *out_seq, cb_error *err)
 	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	if (cli_flag(k->call, "no-clobber") && cb_stat(k->box, s->to, CB_NOFOLLOW, &there, NULL) == CB_OK)
 		return cb_err_set(err, CB_EXISTS, "'%s' is there already", s->to);
+	CB_TRY(parent_check(k, s->to, err));
 	cb_import_options options = CB_WITH(cb_import_options, .to = s->to, .watch = cli_watch(k->c, "copying"));
 	cb_code code = cb_import(k->box, s->path, &options, &count, err);
 	cli_watch_done(k->c);
@@ -159,10 +172,11 @@ static cb_code plan_into_box(copy *k, cb_error *err)
 	for (size_t i = 0; i < k->count; i++) {
 		source *s = &k->sources[i];
 		char resolved[PATH_MAX];
+		const char *name = s->path, *own = NULL;
 		if (s->folder && !s->box && k->count > 1)
 			return cli_usage(k->c, err, "'%s' is a folder of the host: copy it in a command of its own", s->text);
 		/* "." and ".." have no name of their own on the command line, but one on the host. */
-		const char *name = s->folder && !s->box && realpath(s->path, resolved) ? resolved : s->path;
+		if (!s->box && cli_base_name(k->c, s->path, &own, NULL) != CB_OK && realpath(s->path, resolved)) name = resolved;
 		CB_TRY(cli_target_path(k->c, k->box, k->target, name, &s->to, err));
 	}
 	return targets_distinct(k, err);
@@ -181,7 +195,9 @@ static cb_code into_box(copy *k, uint64_t *out_seq, cb_error *err)
 	/* A copy within the box that needs one call is the library's to repeat; anything else is a transaction. */
 	bool link = cb_stat(k->box, first->to, CB_NOFOLLOW, &there, NULL) == CB_OK && there.type == CB_SYMLINK;
 	cli_step step = {"cp", paths, k->count + 1, k->count == 1 && first->box == k->box && !first->folder && !link};
-	return cli_step_run(k->c, k->box, &step, copy_work, k, out_seq, err);
+	cb_code code = cli_step_run(k->c, k->box, &step, copy_work, k, out_seq, err);
+	if (code == CB_NOTFOUND) cli_hint(k->c, "'cowbox mkdir --parents' makes folders");
+	return code;
 }
 
 /* ---- to the host ---- */
@@ -260,7 +276,8 @@ const cli_command cmd_cp = {
 	.summary = "copy files and folders within a box, between boxes, and from and to the host",
 	.text = "A path in a box is written BOX:/PATH, BOX@STEP:/PATH or :PATH (in the chosen box); anything else is a path of the "
 		"host. "
-		"Into TARGET when it is a folder, else to that name; files that are there are replaced, folders are joined.\n\n"
+		"Into TARGET when it is a folder, else to that name; files that are there are replaced, folders are joined. The "
+		"folder that the copy goes to must be there.\n\n"
 		"Into a box it is one step, all or nothing. Modes, times, attributes, tags and metadata are kept, and hard links "
 		"between files of a folder when it comes from elsewhere. Copies within a box share their contents. Symbolic links "
 		"are "

@@ -208,4 +208,16 @@ like(cow('ls', 'back'), qr/^a\.txt$/m, 'a pattern of the configuration is taken 
 unlink 'pipe';
 like(pty('cowbox new shown --from .'), qr/files, .* from '\.'/, 'on a terminal it says what came');
 
+# ---- what a link of the host is called, and where a copy may go ----
+cow('new', 'into');
+mkdir 'releases';
+mkdir 'releases/42';
+spill('releases/42/app', 'v42');
+symlink 'releases/42', 'current';
+is(json('cp', '-r', 'current', 'into:/work')->{copied}[0]{to}, '/work/current', 'a link that is named keeps its name');
+is(json('cp', '-r', 'releases/42/.', 'into:/work')->{copied}[0]{to}, '/work/42', 'a dot is called as the folder is');
+is(cow('cat', 'into:current/app', 'into:42/app'), 'v42v42', 'and it is followed');
+fails(['cp', @$_, 'into:/work/no/such'], 'NOTFOUND', 4, qr/mkdir --parents/) for ['a.txt'], ['-r', 'releases'], ['into:42/app'], ['-r', 'into:42'];
+is(cow('ls', 'into'), "42\ncurrent\n", 'a copy makes no folders above it, wherever it comes from');
+
 done_testing();
