@@ -56,7 +56,7 @@ typedef struct cb_import_options {
 	bool gitignore;      /* also leave out what the .gitignore files in the folder name, and .git itself is kept */
 	bool remove_missing; /* what is below `to` but not on the host goes */
 	bool full;           /* read every file, also those that size, times and inode show to be as at the last import */
-	bool link;           /* the folder becomes the box's own: cb_apply writes back there, and cb_folder_box finds the box */
+	bool link; /* the folder (CB_NOTDIR of a file) becomes the box's own: cb_apply writes there, cb_folder_box finds it */
 	const cb_transfer_watch *watch; /* may be NULL */
 } cb_import_options;
 

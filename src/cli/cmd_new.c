@@ -10,6 +10,7 @@ static cb_code import_from(cli *c, const cli_call *call, cb_box *box, cb_transfe
 	CB_TRY(cli_exclude_gitignore(c, call, NULL, &options.gitignore, err));
 	cb_code code = cb_import(box, cli_text(call, "from"), &options, out, err);
 	cli_watch_done(c);
+	if (code == CB_NOTDIR) cli_hint(c, "make the box without --from, then bring files in with 'cowbox cp'");
 	return code;
 }
 

@@ -129,6 +129,7 @@ static cb_code open_source(importing *im, const char **out_file, cb_error *err)
 	cb_code code = host_root_open(im->host_path, &im->root, err);
 	*out_file = NULL;
 	if (code != CB_NOTDIR) return code;
+	if (im->options->link) return cb_err_set(err, CB_NOTDIR, "a file, and only a folder can be a box's own");
 	AUTO_FREE char *name = NULL;
 	CB_TRY(host_path_parent(im->host_path, &im->root, &name, err));
 	*out_file = strrchr(im->host_path, '/') + 1;

@@ -28,6 +28,8 @@ cow('new', 'x' x 64);
 cow('delete', 'x' x 64, '--yes');
 fails(['new', 'third', '--gitignore'], 'INVALID', 2, qr/--from/);
 fails(['new', 'third', '--exclude', '*.o'], 'INVALID', 2, qr/--from/);
+spill('one-file', 'x');
+fails(['new', 'third', '--from', 'one-file'], 'NOTDIR', 6, qr/one-file.*cowbox cp/);
 ok(cowbox('new', 'third', '--from', 'no-such-folder')->{status} != 0, 'a folder that is not there');
 is_deeply([map { $_->{name} } @{json('list')->{boxes}}], ['demo', 'second'], 'a failed import leaves no box');
 is(cow('ls', 'demo:/'), "home\ntmp\nwork\n", 'what a new box holds');

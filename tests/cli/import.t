@@ -80,6 +80,7 @@ cow('new', 'tar');
 is(shell('tar -cf - p | cowbox import - tar:/work/t && cowbox cat tar:/work/t/p/a.txt')->{out}, "one\n", 'a tar stream in');
 is(shell('cowbox export tar:/work/t - | tar -xOf - ./p/a.txt p/a.txt 2>/dev/null')->{out}, "one\n", 'a tar stream out');
 fails(['import', '-', 'tar', '--link'], 'INVALID', 2, qr/stream/);
+fails(['import', 'p/a.txt', 'tar', '--link'], 'NOTDIR', 6, qr/only a folder/);
 
 mkdir 'mine';
 spill('mine/f', 'x');
