@@ -111,7 +111,7 @@ const cli_command cmd_audit = {
 			{CLI_TEXT, "by", 0, "NAME", "only what this one did"},
 			{CLI_MOMENT, "since", 0, "TIME", "only since then: 2h, 2026-01-31"},
 			{CLI_FLAG, "refused", 0, NULL, "only what was refused"},
-			{CLI_COUNT, "max", 'n', "N", "at most N entries"},
+			{CLI_COUNT, "max", 'n', "N", "at most N entries; 0: all"},
 			{0},
 		},
 	.examples =

@@ -142,9 +142,9 @@ static const cli_option options[] = {
 	{CLI_MOMENT, "older", 0, "TIME", "changed before"},
 	{CLI_TEXT, "tag", 0, "TAG", "has the tag"},
 	{CLI_TEXT, "meta", 0, "KEY[=VALUE]", "has the metadata, with that value"},
-	{CLI_COUNT, "max-depth", 0, "N", "so many levels below PLACE; 1: its own entries"},
+	{CLI_COUNT, "max-depth", 0, "N", "so many levels below PLACE; 1: its own entries, 0: all"},
 	{CLI_FLAG, "empty", 0, NULL, "empty files and folders"},
-	{CLI_COUNT, "max", 0, "N", "stop after N"},
+	{CLI_COUNT, "max", 0, "N", "stop after N; 0: never"},
 	{CLI_FLAG, "print0", '0', NULL, "end each path with a NUL instead of a newline"},
 	{0},
 };

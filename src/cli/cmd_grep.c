@@ -272,8 +272,8 @@ static const cli_option options[] = {
 	{CLI_COUNT, "context", 'C', "N", "also N lines before and after each match"},
 	{CLI_LIST, "include", 0, "GLOB", "only files with such a name, or path when the glob has a '/'"},
 	{CLI_LIST, "exclude", 0, "GLOB", "leave such files and folders out"},
-	{CLI_COUNT, "max", 0, "N", "stop after N matching lines in all"},
-	{CLI_COUNT, "max-per-file", 'm', "N", "stop after N matching lines in each file"},
+	{CLI_COUNT, "max", 0, "N", "stop after N matching lines in all; 0: never"},
+	{CLI_COUNT, "max-per-file", 'm', "N", "stop after N matching lines in each file; 0: never"},
 	{CLI_FLAG, "all", 'a', NULL, "also /home/agent and /tmp, which a search of a whole box leaves out"},
 	{0},
 };

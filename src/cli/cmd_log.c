@@ -128,7 +128,8 @@ static cb_code options_of(cli *c, const cli_call *call, logging *l, cb_error *er
 	l->kind = cli_text(call, "kind");
 	l->since_ns = cli_moment(call, "since", INT64_MIN);
 	l->until_ns = cli_moment(call, "until", INT64_MAX);
-	l->left = cli_number(call, "max", UINT64_MAX);
+	l->left = cli_number(call, "max", 0);
+	if (l->left == 0) l->left = UINT64_MAX;
 	return CB_OK;
 }
 
@@ -177,7 +178,7 @@ const cli_command cmd_log = {
 		"was merged. --who lists the "
 		"steps of one only.",
 	.operands = (const cli_operand[]){{CLI_PLACE, "PLACE", true, false, "a box, a state, or a path in one"}, {0}},
-	.options = (const cli_option[]){{CLI_COUNT, "max", 'n', "N", "at most so many steps"},
+	.options = (const cli_option[]){{CLI_COUNT, "max", 'n', "N", "at most so many steps; 0: all"},
                                         {CLI_TEXT, "kind", 0, "KIND", "only steps of this kind, such as write, merge or undo"},
                                         {CLI_MOMENT, "since", 0, "TIME", "only steps since then: 2h, 2026-01-31"},
                                         {CLI_MOMENT, "until", 0, "TIME", "only steps until then"},

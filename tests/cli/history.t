@@ -63,6 +63,7 @@ is(cow('show', 'demo@4:/work'), "b.txt\nsrc/\n", 'a folder as it was');
 like(cow('show', 'demo@3', '--stat'), qr{ /work/a.txt \| 2 \+-\n 1 path changed, 1 line added, 1 line removed}, '--stat');
 like(cow('show', 'demo@3', '--name-only'), qr{\n\n/work/a.txt\n\z}, '--name-only');
 unlike(cow('show', 'demo@3', '/work/src'), qr/TWO/, 'limited to a path');
+is(cow('log', 'demo', '-n', '0'), cow('log', 'demo'), 'log -n 0: all, as of find, grep and audit');
 like(cow('show', 'demo@0'), qr/\n    new\n/, 'step 0');
 is(json('show', 'demo@1:a.txt')->{content}, "one\ntwo\nthree\n", 'json: content');
 is(json('show', 'demo@3', '--patch')->{patch} =~ /\+TWO/ ? 1 : 0, 1, 'json: patch');
