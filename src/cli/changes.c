@@ -184,6 +184,47 @@ static cli_style kind_style(cb_change_kind kind)
 	return CLI_PLAIN;
 }
 
+/* A path on one line, whatever its bytes are: as git has it when quotePath is off. Without memory for the quotes, as it is. */
+static void quote(const char *path, buf *out)
+{
+	static const char letters[] = "abtnvfr"; /* of 7 to 13 */
+	bool plain = true;
+	for (const char *at = path; *at && plain; at++) plain = (unsigned char)*at >= 0x20 && !strchr("\"\\\x7f", *at);
+	buf_clear(out);
+	cb_code code = plain ? buf_append_str(out, path, NULL) : buf_append_byte(out, '"', NULL);
+	for (const char *at = path; *at && !plain && code == CB_OK; at++) {
+		unsigned char byte = (unsigned char)*at;
+		if (byte >= 7 && byte <= 13) code = buf_printf(out, NULL, "\\%c", letters[byte - 7]);
+		else if (byte < 0x20 || byte == 0x7f) code = buf_printf(out, NULL, "\\%03o", byte);
+		else if (byte == '"' || byte == '\\') code = buf_printf(out, NULL, "\\%c", byte);
+		else code = buf_append_byte(out, byte, NULL);
+	}
+	if (code == CB_OK && !plain) code = buf_append_byte(out, '"', NULL);
+	if (code == CB_OK) code = buf_append_byte(out, 0, NULL);
+	if (code != CB_OK) buf_done(out);
+}
+
+static void print_path(cli *c, const char *path)
+{
+	AUTO_BUF buf quoted = BUF_INIT(SIZE_MAX);
+	quote(path, &quoted);
+	cli_print_name(c, quoted.size ? (const char *)quoted.bytes : path);
+}
+
+static size_t path_width(const cli *c, const char *path)
+{
+	AUTO_BUF buf quoted = BUF_INIT(SIZE_MAX);
+	quote(path, &quoted);
+	return cli_name_width(c, quoted.size ? (const char *)quoted.bytes : path);
+}
+
+/* The end of a name in a list is a NUL, and then it needs no quotes. */
+static void print_listed(cli *c, const gathering *g, const char *path)
+{
+	if (g->options->nul) cli_print_name(c, path);
+	else print_path(c, path);
+}
+
 static void print_names(cli *c, const gathering *g, bool status)
 {
 	size_t count;
@@ -196,9 +237,9 @@ static void print_names(cli *c, const gathering *g, bool status)
 		cli_style style = kind_style(change->kind);
 		if (status) cli_print(c, "%s%c%s", cli_on(c, style), (char)change->kind, cli_off(c));
 		if (status) cli_write(c, between, between_size);
-		if (status && change->old_path) cli_print_name(c, change->old_path);
+		if (status && change->old_path) print_listed(c, g, change->old_path);
 		if (status && change->old_path) cli_write(c, between, between_size);
-		cli_print_name(c, change->path);
+		print_listed(c, g, change->path);
 		cli_write(c, end, end_size);
 	}
 }
@@ -212,9 +253,9 @@ static size_t screen_width(const cli *c)
 	return size.ws_col;
 }
 
-static size_t name_width(const row *r)
+static size_t name_width(const cli *c, const row *r)
 {
-	size_t width = strlen(r->change.path) + (r->change.old_path ? strlen(r->change.old_path) + 4 : 0);
+	size_t width = path_width(c, r->change.path) + (r->change.old_path ? path_width(c, r->change.old_path) + 4 : 0);
 	return r->change.kind == CB_KEYVALUE ? width + 4 : width;
 }
 
@@ -250,10 +291,10 @@ static void print_stat_row(cli *c, const row *r, size_t width, uint64_t most, si
 	const cb_change *change = &r->change;
 	cli_print(c, " ");
 	if (change->kind == CB_KEYVALUE) cli_print(c, "key ");
-	if (change->old_path) cli_print_name(c, change->old_path);
+	if (change->old_path) print_path(c, change->old_path);
 	if (change->old_path) cli_print(c, " => ");
-	cli_print_name(c, change->path);
-	for (size_t n = name_width(r); n < width; n++) cli_write(c, " ", 1);
+	print_path(c, change->path);
+	for (size_t n = name_width(c, r); n < width; n++) cli_write(c, " ", 1);
 	cli_print(c, " | ");
 	if (r->binary) {
 		cli_print(c, "Bin %s -> %s", cli_size_words(c, change->has_old ? change->old_info->size : 0, old_size),
@@ -273,7 +314,7 @@ static void print_stat(cli *c, const gathering *g)
 	const row *rows = rows_of(g, &count);
 	uint64_t most = 0, added = 0, removed = 0, files = 0, keys = 0;
 	for (size_t i = 0; i < count; i++) {
-		size_t n = name_width(&rows[i]);
+		size_t n = name_width(c, &rows[i]);
 		if (n > width && n <= screen / 2) width = n;
 		if (rows[i].added + rows[i].removed > most) most = rows[i].added + rows[i].removed;
 		added += rows[i].added;
@@ -292,21 +333,6 @@ static void print_stat(cli *c, const gathering *g)
 }
 
 /* ---- patch ---- */
-
-/* In a line of its own whatever the bytes are: a name must not look like a part of the patch. */
-static void print_quoted(cli *c, const char *name)
-{
-	for (; *name; name++) {
-		if ((unsigned char)*name < 0x20 || *name == 0x7f || *name == '\\') cli_print(c, "\\x%02x", (unsigned char)*name);
-		else if (!cli_is_terminal(c) || (unsigned char)*name < 0x80) cli_write(c, name, 1);
-		else {
-			size_t n = 1;
-			while (((unsigned char)name[n] & 0xc0) == 0x80) n++;
-			cli_print_bytes(c, name, n);
-			name += n - 1;
-		}
-	}
-}
 
 static bool executable(const cb_stat_info *info)
 {
@@ -350,7 +376,7 @@ static void print_untold(cli *c, const gathering *g)
 		          change->kind == CB_KEYVALUE ? "key"
 		          : is_folder(change)         ? "folder"
 		                                      : "file");
-		print_quoted(c, change->path);
+		print_path(c, change->path);
 		cli_print(c, ": %s", change_word(change));
 		if (change->kind == CB_ATTRS && change->old_info->mode != change->new_info->mode)
 			cli_print(c, ", mode %04o to %04o", (unsigned)change->old_info->mode, (unsigned)change->new_info->mode);

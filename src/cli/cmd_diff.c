@@ -199,7 +199,8 @@ const cli_command cmd_diff = {
 		"demo@name): what changed from it to the newest. A box alone: what its last change did.\n\n"
 		"The text is git's unified format; 'patch -p1' and 'git apply' read it. What that format has no words for "
 		"(key-values, "
-		"attributes, empty folders) stands behind it in lines that begin with '#'.\n\n"
+		"attributes, empty folders) stands behind it in lines that begin with '#'. A path with a control "
+		"character, '\"' or '\\' in it stands in quotes, as git has it; --print0 gives it as it is.\n\n"
 		"/home/agent and /tmp are left out unless --all is given or a PATH names them. A PATH begins with '/' or ':', or "
 		"has a '/' "
 		"in it, or follows two states.",

@@ -48,7 +48,12 @@ like(cow('diff', 'demo@1', 'demo'), qr/^\+red \e\[31m bell \a \xff back \x08$/m,
 is(cow('show', 'demo@2:a.txt'), "red \e[31m bell \a \xff back \b\nsecond\tline\n", 'a file in a pipe is exact');
 is(cow('diff', 'demo@2', 'demo@3', '--name-only', '-z'), "/work/$evil\0", 'a name in a pipe is exact');
 like(cow('diff', 'demo@2', 'demo@3'), qr{^\+\+\+ "b/work/x\\033\]0;owned\\a\\033\[31m\\nb\\377"$}m, 'in a patch it is quoted as git does');
-like(cow('diff', 'demo@3', 'demo@4'), qr{\A# key key\\x1b\[1m\\x0aline: added\n\z}, 'a key is one line behind the patch');
+like(cow('diff', 'demo@3', 'demo@4'), qr{\A# key "key\\033\[1m\\nline": added\n\z}, 'a key is one line behind the patch');
+my $quoted = qr{"/work/x\\033\]0;owned\\a\\033\[31m\\nb\xff"};
+like(cow('diff', 'demo@2', 'demo@3', '--name-only'), qr{\A$quoted\n\z}, 'and in a list of names');
+like(cow('diff', 'demo@2', 'demo@3', '--name-status'), qr{\AA\t$quoted\n\z}, 'with its status');
+like(cow('diff', 'demo@2', 'demo@3', '--stat'), qr{\A $quoted \| 1 \+\n 1 path}, 'with its lines counted');
+like(cow('log', 'demo', '-n', '1', '--stat'), qr{^ key "key\\033\[1m\\nline" \| added$}m, 'in a log');
 my $json = json('diff', 'demo@2', 'demo@3');
 ok($json->{changes}[0]{path_base64}, 'json: exact bytes of a name that is not UTF-8');
 like(pty('cowbox --no-pager log demo -n 1'), qr/ (?:just now|(?:seconds|minutes) ago)/, 'times for people on a terminal');
