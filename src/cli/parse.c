@@ -41,21 +41,24 @@ static cb_code list_add(cli_text_list *list, const char *item, cb_error *err)
 
 static size_t distance(const char *a, const char *b)
 {
-	/* Edit distance of short words; enough to say "did you mean". */
-	size_t n = strlen(b);
-	size_t row[64];
-	if (n + 1 > ARRAY_LEN(row)) return SIZE_MAX;
+	/* Edits that make b of a short word, two letters in the wrong order being one; enough to say "did you mean". */
+	enum { LETTERS = 64 };
+	size_t n = strlen(b), rows[3][LETTERS];
+	size_t *before = rows[0], *above = rows[1], *row = rows[2];
+	if (n + 1 > LETTERS) return SIZE_MAX;
 	for (size_t j = 0; j <= n; j++) row[j] = j;
 	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
+		size_t *free_row = before;
+		before = above;
+		above = row;
+		row = free_row;
 		row[0] = i;
 		for (size_t j = 1; j <= n; j++) {
-			size_t up = row[j];
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-			if (up + 1 < best) best = up + 1;
-			if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-			diagonal = up;
-			row[j] = best;
+			row[j] = above[j - 1] + (a[i - 1] != b[j - 1]);
+			if (above[j] + 1 < row[j]) row[j] = above[j] + 1;
+			if (row[j - 1] + 1 < row[j]) row[j] = row[j - 1] + 1;
+			bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+			if (swapped && before[j - 2] + 1 < row[j]) row[j] = before[j - 2] + 1;
 		}
 	}
 	return row[n];

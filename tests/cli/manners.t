@@ -83,6 +83,8 @@ subtest 'options' => sub {
 	is(cow('cat', 'demo:/work/o.txt'), "--json\n", 'and is one');
 	fails(['write', 'demo:/work/o.txt', '--parent', 'x'], 'INVALID', 2, qr/'--parent': did you mean '--parents'\?.*cowbox help write/);
 	fails(['list', '--jsn'], 'INVALID', 2, qr/did you mean '--json'/);
+	fails(['hlep'], 'INVALID', 2, qr/did you mean 'help'/);
+	fails(['lgo'], 'INVALID', 2, qr/did you mean 'log'/);
 	fails(['lst'], 'INVALID', 2, qr/did you mean '(?:list|ls)'/);
 	fails(['checkpoint', 'svae', 'demo', 'x', 'y', 'z'], 'INVALID', 2, qr/save|too many/);
 	fails(['list', '--json=yes'], 'INVALID', 2, qr/--json takes no value/);
