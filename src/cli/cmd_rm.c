@@ -33,7 +33,7 @@ static cb_code remove_one(const entries *e, cb_box *box, const char *path, cb_er
 {
 	cb_stat_info info = CB_INIT(cb_stat_info);
 	cb_code code = cb_stat(box, path, CB_NOFOLLOW, &info, err);
-	if (code == CB_NOTFOUND && cli_flag(e->call, "force")) return CB_OK;
+	if ((code == CB_NOTFOUND || code == CB_NOTDIR) && cli_flag(e->call, "force")) return CB_OK; /* below a file is nothing */
 	if (code != CB_OK) return code;
 	if (info.type != CB_DIR) return cb_unlink(box, path, err);
 	if (cli_flag(e->call, "recursive")) return cb_remove(box, path, err);

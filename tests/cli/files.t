@@ -143,6 +143,7 @@ no_step('NOTFOUND', 4, qr/nosuch/, 'rm', 'file', 'nosuch');
 is(cow('cat', 'file'), "two\n", 'all or nothing');
 one_step('rm', '-f', 'hard', 'nosuch');
 is(json('rm', '-f', 'nosuch')->{step}, 0, '-f of nothing is no step');
+is(json('rm', '-f', 'file/below', 'file/below/it')->{step}, 0, '-f of what cannot be there');
 cow('ln', '-s', 'moved', 'tofolder');
 one_step('rm', 'tofolder');
 is(json('stat', 'moved')->{entries}[0]{type}, 'folder', 'a link is removed, not what it leads to');
