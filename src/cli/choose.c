@@ -85,7 +85,7 @@ cb_code cli_store(cli *c, cb_store **out, cb_error *err)
 		                                   .full = strcmp(durability, "full") == 0,
 		                                   .or_read_only = true); /* what reads can; what writes says why it cannot */
 		cb_code code = cb_store_open(path, &options, &c->store, err);
-		if (code == CB_NOTFOUND) cli_hint(c, "'cowbox new NAME' makes the first box and the store");
+		if (code == CB_NOTFOUND && options.no_create) cli_hint(c, "'cowbox new NAME' makes the first box and the store");
 		if (code != CB_OK) return code;
 		CB_TRY(who_default(c, &who, err));
 		CB_TRY(cb_store_who_set(c->store, who, err));

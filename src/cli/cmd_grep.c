@@ -239,7 +239,8 @@ static cb_code run_grep(cli *c, const cli_call *call, cb_error *err)
 	k.only = cli_flag(call, "only-matching");
 	uint64_t around = cli_number(call, "context", 0), before = cli_number(call, "before-context", around);
 	uint64_t after = cli_number(call, "after-context", around);
-	if (before > UINT32_MAX || after > UINT32_MAX) return cli_usage(c, err, "so many lines of context");
+	if (before > UINT32_MAX || after > UINT32_MAX)
+		return cli_usage(c, err, "at most %u lines of context can be shown", UINT32_MAX);
 	if (!k.counts && !k.only && !k.names) {
 		o.before = (unsigned)before;
 		o.after = (unsigned)after;

@@ -50,11 +50,15 @@ static cb_code file_read(cli *c, const char *path, cb_error *err)
 	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return CB_OK;
 	if (fd < 0) return cb_err_errno(err, errno, "reading '%s'", path);
+	struct stat info;
+	if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
+		return cb_err_set(err, CB_ISDIR, "the configuration file '%s' is a folder", path);
 	uint8_t *to = NULL;
 	size_t size = 0;
 	AUTO_BUF buf bytes = BUF_INIT(CLI_CONFIG_BYTES + 1);
 	CB_TRY(buf_extend(&bytes, CLI_CONFIG_BYTES + 1, &to, err));
-	CB_TRY(io_pread_all(fd, to, CLI_CONFIG_BYTES + 1, 0, &size, err));
+	cb_code code = io_pread_all(fd, to, CLI_CONFIG_BYTES + 1, 0, &size, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "reading '%s'", path);
 	if (size > CLI_CONFIG_BYTES) return cb_err_set(err, CB_TOOBIG, "'%s' has more than %d bytes", path, CLI_CONFIG_BYTES);
 	bytes.size = size;
 	c->config = bytes;

@@ -28,6 +28,11 @@ cow('new', 'x' x 64);
 cow('delete', 'x' x 64, '--yes');
 fails(['new', 'third', '--gitignore'], 'INVALID', 2, qr/--from/);
 fails(['new', 'third', '--exclude', '*.o'], 'INVALID', 2, qr/--from/);
+{
+	local $ENV{COWBOX_STORE} = "$ENV{HOME}/no/such";
+	fails(['new', 'x'], 'NOTFOUND', 4, qr/make that first$/);
+	fails(['list'], 'NOTFOUND', 4, qr/cowbox new NAME/);
+}
 spill('one-file', 'x');
 fails(['new', 'third', '--from', 'one-file'], 'NOTDIR', 6, qr/one-file.*cowbox cp/);
 ok(cowbox('new', 'third', '--from', 'no-such-folder')->{status} != 0, 'a folder that is not there');

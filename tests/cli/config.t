@@ -28,6 +28,7 @@ is($keys{pager}{source}, 'user', 'from the user');
 is($keys{color}{source}, 'default', 'from nobody');
 ok($keys{$_}{help}, "$_ is explained") for sort keys %keys;
 like(cow('config', 'list'), qr/^diff\.context = 3  # default; /m, 'as text');
+fails(['config', 'get', 'pager'], 'ISDIR', 6, qr{configuration file '\Q$world\E/home' is a folder}, {env => {COWBOX_CONFIG => "$world/home"}});
 
 # for a box
 cow('new', 'demo');

@@ -44,6 +44,7 @@ fails(['grep', 'x', 'demo:/none'], 'NOTFOUND', 4, qr{/none});
 fails(['grep', 'x', 'nosuch'], 'NOTFOUND', 4, qr/nosuch/);
 fails(['grep'], 'INVALID', 2, qr/PATTERN/);
 
+fails(['grep', '-C', '9223372036854775807', 'int', 'demo'], 'INVALID', 2, qr/at most \d+ lines of context can be shown/);
 my $j = json('grep', '-C', 1, 'int', 'demo');
 is_deeply($j, {matches => [{path => '/work/src/b.c', line => 1, text => 'two_x', context => JSON::PP::true, spans => []},
 	{path => '/work/src/b.c', line => 2, text => 'int two;', spans => [[0, 3]]}],
