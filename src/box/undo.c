@@ -11,7 +11,7 @@
 
 /* ---- undo ---- */
 
-/* A folder that the step changed in its times only. */
+/* A folder whose record the step changed in times and version only. */
 typedef struct retimed {
 	record was, is;
 } retimed;
@@ -19,7 +19,8 @@ typedef struct retimed {
 typedef struct reversal {
 	txn *t;
 	counters shift; /* files and bytes, as two's complement differences */
-	buf returned;   /* uint64_t: inodes that got an entry back */
+	buf returned;   /* uint64_t: inodes that got an entry or an attribute back */
+	buf marked;     /* uint64_t: inodes of which an attribute, tag or metadata came back, changed or went */
 	id_set entered; /* folders of which an entry came, went or was replaced: their times follow, and are of now */
 	buf retimed;    /* retimed: of the others somebody set them */
 	bool blocked;   /* something was changed since: needs a merge */
@@ -28,6 +29,7 @@ typedef struct reversal {
 static void reversal_done(reversal *r)
 {
 	buf_done(&r->returned);
+	buf_done(&r->marked);
 	id_set_done(&r->entered);
 	buf_done(&r->retimed);
 }
@@ -60,6 +62,23 @@ static cb_code reverse_entered(reversal *r, cb_error *err)
 		if (code != CB_OK) return code;
 		inode_changed(r->t, &dir, true);
 		CB_TRY(inode_save(r->t, &dir, err));
+	}
+	return CB_OK;
+}
+
+/* To lose or get an attribute changes an inode. A file's record is in the step; a folder's was taken for one whose entries changed. */
+static cb_code reverse_marked(const reversal *r, cb_error *err)
+{
+	const uint64_t *inos = (const uint64_t *)(const void *)r->marked.bytes;
+	tree_view v = txn_raw(r->t);
+	for (size_t i = 0; i < r->marked.size / sizeof(*inos); i++) {
+		inode node;
+		cb_code code = inode_find(&v, inos[i], &node, err);
+		if (code == CB_NOTFOUND) continue; /* it went with them, or see check_returned */
+		if (code != CB_OK) return code;
+		if (node.rec.version == 0) continue;
+		inode_changed(r->t, &node, false);
+		CB_TRY(inode_save(r->t, &node, err));
 	}
 	return CB_OK;
 }
@@ -108,7 +127,7 @@ static cb_code reverse_key(void *context, span key_bytes, span old_value, span n
 	}
 	bool touch = false;
 	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
-	if (touch) return CB_OK; /* see reverse_entered and reverse_times */
+	if (touch) return CB_OK; /* see reverse_entered, reverse_marked and reverse_times */
 	tree_view head = state_view(r->t->cs, r->t->base);
 	tree_value now, value;
 	cb_code code = tree_get(&head, key_bytes, &now, err);
@@ -119,8 +138,13 @@ static cb_code reverse_key(void *context, span key_bytes, span old_value, span n
 		r->blocked = true;
 		return CB_INTERRUPTED;
 	}
+	key_parts parts;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	bool attribute = parts.kind == KIND_ATTR || parts.kind == KIND_TAG;
+	if (attribute) CB_TRY(buf_append(&r->marked, &parts.ino, sizeof(uint64_t), err));
 	if (!old_value.bytes) return pmap_put_tombstone(&r->t->delta, key_bytes, err);
-	if (key_bytes.bytes[0] == KIND_ENTRY) {
+	if (attribute) CB_TRY(buf_append(&r->returned, &parts.ino, sizeof(uint64_t), err));
+	if (parts.kind == KIND_ENTRY) {
 		entry e;
 		CB_TRY(entry_decode(old_value, &e, err));
 		CB_TRY(buf_append(&r->returned, &e.rec.ino, sizeof(uint64_t), err));
@@ -138,7 +162,8 @@ static cb_code count_key(void *context, span key_bytes, span value, cb_error *er
 	return CB_OK;
 }
 
-/* The step's keys are as it left them, but an inode that it took away may have come back elsewhere since: then it would have two places. */
+/* The step's keys are as it left them, but an inode that it took away may have come back elsewhere since: then it would have two places.
+ * And a folder whose attribute it removed may be gone: then the attribute would be nobody's. */
 static cb_code check_returned(reversal *r, cb_error *err)
 {
 	const uint64_t *inos = (const uint64_t *)(const void *)r->returned.bytes;
@@ -183,6 +208,7 @@ static cb_code reverse_keys(reversal *r, uint64_t box, uint64_t seq, cb_error *e
 {
 	CB_TRY(step_changes(r->t->cs, box, seq, reverse_key, r, err));
 	if (!r->blocked) CB_TRY(reverse_entered(r, err));
+	if (!r->blocked) CB_TRY(reverse_marked(r, err));
 	if (!r->blocked) CB_TRY(check_returned(r, err));
 	if (r->blocked) return CB_OK;
 	cb_code code = txn_count(r->t, (int64_t)r->shift.files, (int64_t)r->shift.bytes, err);
@@ -204,7 +230,8 @@ static cb_code txn_start_over(txn *t, cb_error *err)
 
 static cb_code reverse_step(txn *t, uint64_t box, uint64_t seq, cb_error *err)
 {
-	ATTR_CLEANUP(reversal_done) reversal r = {.t = t, .returned = BUF_INIT(SIZE_MAX), .retimed = BUF_INIT(SIZE_MAX)};
+	ATTR_CLEANUP(reversal_done)
+	reversal r = {.t = t, .returned = BUF_INIT(SIZE_MAX), .marked = BUF_INIT(SIZE_MAX), .retimed = BUF_INIT(SIZE_MAX)};
 	CB_TRY(step_changes(t->cs, box, seq, note_times, &r, err));
 	CB_TRY(reverse_keys(&r, box, seq, err));
 	if (r.blocked) {

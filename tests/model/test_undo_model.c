@@ -1,0 +1,148 @@
+/*
+ * test_undo_model.c: random histories of files and folders that come and go, with attributes, in which any step is undone, undone again,
+ * redone, and any state restored, whole or at a path. Whatever becomes of it the store is sound, what failed changed nothing, and versions
+ * only grow: no version is of two things.
+ */
+#include "harness/model_state.h"
+
+enum { OPS = 50 };
+
+typedef struct world {
+	test_rng rng;
+	cb_store *s;
+	cb_box *b;
+	model_trace trace;
+	model_state *states[OPS + 1]; /* one after the other */
+} world;
+
+static uint64_t below(world *w, uint64_t n)
+{
+	return test_rand_below(&w->rng, n);
+}
+
+static const char *any_path(world *w)
+{
+	static const char *const paths[] = {"/work/a", "/work/b", "/work/a/a", "/work/a/b", "/work/b/a", "/work/a/a/a", "/work"};
+	return paths[below(w, 7)];
+}
+
+static void attribute(world *w, cb_box *b, const char *path)
+{
+	char name[8], value[8];
+	(void)snprintf(name, sizeof(name), "user.%c", (char)('a' + below(w, 2)));
+	(void)snprintf(value, sizeof(value), "%u", (unsigned)below(w, 3));
+	switch (below(w, 6)) {
+	case 0:
+		(void)cb_xattr_set(b, path, name, value, strlen(value), 0, NULL);
+		break;
+	case 1:
+		(void)cb_xattr_remove(b, path, name, 0, NULL);
+		break;
+	case 2:
+		(void)cb_tag_add(b, path, name, NULL);
+		break;
+	case 3:
+		(void)cb_tag_remove(b, path, name, NULL);
+		break;
+	case 4:
+		(void)cb_meta_set(b, path, name, value, strlen(value), NULL);
+		break;
+	default:
+		(void)cb_meta_set(b, path, name, NULL, 0, NULL);
+	}
+}
+
+/* Calls may fail: the states are read afterwards, not predicted. */
+static void change(world *w, cb_box *b)
+{
+	const char *path = any_path(w), *other = any_path(w);
+	uint64_t kind = below(w, 16);
+	model_note(&w->trace, "change %" PRIu64 " %s %s", kind, path, other);
+	if (kind < 6) attribute(w, b, path);
+	else if (kind < 9) (void)cb_mkdir(b, path, 0755, 0, NULL);
+	else if (kind < 10) (void)cb_write_file(b, path, path, below(w, strlen(path)), NULL, NULL);
+	else if (kind < 12) (void)cb_remove(b, path, NULL);
+	else if (kind < 14) (void)cb_rename(b, path, other, below(w, 3) ? 0 : CB_EXCHANGE, NULL);
+	else if (kind < 15) (void)cb_chmod(b, path, (uint32_t)(0700 + below(w, 2)), 0, NULL);
+	else (void)cb_utimens(b, path, CB_TIME_OMIT, (int64_t)below(w, 3), 0, NULL);
+}
+
+static void several(world *w)
+{
+	cb_error err = {0};
+	cb_box *t = NULL;
+	CHECK_OK(cb_txn_begin(w->b, NULL, &t, &err));
+	for (uint64_t i = 2 + below(w, 3); i; i--) change(w, t);
+	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));
+	cb_box_close(t);
+}
+
+static cb_code restore(world *w, cb_error *err)
+{
+	char address[32];
+	(void)snprintf(address, sizeof(address), "b@%" PRIu64, below(w, must_seq(w->b) + 1));
+	const char *path = below(w, 3) ? any_path(w) : NULL;
+	model_note(&w->trace, "restore %s %s", address, path ? path : "");
+	cb_box *then = must_open(w->s, address);
+	cb_code code = cb_restore(w->b, then, path, NULL, err);
+	cb_box_close(then);
+	return code == CB_NOTFOUND || code == CB_NOTDIR ? CB_NOTHING : code; /* no such path now */
+}
+
+static cb_code take_back(world *w, cb_error *err)
+{
+	uint64_t kind = below(w, 6), head = must_seq(w->b), seq = kind < 3 && head ? 1 + below(w, head) : 0;
+	if (kind == 5) return restore(w, err);
+	model_note(&w->trace, kind == 4 ? "redo" : "undo %" PRIu64, seq);
+	return kind == 4 ? cb_redo(w->b, NULL, err) : cb_undo(w->b, seq, NULL, err);
+}
+
+static void check_versions(const world *w, const model_state *was, const model_state *is)
+{
+	for (size_t i = 0; i < was->count; i++) {
+		for (size_t k = 0; k < is->count; k++) {
+			const model_entry *a = &was->entries[i], *b = &is->entries[k];
+			if (!a->ino || a->ino != b->ino || b->version > a->version)
+				continue; /* a key-value, another file, a change */
+			if (b->version == a->version && model_entry_same(a, b)) continue;
+			model_tell(&w->trace);
+			test_fail(__FILE__, __LINE__, "%s: version %" PRIu64 " after %" PRIu64, b->path, b->version, a->version);
+		}
+	}
+}
+
+static void one_history(world *w)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_store_open(":memory:", NULL, &w->s, &err));
+	CHECK_OK(cb_box_create(w->s, "b", &w->b, &err));
+	w->states[0] = model_read(w->b);
+	for (int i = 0; i < OPS; i++) {
+		cb_error why = {0};
+		cb_code code = CB_OK;
+		uint64_t kind = below(w, 8);
+		if (kind < 4) change(w, w->b);
+		else if (kind < 5) several(w);
+		else code = take_back(w, &why);
+		CHECK_MSG(code == CB_OK || code == CB_CONFLICT || code == CB_NOTHING, "%s (%s)", cb_code_name(code), why.message);
+		w->states[i + 1] = model_read(w->b);
+		if (code != CB_OK) CHECK_MODEL(w->states[i], w->states[i + 1], "a call that failed");
+		for (int k = 0; k <= i; k++) check_versions(w, w->states[k], w->states[i + 1]);
+		if (kind >= 5) test_store_sound(w->s);
+	}
+	for (int i = 0; i <= OPS; i++) model_free(w->states[i]);
+	cb_box_close(w->b);
+	cb_store_close(w->s);
+}
+
+TEST_LIMIT(histories_taken_back_at_random, 120)
+{
+	static world w;
+	uint64_t seed = test_seed();
+	for (unsigned i = 0; i < test_dose(200); i++) {
+		w = (world){.rng = {seed + i * 7919}};
+		if (getenv("COWBOX_TRACE")) test_note("round %u", i);
+		(void)test_rand(&w.rng);
+		one_history(&w);
+	}
+}
