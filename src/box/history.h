@@ -26,7 +26,8 @@ cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, si
                         cb_error *err);
 
 /* A folder whose entries changed has a new record, which differs in times and version only: that is its entries' history, not its own,
- * and nobody's to take back. */
+ * and nobody's to take back. So has one whose attributes, tags or metadata changed, or to which somebody gave times: the former are its
+ * own, and told by their keys, of which the caller must think. */
 cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *out, cb_error *err);
 
 /* Follows one path back through the steps of a box. */

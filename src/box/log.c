@@ -270,6 +270,15 @@ static cb_code ino_below(below *w, uint64_t ino, cb_error *err)
 	return CB_OK;
 }
 
+/* A folder's attributes are its own; those of a file are told by its record, and where that was. */
+static cb_code attribute_below(below *w, uint64_t ino, cb_error *err)
+{
+	inode node;
+	cb_code code = inode_find(&w->folders, ino, &node, err);
+	if (code == CB_OK && node.rec.type == CB_DIR) return ino_below(w, ino, err);
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
 static cb_code name_below(void *context, span key_bytes, span value, cb_error *err)
 {
 	below *w = context;
@@ -279,17 +288,13 @@ static cb_code name_below(void *context, span key_bytes, span value, cb_error *e
 	return w->found ? CB_OK : ino_below(w, parts.parent, err);
 }
 
-/* Is a change of an entry one that may be told, by the rules of now? */
+/* Is a change one that may be told, by the rules of now? */
 static cb_code change_shown(const below *w, span key_bytes, span old_value, span new_value, bool *out, cb_error *err)
 {
 	key k = {.size = key_bytes.size};
-	bool touch = false;
 	*out = true;
 	memcpy(k.bytes, key_bytes.bytes, key_bytes.size);
-	/* A folder's times follow its entries: those that are hidden too. */
-	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
-	if (touch) *out = false;
-	if (*out && old_value.bytes) CB_TRY(gate_shows(&w->shown->before, &k, out, err));
+	if (old_value.bytes) CB_TRY(gate_shows(&w->shown->before, &k, out, err));
 	if (*out && new_value.bytes) CB_TRY(gate_shows(&w->shown->after, &k, out, err));
 	return CB_OK;
 }
@@ -306,12 +311,16 @@ static cb_code below_key(void *context, span key_bytes, span old_value, span new
 		CB_TRY(entry_ino(new_value, &after, &is_dir, err));
 		w->moved = was_dir && before != after;
 	}
-	if (w->found || parts.ino == 0 || (parts.kind != KIND_ENTRY && parts.kind != KIND_INODE)) return CB_OK;
+	bool attribute = parts.kind == KIND_ATTR || parts.kind == KIND_TAG, touch = false;
+	if (w->found || parts.ino == 0 || (parts.kind != KIND_ENTRY && parts.kind != KIND_INODE && !attribute)) return CB_OK;
+	CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	if (touch) return CB_OK; /* a folder's times follow its entries, those that are hidden too */
 	if (w->shown) {
 		bool told = false;
 		CB_TRY(change_shown(w, key_bytes, old_value, new_value, &told, err));
 		if (!told) return CB_OK;
 	}
+	if (attribute) return attribute_below(w, parts.ino, err);
 	if (parts.kind == KIND_ENTRY) return ino_below(w, parts.ino, err);
 	w->linked = true;
 	return !w->before ? CB_OK : inode_keys(&w->folders, parts.ino, KIND_NAME, name_below, w, err);

@@ -428,6 +428,21 @@ TEST(the_log_of_a_file_follows_renames_that_are_shown)
 	end();
 }
 
+/* Also of folders in it; of what is hidden, nothing. */
+TEST(the_log_of_a_folder_tells_attributes_that_are_shown)
+{
+	static const char *const folders[] = {"/work/d", "/work/d/sub", "/work/d/secret"};
+	int count = 0;
+	begin(true);
+	for (size_t i = 0; i < 3; i++) CHECK_OK(cb_mkdir(owner, folders[i], 0755, 0, &err));
+	for (size_t i = 0; i < 3; i++) CHECK_OK(cb_tag_add(owner, folders[i], "t", &err));
+	for (size_t i = 0; i < 3; i++) CHECK_OK(cb_xattr_set(owner, folders[i], "user.a", "v", 1, 0, &err));
+	rules_add(&all, RULE_HIDE, "/work/d/secret");
+	CHECK_OK(cb_log(agent, &CB_WITH(cb_log_options, .path = "/work/d"), count_steps, &count, NULL, &err));
+	CHECK_U64(count, 6);
+	end();
+}
+
 /* ---- restore, merge ---- */
 
 static void rules_only_in(cb_box *b)

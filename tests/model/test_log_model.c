@@ -88,12 +88,15 @@ static void change(cb_box *b, test_rng *r, int n, bool links)
 	bool folder = is_folder(path);
 	char text[32];
 	(void)snprintf(text, sizeof(text), "%d\n", n);
-	uint64_t what = test_rand_below(r, 12);
+	uint64_t what = test_rand_below(r, 15);
 	if (what < 5 && folder) (void)cb_mkdir(b, path, 0755, 0, &err);
 	else if (what < 5) (void)cb_write_file(b, path, text, strlen(text), NULL, &err);
 	else if (what < 6) (void)cb_chmod(b, path, (uint32_t)(0300 + n), 0, &err); /* another one each time */
 	else if (what < 8) (void)cb_remove(b, path, &err);
 	else if (what < 9) (void)cb_undo(b, 0, NULL, &err);
+	else if (what == 12) (void)cb_tag_add(b, path, text, &err);
+	else if (what == 13) (void)cb_meta_set(b, path, "m", text, strlen(text), &err);
+	else if (what == 14) (void)cb_utimens(b, path, CB_TIME_OMIT, n, 0, &err);
 	else if (links) (void)cb_link(b, "/work/x", "/work/d/b", &err);
 	else if (folder == is_folder(other)) (void)cb_rename(b, path, other, what == 11 ? CB_EXCHANGE : 0, &err);
 }

@@ -91,3 +91,40 @@ TEST(versions_grow_when_attributes_are_taken_back)
 		end();
 	}
 }
+
+static cb_code note_seq(void *context, const cb_step *step, cb_error *e)
+{
+	(void)e;
+	*(uint64_t *)context |= (uint64_t)1 << step->seq;
+	return CB_OK;
+}
+
+static uint64_t logged(const char *of)
+{
+	uint64_t seqs = 0;
+	CHECK_OK(cb_log(b, &CB_WITH(cb_log_options, .path = of), note_seq, &seqs, NULL, &err));
+	return seqs;
+}
+
+/* Times are not: they follow its entries, and are no difference. */
+TEST(attributes_are_in_the_log_of_a_folder)
+{
+	for (int folder = 0; folder < 2; folder++) {
+		begin(true);
+		make(folder);
+		for (int sort = 0; sort < SORTS; sort++) {
+			set(sort);
+			CHECK_OK(cb_undo(b, 0, NULL, &err));
+			set(sort);
+			unset(sort);
+		}
+		uint64_t all = ((uint64_t)2 << must_seq(b)) - 2;
+		CHECK_U64(logged(path), all);
+		CHECK_U64(logged("/work"), all);
+		CHECK_OK(cb_utimens(b, path, CB_TIME_OMIT, 1, 0, &err));
+		if (!folder) all = 2 * all + 2;
+		CHECK_U64(logged(path), all);
+		CHECK_U64(logged("/work"), all);
+		end();
+	}
+}
