@@ -29,8 +29,9 @@ typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *e
 /* Which steps; without them, all of the box. */
 typedef struct cb_log_options {
 	size_t struct_size;
-	const char *
-		path; /* NULL: the whole box. Followed through renames, also when it is gone; while it was a folder, with all below */
+	/* NULL: the whole box. Followed through renames, also when it is gone; while it was a folder, with all below. A file renamed over
+	 * another is taken for a new version of that one, as editors save: before the rename, the log is that of the file it covered. */
+	const char *path;
 	uint64_t before;    /* 0: from the handle's state backwards */
 	uint64_t max_steps; /* 0: all */
 } cb_log_options;
@@ -142,7 +143,8 @@ CB_API cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *opti
                         cb_error *err);
 
 /* Which step wrote each line: visited from line 1 on. seq 0: before what was pruned. For a fork, steps of its origin are given with
- * their box's name. */
+ * their box's name. The file is followed as by cb_log: where one was renamed over another, lines that the covered one did not have are the
+ * rename's. */
 typedef struct cb_blame_line {
 	size_t struct_size;
 	uint64_t line; /* from 1 */

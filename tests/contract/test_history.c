@@ -443,6 +443,24 @@ static char *blame_text(cb_box *box, const char *path)
 	return test_keep(text);
 }
 
+/* An editor saves so, and it is a new version of what was there; whatever else it was that was put there, the path's history is told. */
+TEST_BOTH(history_of_a_file_renamed_over_another)
+{
+	begin(memory);
+	must_write(b, "/work/f", "one\n");
+	must_write(b, "/work/f", "one\ntwo\n");
+	must_write(b, "/work/tmp", "one\ntwo\nthree\n");
+	CHECK_OK(cb_chmod(b, "/work/tmp", 0600, 0, &err));
+	CHECK_OK(cb_rename(b, "/work/tmp", "/work/f", 0, &err));
+	CHECK_STR(blame_text(b, "/work/f"), "demo@1:one\ndemo@2:two\ndemo@5:three\n");
+	must_write(b, "/work/g", "zero\none\n");
+	CHECK_OK(cb_rename(b, "/work/f", "/work/g", 0, &err));
+	CHECK_STR(blame_text(b, "/work/g"), "demo@6:one\ndemo@7:two\ndemo@7:three\n");
+	CHECK_OK(cb_rename(b, "/work/g", "/work/free", 0, &err));
+	CHECK_STR(blame_text(b, "/work/free"), "demo@6:one\ndemo@7:two\ndemo@7:three\n");
+	end();
+}
+
 TEST_BOTH(blame_by_step)
 {
 	begin(memory);
