@@ -21,10 +21,16 @@ typedef struct expectation {
 	size_t name_at; /* where the last component begins in path */
 } expectation;
 
-void expectations_done(txn *t)
+void expectations_drop(txn *t, size_t size)
 {
 	expectation *all = (expectation *)(void *)t->expected.bytes;
-	for (size_t i = 0; i < t->expected.size / sizeof(*all); i++) free(all[i].path);
+	for (size_t i = size / sizeof(*all); i < t->expected.size / sizeof(*all); i++) free(all[i].path);
+	t->expected.size = size;
+}
+
+void expectations_done(txn *t)
+{
+	expectations_drop(t, 0);
 	buf_done(&t->expected);
 }
 

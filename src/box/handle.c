@@ -443,6 +443,8 @@ static void op_join(op *o, store_need need)
 	o->t->now_ns = clock_now(store_clock(o->b->cs->s));
 	o->saved = pmap_ref(&o->t->delta);
 	o->saved_now = o->t->now;
+	o->saved_locals = o->t->local_count;
+	o->saved_expected = o->t->expected.size;
 }
 
 /* In a child of fork() a transaction is a copy of the parent's: what is added here could never be committed. The running step of open
@@ -507,9 +509,12 @@ static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
 {
 	if (code == CB_OK) code = txn_relieve(o->t, err);
 	if (code != CB_OK) {
+		/* What parts of it passed the gate for is not so any more. */
+		if (o->t->delta.root != o->saved.root) o->t->passed_version = 0;
 		pmap_done(&o->t->delta);
 		o->t->delta = pmap_ref(&o->saved);
 		o->t->now = o->saved_now;
+		expectations_drop(o->t, o->saved_expected);
 	}
 	pmap_done(&o->saved);
 	return code;

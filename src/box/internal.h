@@ -230,8 +230,9 @@ cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err);
 cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err);
 /* Puts contents into the store early when many wait in memory. Call it where no value is half written. */
 cb_code txn_relieve(txn *t, cb_error *err);
-/* What a record held is referred to by nothing any more: contents that are still in memory go. */
-void txn_content_forget(txn *t, const record *r);
+/* What a record held is referred to by nothing any more: contents that are still in memory go. since: the local_count from which on they
+ * may; what was there before would be missed when the call is taken back. */
+void txn_content_forget(txn *t, const record *r, size_t since);
 /* The local content that may still grow at its end, or NULL. */
 local_content *txn_content_local(txn *t, uint64_t content);
 /* Adds t to a box as its next step, inside a write transaction; t->base must be that box's head. *out is the new head. */
@@ -285,6 +286,8 @@ cb_code expect_absent(txn *t, const struct resolved *r, cb_error *err);
 cb_code expect_version(txn *t, const struct resolved *r, uint64_t version, cb_error *err);
 /* Is one of them about the version of one of these inodes, or about one of these keys? */
 cb_code expectations_touched(const txn *t, const uint64_t *inos, size_t count, const pmap *keys, bool *out, cb_error *err);
+/* Those beyond that size of t->expected: of a call that is taken back. */
+void expectations_drop(txn *t, size_t size);
 void expectations_done(txn *t);
 
 /* Reads a content of the store or of t (may be NULL). */
@@ -493,8 +496,10 @@ typedef struct op {
 	cb_box *b;
 	txn *t;
 	bool own;
+	/* What the transaction had before the call. */
 	pmap saved;
 	counters saved_now;
+	size_t saved_locals, saved_expected;
 	const char *kind, *subject; /* lent by the caller of op_begin until op_end */
 } op;
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);

@@ -96,7 +96,7 @@ cb_code pen_remove(pen *e, uint64_t dir, span name, uint64_t *out_removed, cb_er
 	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
 	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, there.rec.ino, err));
 	CB_TRY(tree_remove(e->o.t, dir, name, &there, err));
-	if (there.rec.type != CB_DIR && there.rec.links == 1) txn_content_forget(e->o.t, &there.rec);
+	if (there.rec.type != CB_DIR && there.rec.links == 1) txn_content_forget(e->o.t, &there.rec, e->o.saved_locals);
 	if (out_removed) *out_removed = before - e->o.t->now.files;
 	return CB_OK;
 }

@@ -245,9 +245,9 @@ static void local_forget(txn *t, uint64_t content)
 	l->stored = CONTENT_LOCAL;
 }
 
-void txn_content_forget(txn *t, const record *r)
+void txn_content_forget(txn *t, const record *r, size_t since)
 {
-	if (r->form == DATA_CONTENT) local_forget(t, r->content);
+	if (r->form == DATA_CONTENT && content_local_index(r->content) >= since) local_forget(t, r->content);
 }
 
 /* As many of the contents that wait, from *next on, as one hold of the writer lock should write. */

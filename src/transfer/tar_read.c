@@ -14,6 +14,7 @@
 #include "base/entry.h"
 #include "base/sized.h"
 #include "box/box.h"
+#include "box/pen.h"
 #include "transfer/tar.h"
 #include "transfer/watch.h"
 
@@ -408,19 +409,33 @@ static cb_code set_target(importing *i, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code import_all(importing *i, cb_error *err)
+{
+	if (i->to_size) CB_TRY(cb_mkdir(i->b, i->to, 0755, CB_PARENTS, err));
+	return import_members(i, err);
+}
+
+/* As one call of a transaction that goes on: what its parts did is taken back when it fails. */
+static cb_code import_in_txn(importing *i, const char *to, cb_error *err)
+{
+	pen *e = NULL;
+	CB_TRY(pen_begin(i->b, "import", to, &e, err));
+	return pen_end(e, import_all(i, err), err);
+}
+
 static cb_code import_stream(importing *i, int fd, cb_error *err)
 {
 	const cb_tar_options *o = i->options;
 	CB_TRY(set_target(i, err));
 	if (o->exclude_count) CB_TRY(ignore_create(o->exclude, o->exclude_count, &i->exclude, err));
 	CB_TRY(tar_stream_init(&i->reader.stream, fd, err));
-	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = i->to_size ? i->to : "/", .params_size = CB_STRING);
+	const char *to = i->to_size ? i->to : "/";
 	cb_box *box = i->b;
+	if (box_about(box).is_txn) return import_in_txn(i, to, err);
+	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = to, .params_size = CB_STRING);
 	cb_commit_result result = CB_INIT(cb_commit_result);
-	if (!box_about(box).is_txn) CB_TRY(cb_txn_begin(box, &CB_WITH(cb_txn_options, .step = &step), &i->b, err));
-	cb_code code = i->to_size ? cb_mkdir(i->b, i->to, 0755, CB_PARENTS, err) : CB_OK;
-	if (code == CB_OK) code = import_members(i, err);
-	if (box_about(box).is_txn) return code;
+	CB_TRY(cb_txn_begin(box, &CB_WITH(cb_txn_options, .step = &step), &i->b, err));
+	cb_code code = import_all(i, err);
 	if (code == CB_OK) code = cb_txn_commit(i->b, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, err);
 	cb_box_close(i->b);
 	i->b = box;
