@@ -29,7 +29,8 @@ typedef struct cb_box_info {
 /* out may be NULL. A new box holds /work, /home/agent and /tmp. CB_EXISTS, CB_INVALID (name). */
 CB_API cb_code cb_box_create(cb_store *store, const char *name, cb_box **out, cb_error *err);
 /* A box that nobody sees or can name until cb_box_publish(): filled through this handle it appears with its content,
- * whole. Closed unpublished, or left by a process that died, it is gone. CB_EXISTS when the name is taken now. */
+ * whole. Closed unpublished, or left by a process that died, it is gone. Through this handle it has its name at once, in packs too.
+ * CB_EXISTS when the name is taken now. */
 CB_API cb_code cb_box_draft(cb_store *store, const char *name, cb_box **out, cb_error *err);
 /* Gives a draft (cb_box_draft) its name, and the folder it was linked to its box, at one stroke. The handle goes on as one of any box.
  * CB_EXISTS when the name was taken meanwhile; the draft is still there then. CB_INVALID: no draft. A transaction that is open over it

@@ -434,7 +434,8 @@ static cb_code info_from_row(cb_store *cs, const store_box *row, const char *who
 	out->seq = head->seq;
 	out->state = head->id;
 	store_box origin;
-	if (row->origin_box && store_box_get(cs->s, row->origin_box, &origin, NULL) == CB_OK && !origin.deleted)
+	if (row->origin_box && store_box_get(cs->s, row->origin_box, &origin, NULL) == CB_OK && !origin.deleted &&
+	    !box_is_hidden(&origin))
 		memcpy(out->origin, origin.name, sizeof(out->origin));
 	CB_TRY(cancel_check(err));
 	counters c = {0};
@@ -453,6 +454,7 @@ cb_code cb_box_info_get(cb_box *b, cb_box_info *out, cb_error *err)
 	CB_TRY(box_enter(b, err));
 	cb_code code = store_box_get(b->cs->s, b->id, &row, err);
 	if (code == CB_OK) code = info_from_row(b->cs, &row, b->who, b->head, &info, err);
+	if (code == CB_OK) memcpy(info.name, box_called(b, &row), sizeof(info.name));
 	if (code == CB_OK) SIZED_GIVE(out, &info);
 	return box_leave(b, code);
 }

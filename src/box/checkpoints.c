@@ -61,7 +61,7 @@ static cb_code auto_put(cb_store *cs, uint64_t box, uint64_t seq, bool *made, bo
 
 static cb_code name_taken(const cb_box *b, const char *name, cb_error *err)
 {
-	return cb_err_set(err, CB_EXISTS, "box '%s' has a checkpoint '%s' already", b->row.name, name);
+	return cb_err_set(err, CB_EXISTS, "box '%s' has a checkpoint '%s' already", box_called(b, &b->row), name);
 }
 
 static cb_code save_in_write(cb_box *b, const char *name, uint64_t seq, cb_error *err)
@@ -108,7 +108,8 @@ cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sy
 static cb_code delete_in_write(const cb_box *b, const char *name, cb_error *err)
 {
 	cb_code code = store_checkpoint_delete(b->cs->s, b->id, name, err);
-	if (code == CB_NOTFOUND) return cb_err_set(err, CB_NOTFOUND, "box '%s' has no checkpoint '%s'", b->row.name, name);
+	if (code == CB_NOTFOUND)
+		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no checkpoint '%s'", box_called(b, &b->row), name);
 	if (code != CB_OK) return code;
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint-delete", name}, err);
 }

@@ -263,7 +263,7 @@ static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, s
 	bool unseen = false;
 	CB_TRY(moved_unseen(b, t, &unseen, err));
 	if (how->no_merge && !unseen)
-		return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", b->row.name,
+		return cb_err_set(err, CB_CONFLICT, "box '%s' was changed by step %llu meanwhile", box_called(b, &b->row),
 		                  (unsigned long long)b->head->seq);
 	AUTO_TXN txn *merged = NULL;
 	CB_TRY(merge_txn(b, t, how, true, &merged, out, err));
@@ -285,7 +285,7 @@ static cb_code fork_of_base(cb_box *b, txn *t, const char *name, state **out_hea
 	CB_TRY(box_insert(b->cs, name, origin, &row, err));
 	CB_TRY(gate_forked(b->cs, b->who, b->id, row.id, err));
 	char from[CB_NAME_MAX + 32];
-	(void)snprintf(from, sizeof(from), "%s@%llu", b->row.name, (unsigned long long)origin->seq);
+	(void)snprintf(from, sizeof(from), "%s@%llu", box_called(b, &b->row), (unsigned long long)origin->seq);
 	CB_TRY(audit_did(b->cs, &row, &(audit_note){b->who, "fork", from}, err));
 	CB_TRY(txn_base_set(t, origin, err));
 	bool recorded = t->record;
@@ -305,7 +305,7 @@ cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_
 	uint64_t number = 0;
 	AUTO_STATE state *head = NULL;
 	cb_code code = name ? CB_OK : store_take(s, STORE_NEXT_STATE, 1, &number, err);
-	if (!name) (void)snprintf(made, sizeof(made), "%.40s-conflict-%llu", b->row.name, (unsigned long long)number);
+	if (!name) (void)snprintf(made, sizeof(made), "%.40s-conflict-%llu", box_called(b, &b->row), (unsigned long long)number);
 	if (!name) name = made;
 	if (code == CB_OK) code = fork_of_base(b, t, name, &head, err);
 	if (code == CB_OK) code = store_write_commit(s, false, err);

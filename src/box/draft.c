@@ -16,6 +16,11 @@
 
 static const char draft_prefix[] = "#new-";
 
+const char *box_called(const cb_box *b, const store_box *row)
+{
+	return *b->draft_name && box_is_hidden(row) ? b->draft_name : row->name;
+}
+
 static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
 {
 	if (code == CB_OK) return store_write_commit(cs->s, false, err);

@@ -168,7 +168,7 @@ static cb_code base_handle(const cb_box *b, const store_box *row, cb_box **out, 
 {
 	cb_box *base = NULL;
 	CB_TRY(box_handle_create(b->cs, row, &base, err));
-	(void)snprintf(base->base_of, sizeof(base->base_of), "%s", b->row.name);
+	(void)snprintf(base->base_of, sizeof(base->base_of), "%s", box_called(b, &b->row));
 	cb_code code = box_refresh(base, err);
 	if (code != CB_OK) {
 		cb_box_close(base);
@@ -194,7 +194,7 @@ static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_er
 	cb_error why;
 	cb_code code = box_base_find(b->cs, b->id, &row, cb_err_aside(&why));
 	if (code == CB_NOTFOUND && how == BOX_BASE_EXISTING)
-		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder", b->row.name);
+		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder", box_called(b, &b->row));
 	if (how == BOX_BASE_ANEW && code == CB_OK) {
 		CB_TRY(base_drop(b, err));
 		code = CB_NOTFOUND;

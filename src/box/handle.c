@@ -203,7 +203,7 @@ cb_code box_living(const cb_box *b, store_box *out, cb_error *err)
 	if ((code == CB_NOTFOUND || (code == CB_OK && out->deleted)) && *b->base_of)
 		return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted, or given another folder, meanwhile", b->base_of);
 	if (code == CB_NOTFOUND || (code == CB_OK && out->deleted))
-		return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", b->row.name);
+		return cb_err_set(err, CB_NOTFOUND, "box '%s' was deleted", box_called(b, &b->row));
 	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
 }
 

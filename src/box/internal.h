@@ -335,7 +335,7 @@ struct cb_box {
 	/* Steps between automatic checkpoints as of a stamp of the catalog. */
 	uint64_t every, every_stamp;
 	bool every_known;
-	/* Of a draft: what keeps it from gc, the process that made it, and the name to be. 0: none. */
+	/* Of a draft: what keeps it from gc, the process that made it, and the name to be, which its transactions know too. 0: none. */
 	uint64_t draft_owner;
 	unsigned draft_era;
 	char draft_name[CB_NAME_MAX + 1];
@@ -415,6 +415,8 @@ cb_code box_base_insert_seen(const cb_box *b, const state *from, cb_error *err);
 cb_code box_folder_put(cb_box *b, const char *host_path, const char *box_path, cb_error *err);
 /* Not to be listed, counted or addressed: a base, or a draft. */
 bool box_is_hidden(const store_box *row);
+/* What the box of a handle is called: its row's name, of a draft the one that it will have. */
+const char *box_called(const cb_box *b, const store_box *row);
 bool box_is_base(const store_box *row);
 /* Under the gc lock: drops all steps of a base but the newest. */
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err);

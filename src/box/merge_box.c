@@ -199,7 +199,7 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	CB_TRY(box_enter(from, err));
 	cb_code code = box_flush(from, false, err);
 	if (code == CB_OK) code = kept_set(&theirs, from->cs, from->head, KEPT_VISIT, err);
-	(void)snprintf(name, sizeof(name), "%s", from->row.name);
+	(void)snprintf(name, sizeof(name), "%s", box_called(from, &from->row));
 	CB_TRY(box_leave(from, code));
 	merging g = {.into = into, .from = from, .from_name = name, .theirs = theirs.s, .options = &o};
 	g.conflicts = (merge_conflicts){.options = &o, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};

@@ -14,7 +14,7 @@ box_facts box_about(const cb_box *b)
 cb_code box_name_get(cb_box *b, char out[CB_NAME_MAX + 1], cb_error *err)
 {
 	CB_TRY(box_lock(b, err));
-	memcpy(out, b->row.name, CB_NAME_MAX + 1);
+	memcpy(out, box_called(b, &b->row), CB_NAME_MAX + 1);
 	return box_leave(b, CB_OK);
 }
 

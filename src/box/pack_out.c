@@ -19,12 +19,14 @@ typedef struct step_note {
 } step_note;
 
 typedef struct packing {
+	const cb_box *b;
 	cb_store *cs;
 	const pack_sink *sink;
 	cb_progress *progress; /* the sink's */
 	cb_pack_info *info;    /* likewise */
 	uint64_t records;      /* put so far */
 	store_box row;
+	char name[CB_NAME_MAX + 1]; /* of the box (box_called) */
 	state *head;
 	bool history;
 	buf steps;       /* step_note, upwards */
@@ -182,7 +184,7 @@ static cb_code write_header(packing *p, cb_error *err)
 	AUTO_BUF buf head = BUF_INIT(256);
 	uint8_t *at;
 	uint64_t every = 0;
-	size_t size = strlen(p->row.name);
+	size_t size = strlen(p->name);
 	CB_TRY(box_checkpoint_every(p->cs, p->row.id, &every, err));
 	CB_TRY(buf_append_byte(&head, p->history ? PACK_HAS_HISTORY : 0, err));
 	CB_TRY(buf_extend(&head, (size_t)11 * 8, &at, err));
@@ -197,7 +199,7 @@ static cb_code write_header(packing *p, cb_error *err)
 	put_u64(&at, p->info->steps);
 	put_u64(&at, p->info->files);
 	put_u64(&at, p->info->bytes);
-	return put(p, PACK_HEADER, buf_span(&head), span_make(p->row.name, size), err);
+	return put(p, PACK_HEADER, buf_span(&head), span_make(p->name, size), err);
 }
 
 static cb_code put_text(buf *out, span text, cb_error *err)
@@ -296,11 +298,11 @@ static cb_code add_history(packing *p, cb_error *err)
 {
 	size_t count = p->steps.size / sizeof(step_note);
 	const step_note *all = (const step_note *)(const void *)p->steps.bytes;
-	if (count == 0 || all[0].seq != 0) return cb_err_set(err, CB_CORRUPT, "box '%s' has no step 0: run fsck", p->row.name);
+	if (count == 0 || all[0].seq != 0) return cb_err_set(err, CB_CORRUPT, "box '%s' has no step 0: run fsck", p->name);
 	for (size_t i = 0; i < count; i++) {
 		cb_code code = add_step(p, i, err);
 		if (code == CB_STALE)
-			return cb_err_set(err, CB_STALE, "box '%s' was pruned while it was packed: pack it again", p->row.name);
+			return cb_err_set(err, CB_STALE, "box '%s' was pruned while it was packed: pack it again", p->name);
 		if (code != CB_OK) return cb_err_wrap(err, code, "packing step %llu", (unsigned long long)all[i].seq);
 		CB_TRY(tell(p, err));
 	}
@@ -312,7 +314,7 @@ static cb_code add_only_state(packing *p, cb_error *err)
 {
 	step_note n = {0, p->head->id, true, true};
 	char params[CB_NAME_MAX + 32];
-	(void)snprintf(params, sizeof(params), "%s@%llu", p->row.name, (unsigned long long)p->head->seq);
+	(void)snprintf(params, sizeof(params), "%s@%llu", p->name, (unsigned long long)p->head->seq);
 	int64_t now = clock_now(store_clock(p->cs->s));
 	step_fields f = {.kind = "unpack", .who = "", .params = span_str(params), .started_ns = now, .ended_ns = now};
 	CB_TRY(buf_append(&p->steps, &n, sizeof(n), err));
@@ -387,12 +389,13 @@ static cb_code learn(packing *p, cb_error *err)
 	tree_value value;
 	counters c = {0};
 	CB_TRY(store_box_get(p->cs->s, p->row.id, &p->row, err));
+	(void)snprintf(p->name, sizeof(p->name), "%s", box_called(p->b, &p->row));
 	if (p->history) CB_TRY(store_step_walk(p->cs->s, p->row.id, 0, p->head->seq, false, note_step, &p->steps, err));
 	const step_note *first = (const step_note *)(const void *)p->steps.bytes;
 	/* A state that is in use is all that gc leaves of a box. */
 	if (p->history && p->row.deleted && (!p->steps.size || first->seq != 0))
 		return cb_err_set(err, CB_STALE, "box '%s' was deleted and its history is gone: pack the state alone (no_history)",
-		                  p->row.name);
+		                  p->name);
 	if (p->history) CB_TRY(store_checkpoint_list(p->cs->s, p->row.id, note_checkpoint, p, err));
 	cb_code code = tree_get(&v, key_span(&k), &value, err);
 	if (code == CB_OK) code = counters_decode(span_make(value.bytes, value.size), &c, err);
@@ -401,7 +404,7 @@ static cb_code learn(packing *p, cb_error *err)
 	p->info->bytes = c.bytes;
 	p->info->history = p->history;
 	p->info->steps = p->history ? p->steps.size / sizeof(step_note) : 1;
-	memcpy(p->info->name, p->row.name, sizeof(p->info->name));
+	memcpy(p->info->name, p->name, sizeof(p->info->name));
 	p->progress->path = p->info->name;
 	if (!p->history) p->progress->total_files = c.files + 1;
 	if (!p->history) p->progress->total_bytes = c.bytes;
@@ -430,7 +433,7 @@ static cb_code pack_all(packing *p, cb_error *err)
 
 cb_code pack_out(cb_box *b, bool history, const pack_sink *sink, cb_error *err)
 {
-	packing p = {.cs = b->cs, .sink = sink, .progress = sink->progress, .info = sink->info, .history = history};
+	packing p = {.b = b, .cs = b->cs, .sink = sink, .progress = sink->progress, .info = sink->info, .history = history};
 	AUTO_KEPT kept_state all = {0}; /* no step goes while the history is written */
 	p.steps = p.checkpoints = BUF_INIT(SIZE_MAX);
 	CB_TRY(box_enter(b, err));

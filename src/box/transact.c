@@ -30,6 +30,7 @@ static cb_code txn_handle(cb_box *b, state *base, uint64_t stamp, const cb_step_
 {
 	cb_box *t = NULL;
 	CB_TRY(box_handle_create(b->cs, &b->row, &t, err));
+	memcpy(t->draft_name, b->draft_name, sizeof(t->draft_name));
 	t->is_txn = true;
 	t->head = state_ref(base);
 	t->stamp = stamp;
@@ -81,7 +82,8 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 	cb_code code = b->head->id == state_id ? kept_set(&base, b->cs, b->head, KEPT_TXN, err)
 	                                       : kept_load(&base, b->cs, b->id, seq, KEPT_TXN, err);
 	if (code == CB_OK && base.s->id != state_id)
-		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq, b->row.name);
+		code = cb_err_set(err, CB_STALE, "step %llu of box '%s' is not what it was", (unsigned long long)seq,
+		                  box_called(b, &b->row));
 	if (code == CB_OK) code = begin_over(b, base.s, info, out, err);
 	if (code == CB_OK) {
 		txn *t = (*out)->txn;

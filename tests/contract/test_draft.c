@@ -3,7 +3,9 @@
 #include "harness/hosttrees.h"
 
 #include <cowbox/cowbox.h>
+#include <cowbox/transfer.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +52,73 @@ TEST_BOTH(draft_is_seen_once_it_is_published)
 	CHECK_OK(cb_box_open(s, "demo", &b, &err));
 	CHECK_STR(must_read(b, "/work/a"), "two");
 	CHECK_STR(must_read(b, "/work/b"), "three");
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
+static cb_code told_as_demo(void *context, const cb_step *step, cb_error *err)
+{
+	(void)context;
+	(void)err;
+	if (strcmp(step->kind, "merge") == 0) CHECK(strstr(step->params, "demo") && !strchr(step->params, '#'));
+	return CB_OK;
+}
+
+static void packs_as(cb_box *b, const char *name, bool no_history)
+{
+	cb_error err = {0};
+	cb_pack_info out = CB_INIT(cb_pack_info), in = CB_INIT(cb_pack_info);
+	cb_store *elsewhere = NULL;
+	cb_box *copy = NULL;
+	int fd = memfd_create("pack", 0);
+	CHECK_OK(cb_pack(b, fd, &CB_WITH(cb_pack_options, .no_history = no_history), &out, &err));
+	CHECK_STR(out.name, name);
+	CHECK(lseek(fd, 0, SEEK_SET) == 0);
+	CHECK_OK(cb_store_open(":memory:", NULL, &elsewhere, &err));
+	CHECK_OK(cb_unpack(elsewhere, fd, NULL, NULL, &in, &err));
+	CHECK_STR(in.name, name);
+	copy = must_open(elsewhere, name);
+	CHECK_STR(must_dump(copy), must_dump(b));
+	cb_box_close(copy);
+	cb_store_close(elsewhere);
+	close(fd);
+}
+
+/* Whoever holds it is told the name that it will have, never the one under which the store has it meanwhile. */
+TEST_BOTH(draft_is_told_by_its_name)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	cb_box *b = NULL, *into = NULL;
+	cb_box_info info = CB_INIT(cb_box_info);
+	cb_commit_result result = CB_INIT(cb_commit_result);
+	CHECK_OK(cb_box_draft(s, "demo", &b, &err));
+	must_write(b, "/work/a", "one");
+	CHECK_OK(cb_box_info_get(b, &info, &err));
+	CHECK_STR(info.name, "demo");
+	packs_as(b, "demo", false);
+	packs_as(b, "demo", true);
+	CHECK_CODE(cb_checkpoint_delete(b, "none", &err), CB_NOTFOUND);
+	CHECK(strstr(err.message, "'demo'"));
+	cb_box *t = must_begin(b);
+	CHECK_OK(cb_box_info_get(t, &info, &err));
+	CHECK_STR(info.name, "demo");
+	must_write(t, "/work/a", "txn");
+	must_write(b, "/work/a", "box");
+	CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .no_merge = true), &result, &err), CB_CONFLICT);
+	CHECK(strstr(err.message, "'demo'"));
+	CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, &err), CB_CONFLICT);
+	CHECK(strncmp(result.fork, "demo-conflict-", strlen("demo-conflict-")) == 0);
+	cb_box_close(t);
+	into = must_open(s, result.fork);
+	CHECK_OK(cb_box_info_get(into, &info, &err));
+	CHECK_STR(info.origin, "");
+	CHECK_OK(cb_merge(into, b, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_THEIRS), NULL, NULL, &err));
+	CHECK_OK(cb_log(into, NULL, told_as_demo, NULL, NULL, &err));
+	CHECK_OK(cb_box_publish(b, &err));
+	packs_as(b, "demo", false);
+	cb_box_close(into);
 	cb_box_close(b);
 	test_store_sound(s);
 	cb_store_close(s);
