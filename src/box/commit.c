@@ -104,13 +104,16 @@ static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *
 	tree_view base = state_view(b->cs, t->base);
 	tree_view ours = state_view(b->cs, merged->base);
 	CB_TRY(looks_empty(b, t, &ours, err));
-	CB_TRY(expectations_check(t, &ours, conflicts, err));
 	pmap delta = PMAP_EMPTY;
-	cb_code code = txn_sealed_delta(t, &delta, err);
+	merge_disputed relied = {.inos = BUF_INIT(SIZE_MAX)};
+	cb_code code = expectations_check(t, &ours, conflicts, &relied, err);
+	if (code == CB_OK) code = txn_sealed_delta(t, &delta, err);
 	if (code == CB_OK) {
 		tree_view theirs = {&b->cs->nodes, t->base->root, &t->base->overlay, &delta};
-		code = merge_states(merged, &base, &ours, &theirs, conflicts, err);
+		merge_sides sides = {.base = &base, .ours = &ours, .theirs = &theirs, .disputed = &relied};
+		code = merge_sides_into(merged, &sides, conflicts, err);
 	}
+	merge_disputed_done(&relied);
 	pmap_done(&delta);
 	return code;
 }
@@ -193,8 +196,7 @@ static cb_code merge_txn(cb_box *b, txn *t, const cb_commit_options *how, bool i
 	CB_TRY(merged_create(b, t, in_write, &merged, err));
 	answering a = {t, how, false};
 	cb_merge_options options = CB_WITH(cb_merge_options, .resolve = answer, .context = &a);
-	merge_conflicts conflicts = {
-		.strict = true, .options = &options, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX), .whole = BUF_INIT(SIZE_MAX)};
+	merge_conflicts conflicts = {.strict = true, .options = &options, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
 	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);
 	if (code == CB_OK && a.no_memory) code = cb_err_nomem(err);
 	if (code == CB_OK && conflicts.open) code = conflict_error(t, result, err);

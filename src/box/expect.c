@@ -109,8 +109,9 @@ static cb_code holds(const txn *t, const tree_view *head, const expectation *e, 
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
-cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, cb_error *err)
+cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, merge_disputed *out, cb_error *err)
 {
+	out->reason = "another version than was expected";
 	const expectation *all = (const expectation *)(const void *)t->expected.bytes;
 	for (size_t i = 0; i < t->expected.size / sizeof(*all); i++) {
 		const expectation *e = &all[i];
@@ -118,10 +119,15 @@ cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts 
 		CB_TRY(holds(t, head, e, &good, err));
 		if (good) continue;
 		cb_prefer ignored;
-		const char *why = e->ino ? "another version than was expected" : "made on both sides";
-		CB_TRY(merge_decide(conflicts, e->path, why, &ignored, err));
-		if (e->ino) CB_TRY(buf_append(&conflicts->whole, &e->ino, sizeof(e->ino), err));
+		key name = key_entry(e->parent, span_str(e->path + e->name_at));
+		if (e->ino) {
+			CB_TRY(buf_append(&out->inos, &e->ino, sizeof(e->ino), err));
+			continue;
+		}
+		CB_TRY(merge_decide(conflicts, e->path, "made on both sides", &ignored, err));
+		CB_TRY(pmap_put(&out->names, key_span(&name), (span){0}, err));
 	}
+	if (out->inos.size) qsort(out->inos.bytes, out->inos.size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
 

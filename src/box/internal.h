@@ -688,7 +688,6 @@ typedef struct merge_conflicts {
 	buf list;            /* "path (reason), ..." of the open ones, up to the message size */
 	merge_conflict *all; /* those met (seen) and those of earlier merges; at most LIMIT_CONFLICTS, `open` counts on */
 	size_t count, capacity;
-	buf whole;       /* uint64_t: inodes that conflict as a whole when both sides changed them, whatever could be merged */
 	uint32_t *index; /* hash table of positions in `all`, plus one */
 	size_t index_size;
 } merge_conflicts;
@@ -698,15 +697,18 @@ void merge_conflicts_done(merge_conflicts *c);
 cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, cb_prefer *out, cb_error *err);
 /* The answers contradict each other about this path: it stays open, and the caller is told. */
 cb_code merge_contradicted(merge_conflicts *c, const char *path, cb_error *err);
-/* Is what t relied on still so in the head? What is not becomes a conflict. */
-cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, cb_error *err);
 
-/* What has no base because several common pasts conflict in it: sides that are equal in it pass, others conflict. */
+/* What has no base, because several common pasts conflict in it or because a transaction relied on what is not so any more: sides that are
+ * equal in it pass (not in a strict merge), others conflict, and whoever wins has the whole of it. */
 typedef struct merge_disputed {
-	buf inos;  /* uint64_t; sorted before it is given to a merge */
-	pmap keys; /* key-values, by their keys in the map */
+	buf inos;           /* uint64_t; sorted before it is given to a merge */
+	pmap keys;          /* key-values, by their keys in the map */
+	pmap names;         /* entries, by theirs: folders that both made there do not unite */
+	const char *reason; /* of the conflicts about inos: a constant */
 } merge_disputed;
 void merge_disputed_done(merge_disputed *d);
+/* Is what t relied on still so in the head? What is not becomes a conflict: a name here, a version in the merge that is given *out. */
+cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, merge_disputed *out, cb_error *err);
 
 typedef struct merge_sides {
 	const tree_view *base, *ours, *theirs; /* contents that are in memory only are t's */

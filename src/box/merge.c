@@ -431,7 +431,7 @@ static cb_code find_rival(merge *m, item *it, cb_error *err)
 static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 {
 	bool same = !it->ours.present && !it->theirs.present, theirs_wins = false;
-	const char *reason = merge_disputes_ino(m->disputed, it->ino) ? "changed differently, and so was what both came from"
+	const char *reason = merge_disputes_ino(m->disputed, it->ino) ? m->disputed->reason
 	                                                              : "different on both sides, and not in what both came from";
 	if (it->ours.present && it->theirs.present) CB_TRY(unit_same(m, m->ours, &it->ours, m->theirs, &it->theirs, &same, err));
 	if (!same || merge_is_strict(m)) CB_TRY(merge_conflict_at(m, it, reason, &theirs_wins, err));

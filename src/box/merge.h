@@ -125,6 +125,7 @@ cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *th
 cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
                             cb_error *err);
 bool merge_disputes_ino(const merge_disputed *d, uint64_t ino);
+bool merge_disputes_name(const merge_disputed *d, const place *at);
 /*
  * Answers for several paths may contradict each other: what one drives from where ours has it, another keeps from where theirs has it. Then
  * none of them is right, and the conflict stays open. Noted, since the next pass may know better; told at the end of the last, unless

@@ -267,7 +267,8 @@ static cb_code base_build(const finding *f, const past_point *points, size_t cou
 	state *states[PAST_BASES_MAX] = {NULL};
 	kept_state kept[PAST_BASES_MAX] = {0};
 	cb_code code = CB_OK;
-	*out = (merge_base){.disputed = {.inos = BUF_INIT(SIZE_MAX)}};
+	*out = (merge_base){
+		.disputed = {.inos = BUF_INIT(SIZE_MAX), .reason = "changed differently, and so was what both came from"}};
 	if (count == 0) return CB_OK; /* of common pasts that have nothing in common */
 	if (count > PAST_BASES_MAX) return too_many(f, "common pasts", err);
 	if (depth > PAST_NESTING_MAX) return too_many(f, "generations of common pasts", err);

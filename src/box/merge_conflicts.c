@@ -131,7 +131,6 @@ void merge_conflicts_done(merge_conflicts *c)
 	free(c->all);
 	free(c->index);
 	buf_done(&c->list);
-	buf_done(&c->whole);
 	c->all = NULL;
 	c->index = NULL;
 	c->count = c->capacity = c->index_size = 0;
@@ -143,11 +142,19 @@ void merge_disputed_done(merge_disputed *d)
 {
 	buf_done(&d->inos);
 	pmap_done(&d->keys);
+	pmap_done(&d->names);
 }
 
 bool merge_disputes_ino(const merge_disputed *d, uint64_t ino)
 {
 	return d && d->inos.size && bsearch(&ino, d->inos.bytes, d->inos.size / sizeof(ino), sizeof(ino), u64_compare) != NULL;
+}
+
+bool merge_disputes_name(const merge_disputed *d, const place *at)
+{
+	span ignored;
+	key k = key_entry(at->parent, place_name(at));
+	return d && pmap_get(&d->names, key_span(&k), &ignored) != PMAP_ABSENT;
 }
 
 static cb_code leave_in_conflict(merge *m, const item *it, uint64_t other, cb_error *err)

@@ -177,15 +177,6 @@ cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_e
 	return CB_OK;
 }
 
-/* A version of it was expected that ours no longer has: joining lines is not what was asked for. */
-static bool is_whole(const merge *m, uint64_t ino)
-{
-	const uint64_t *inos = (const uint64_t *)(const void *)m->conflicts->whole.bytes;
-	for (size_t i = 0; i < m->conflicts->whole.size / sizeof(ino); i++)
-		if (inos[i] == ino) return true;
-	return false;
-}
-
 /* A strict merge takes a side that replaced the file for one that changed its data, also when the new one is equal: who made it relies on
  * it. Lines are joined only where both have new ones. */
 static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_error *err)
@@ -204,7 +195,7 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_err
 	if (theirs_same && unchanged_here) return CB_OK;
 	CB_TRY(merge_data_same(m, m->ours, ours, m->theirs, theirs, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
-	bool lines = !ours_same && !theirs_same && !agreed && it->base.present && !is_whole(m, it->ino);
+	bool lines = !ours_same && !theirs_same && !agreed && it->base.present;
 	if (lines && node->rec.type == CB_FILE) {
 		merge_texts x = {base_view, m->ours, m->theirs, base, ours, theirs};
 		CB_TRY(merge_text(m, &x, node, &merged, err));

@@ -413,7 +413,7 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 		tree_view v = txn_raw(m->t);
 		bool made = false; /* on both sides: what was moved here is itself, and does not unite */
 		CB_TRY(is_new_here(m, mine->ino, &made, err));
-		if (mine->type == CB_DIR) same = made && !it->base.present;
+		if (mine->type == CB_DIR) same = made && !it->base.present && !merge_disputes_name(m->disputed, at);
 		else if (made && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
 		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
