@@ -60,11 +60,27 @@ static bool has_segments(const io_folder *f)
 	return has_entry(f->fd, "seg", is_segment);
 }
 
+/*
+ * What only a store that was used leaves beside its database. A new one makes its log when the database has its first page, also after a
+ * power cut, and reserves numbers before it gives the first one out.
+ */
+static bool has_remains(const io_folder *f)
+{
+	struct stat st;
+	uint64_t reserved[STORE_EPOCH], given = 0;
+	if (has_segments(f)) return true;
+	if (fstatat(f->fd, ENGINE_DATABASE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+		return true;
+	(void)numbers_read(f, reserved);
+	for (int i = 0; i < STORE_EPOCH; i++) given |= reserved[i];
+	return given != 0;
+}
+
 /* Said before anything is asked of the folder or made in it: advice about it is for whose it is. */
 static cb_code refuse_foreign(const io_folder *f, cb_error *err)
 {
 	struct stat st;
-	if (fstatat(f->fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) == 0 || has_segments(f) || !has_entry(f->fd, ".", is_strange))
+	if (fstatat(f->fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) == 0 || has_remains(f) || !has_entry(f->fd, ".", is_strange))
 		return CB_OK;
 	return cb_err_set(err, CB_FOREIGN, "'%s' holds something else and is no cowbox store: choose another folder", f->path);
 }
@@ -110,21 +126,25 @@ static cb_code check_beside(const io_folder *f, cb_error *err)
 	return CB_OK;
 }
 
+/* SQLite makes a new database of one that is empty, and takes one of a single byte for empty. */
 static cb_code check_database(const store *s, bool create, cb_error *err)
 {
+	enum { EMPTY_BYTES = 1, SMALLEST_PAGE = 512 };
 	const io_folder *f = &s->folder;
-	struct stat st;
-	if (fstatat(f->fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (S_ISREG(st.st_mode) && (st.st_size || !has_segments(f))) return check_beside(f, err);
-		if (S_ISREG(st.st_mode))
-			return cb_err_set(err, CB_CORRUPT,
-			                  "'%s/" ENGINE_DATABASE "' is empty but there are segments: restore a backup", f->path);
+	struct stat st = {0};
+	bool there = fstatat(f->fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (!there && errno != ENOENT) return cb_err_errno(err, errno, "'%s/" ENGINE_DATABASE "'", f->path);
+	if (there && !S_ISREG(st.st_mode))
 		return cb_err_set(err, CB_FOREIGN, "'%s/" ENGINE_DATABASE "' is not a file, so not a cowbox database", f->path);
-	}
-	if (errno != ENOENT) return cb_err_errno(err, errno, "'%s/" ENGINE_DATABASE "'", f->path);
-	if (has_segments(f))
-		return cb_err_set(err, CB_CORRUPT, "'%s/" ENGINE_DATABASE "' is missing but there are segments: restore a backup",
+	if (st.st_size < SMALLEST_PAGE && has_remains(f))
+		return cb_err_set(err, CB_CORRUPT,
+		                  "'%s/" ENGINE_DATABASE "' is %s but there are other files of a store: restore a backup", f->path,
+		                  there ? "cut to nothing" : "missing");
+	if (st.st_size == EMPTY_BYTES)
+		return cb_err_set(err, CB_FOREIGN,
+		                  "'%s/" ENGINE_DATABASE "' is not a cowbox database: move it away or choose another folder",
 		                  f->path);
+	if (there) return check_beside(f, err);
 	CB_TRY(refuse_foreign(f, err));
 	if (!create) return cb_err_set(err, CB_NOTFOUND, "no store at '%s'", s->path);
 	return CB_OK;
