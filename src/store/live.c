@@ -116,6 +116,16 @@ void live_promise(live *l, uint64_t position)
 	atomic_store(&l->map->promised_sum, hash_u64(position));
 }
 
+/* Who cannot write here makes no log either. */
+void live_promise_end(const io_folder *in)
+{
+	const uint64_t nothing[] = {0, hash_u64(0)};
+	_Static_assert(offsetof(live_map, promised_sum) == offsetof(live_map, promised) + sizeof nothing[0], "written as one");
+	AUTO_FD int fd = -1;
+	if (io_file_open(in, name, O_RDWR, &fd, NULL) != CB_OK) return;
+	if (io_pwrite_all(fd, nothing, sizeof nothing, offsetof(live_map, promised), NULL) == CB_OK) (void)fdatasync(fd);
+}
+
 void live_wait(live *l, _Atomic uint32_t *word, uint32_t seen, int64_t timeout_us)
 {
 	struct timespec t = {timeout_us / 1000000, (timeout_us % 1000000) * 1000};

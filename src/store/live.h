@@ -56,6 +56,8 @@ void live_settle(live *l);
 /* What was flushed; 0: nothing is known. */
 uint64_t live_promised(const live *l);
 void live_promise(live *l, uint64_t position);
+/* There is no log any more: nothing is known, also after a power cut, which may leave the new one empty. Readers make that one too. */
+void live_promise_end(const io_folder *in);
 
 /* Waits until *word differs from `seen`, a signal, or the time has passed. */
 void live_wait(live *l, _Atomic uint32_t *word, uint32_t seen, int64_t timeout_us);

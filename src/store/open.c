@@ -302,6 +302,17 @@ cb_code store_check_place(const store *s, cb_error *err)
 	return cb_err_set(err, CB_IO, "the database of store '%s' was replaced while it was open: open the store again", s->path);
 }
 
+/* How far the log must go. Who looked into the store with `sqlite3` folded it and removed it: SQLite makes an empty one in its place. */
+static uint64_t promised_of(const store *s)
+{
+	struct stat st;
+	uint64_t promised = live_promised(&s->live);
+	if (promised == 0 || fstatat(s->folder.fd, ENGINE_DATABASE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+		return promised;
+	live_promise_end(&s->folder);
+	return 0;
+}
+
 static cb_code attach_engine(store *s, bool create, cb_error *err)
 {
 	CB_TRY(check_database(s, create && !s->read_only, err));
@@ -310,7 +321,7 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	engine_options o = {.folder = &s->folder,
 	                    .read_only = s->read_only,
 	                    .frozen = s->frozen,
-	                    .promised = live_promised(&s->live),
+	                    .promised = promised_of(s),
 	                    .has_commands = has_commands,
 	                    .faults = s->faults};
 	cb_code code = engine_sqlite_open(&o, &s->engine, err);

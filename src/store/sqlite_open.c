@@ -485,7 +485,7 @@ static cb_code check_version(sqlite_engine *e, const engine_options *o, cb_error
 	int64_t application = 0, version = 0, tables = 0;
 	CB_TRY(sql_number(e, "PRAGMA application_id", &application, err));
 	/* SQLite has looked through the log for that, and nothing was written yet. */
-	if (o->folder && !o->frozen) CB_TRY(check_log(e, o->promised, err));
+	if (o->folder) CB_TRY(check_log(e, o->promised, err));
 	CB_TRY(sql_number(e, "PRAGMA user_version", &version, err));
 	if (application == 0) CB_TRY(sql_number(e, "SELECT count(*) FROM sqlite_schema", &tables, err));
 	if (application != SQL_APPLICATION_ID && (application != 0 || tables != 0))

@@ -307,8 +307,9 @@ bool vfs_log_header_damaged(sqlite3_file *log)
 	static const uint8_t nothing[LOG_HEADER_BYTES];
 	uint8_t h[LOG_HEADER_BYTES];
 	sqlite3_int64 size = 0;
-	if (log->pMethods->xFileSize(log, &size) != SQLITE_OK || size <= LOG_HEADER_BYTES) return false;
+	if (log->pMethods->xFileSize(log, &size) != SQLITE_OK) return false;
+	if (size < LOG_HEADER_BYTES) return true;
 	if (log->pMethods->xRead(log, h, sizeof h, 0) != SQLITE_OK) return false;
 	if (memcmp(h, nothing, sizeof h) == 0) return false; /* folded, and kept for its room (log_cut) */
-	return !log_header_is_right(h);
+	return size == LOG_HEADER_BYTES || !log_header_is_right(h);
 }
