@@ -33,6 +33,14 @@ bool numbers_read(const io_folder *in, uint64_t out[STORE_EPOCH])
 	return true;
 }
 
+bool numbers_given(const io_folder *in)
+{
+	uint64_t reserved[STORE_EPOCH], given = 0;
+	(void)numbers_read(in, reserved);
+	for (int i = 0; i < STORE_EPOCH; i++) given |= reserved[i];
+	return given != 0;
+}
+
 cb_code numbers_write(const io_folder *in, const uint64_t reserved[STORE_EPOCH], cb_error *err)
 {
 	uint8_t bytes[FILE_BYTES];

@@ -15,6 +15,8 @@
 
 /* One past what may have been given out, by counter. False: there is no such file, or it is damaged; then out is all zeros. */
 bool numbers_read(const io_folder *in, uint64_t out[STORE_EPOCH]);
+/* Were any given out? Then the store was made, and a database without tables is what is left of it. */
+bool numbers_given(const io_folder *in);
 /* Returns once they survive a power cut. Makes the file when it is missing; its name is flushed too. */
 cb_code numbers_write(const io_folder *in, const uint64_t reserved[STORE_EPOCH], cb_error *err);
 /* Where it is not known how far they were given out (the file is lost, an older program used the store, a backup is older than the store it

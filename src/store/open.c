@@ -67,13 +67,8 @@ static bool has_segments(const io_folder *f)
 static bool has_remains(const io_folder *f)
 {
 	struct stat st;
-	uint64_t reserved[STORE_EPOCH], given = 0;
-	if (has_segments(f)) return true;
-	if (fstatat(f->fd, ENGINE_DATABASE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-		return true;
-	(void)numbers_read(f, reserved);
-	for (int i = 0; i < STORE_EPOCH; i++) given |= reserved[i];
-	return given != 0;
+	if (has_segments(f) || numbers_given(f)) return true;
+	return fstatat(f->fd, ENGINE_DATABASE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
 }
 
 /* Said before anything is asked of the folder or made in it: advice about it is for whose it is. */

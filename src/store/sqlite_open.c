@@ -9,6 +9,7 @@
 #include "base/entry.h"
 #include "base/io.h"
 #include "store/frozen.h"
+#include "store/numbers.h"
 #include "store/page_sum.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
@@ -494,6 +495,9 @@ static cb_code check_version(sqlite_engine *e, const engine_options *o, cb_error
 		return cb_err_set(err, CB_NEWER, "%s has format %" PRId64 ", this cowbox knows %d: update cowbox", e->file, version,
 		                  SQL_SCHEMA_VERSION);
 	if (version < 0) return cb_err_set(err, CB_CORRUPT, "%s has format %" PRId64 ": restore a backup", e->file, version);
+	if (version == 0 && o->folder && numbers_given(o->folder))
+		return cb_err_set(err, CB_CORRUPT,
+		                  "%s holds nothing, but numbers were given out: its log was lost: restore a backup", e->file);
 	e->version = version;
 	if (version == SQL_SCHEMA_VERSION || (read_only && version >= SQL_VERSION_READABLE)) return CB_OK;
 	if (read_only)

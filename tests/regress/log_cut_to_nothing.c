@@ -51,10 +51,11 @@ static void is_refused(const char *how)
 		cb_store *s = NULL;
 		cb_error err = {0};
 		cb_code code = open_it(&CB_WITH(cb_store_options, .read_only = i % 4 == 1, .or_read_only = i % 4 == 2), &s, &err);
-		CHECK_MSG(code == CB_CORRUPT && strstr(err.message, "cowbox.db-wal"), "%s: %s: %s", how, cb_code_name(code),
+		CHECK_MSG(code == CB_CORRUPT && strstr(err.message, "restore a backup"), "%s: %s: %s", how, cb_code_name(code),
 		          err.message);
 	}
-	run("diff -r -x live -x cowbox.db-shm \"$STORE\" before");
+	run("diff -r -x live -x cowbox.db-shm -x cowbox.db-wal \"$STORE\" before");
+	run("test ! -e before/cowbox.db-wal || cmp before/cowbox.db-wal \"$STORE/cowbox.db-wal\"");
 }
 
 TEST(cut_or_replaced)
@@ -69,6 +70,10 @@ TEST(cut_or_replaced)
 	is_refused("echo hello > cowbox.db-wal");
 	is_refused("head -c 32 /dev/urandom > cowbox.db-wal");
 	is_refused("rm cowbox.db-shm; truncate -s 0 cowbox.db-wal");
+	/* Nothing was folded yet: the database has no table. */
+	is_refused("head -c 32 /dev/zero | dd of=cowbox.db-wal conv=notrunc status=none");
+	is_refused("rm live cowbox.db-shm; : > cowbox.db-wal");
+	is_refused("rm cowbox.db-wal");
 }
 
 static void goes_on(bool read_only)
