@@ -172,10 +172,23 @@ static cb_code no_file(const io_folder *in, const char *name, const char *what, 
 	return cb_err_set(err, CB_CORRUPT, "'%s/%s' is no %s: something else was put in its place", in->path, name, what);
 }
 
+/* Places are held while it opens: opened there and moved it would be written to meanwhile, and closing a file drops the process's locks on
+ * it, which SQLite has. */
+int io_open_at(int folder, const char *name, int flags, mode_t mode)
+{
+	int held[STDERR_FILENO + 1];
+	for (int i = 0; i <= STDERR_FILENO; i++) held[i] = fcntl(i, F_GETFD) < 0 ? open("/", O_PATH | O_CLOEXEC) : -1;
+	int fd = openat(folder, name, flags | O_CLOEXEC, mode), error = errno;
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		if (held[i] >= 0) (void)close(held[i]);
+	errno = error;
+	return fd;
+}
+
 cb_code io_file_open(const io_folder *in, const char *name, int flags, int *out_fd, cb_error *err)
 {
 	struct stat st;
-	AUTO_FD int fd = openat(in->fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+	AUTO_FD int fd = io_open_at(in->fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == ENODEV))
 		return no_file(in, name, "file", err);
 	if (fd < 0 && errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "'%s/%s' is missing", in->path, name);
@@ -194,7 +207,7 @@ cb_code io_folder_open(const io_folder *in, const char *name, bool make, int *ou
 {
 	if (make && mkdirat(in->fd, name, 0700) != 0 && errno != EEXIST)
 		return cb_err_errno(err, errno, "making '%s/%s'", in->path, name);
-	*out_fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	*out_fd = io_open_at(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (*out_fd >= 0) return CB_OK;
 	if (errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "'%s/%s' is missing", in->path, name);
 	if (errno == ELOOP || errno == ENOTDIR) return no_file(in, name, "folder", err);

@@ -40,6 +40,11 @@ typedef struct io_folder {
 } io_folder;
 
 /*
+ * openat() with O_CLOEXEC, for what is written to or stays open: never one of the descriptors 0 to 2. A program that has closed these still
+ * writes its messages to them.
+ */
+int io_open_at(int folder, const char *name, int flags, mode_t mode);
+/*
  * Opens a file of a folder that others may have tampered with: no link is followed, nothing is waited for (a FIFO), and what is no file is
  * CB_CORRUPT. One that O_CREAT makes has mode 0600. CB_NOTFOUND: it is not there; CB_EXISTS: O_EXCL, and it is.
  */

@@ -16,6 +16,7 @@
 #include "base/attr.h"
 #include "base/cancel.h"
 #include "base/hash.h"
+#include "base/io.h"
 
 enum {
 	NAME_TRIES = 100, /* somebody who guesses 64 random bits a hundred times is at work */
@@ -62,8 +63,8 @@ static bool is_there(int dir, const char *name)
 
 static int make(int dir, const char *name, bool folder)
 {
-	if (!folder) return openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return mkdirat(dir, name, 0700) == 0 ? openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (!folder) return io_open_at(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	return mkdirat(dir, name, 0700) == 0 ? io_open_at(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) : -1;
 }
 
 static cb_code make_locked(int dir, bool folder, char out_name[TEMPORARY_BYTES], int *out_fd, cb_error *err)

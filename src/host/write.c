@@ -5,6 +5,7 @@
  * temporary name beside it, which the next one to write there sweeps away (base/temporary.h).
  */
 #include "base/entry.h"
+#include "base/io.h"
 #include "host/internal.h"
 
 #include <assert.h>
@@ -29,7 +30,7 @@ cb_code host_writer_begin(host_writer *w, int dir, cb_error *err)
 cb_code host_writer_begin_as(host_writer *w, int dir, const char *name, cb_error *err)
 {
 	CB_TRY(host_name_check(name, err));
-	int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = io_open_at(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0) return host_fail(err, errno, "make", name);
 	*w = (host_writer){.era = entry_era(), .dir = dir, .fd = fd, .named = name};
 	return CB_OK;

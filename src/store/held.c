@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 #include "base/limits.h"
 
 enum {
@@ -81,7 +82,7 @@ void held_release(held *h)
 int held_base(held *h, base_place at)
 {
 	lock();
-	if (h->base_fd < 0) h->base_fd = openat(at.folder, at.name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (h->base_fd < 0) h->base_fd = io_open_at(at.folder, at.name, O_RDWR | O_NOFOLLOW, 0);
 	int fd = h->base_fd;
 	unlock();
 	return fd;
@@ -133,7 +134,7 @@ void held_index_enter(held *h, base_place at)
 	char file[LIMIT_PATH_BYTES + 8];
 	lock();
 	if (!h || snprintf(file, sizeof file, "%s-shm", at.name) >= (int)sizeof file) return;
-	if (h->index_fd < 0) h->index_fd = openat(at.folder, file, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+	if (h->index_fd < 0) h->index_fd = io_open_at(at.folder, file, O_RDWR | O_NONBLOCK | O_NOFOLLOW, 0);
 	if (h->index_fd < 0) return; /* there is none, or it may not be written: SQLite knows what to do */
 	/* Granted only when no process is attached, this one included: SQLite's lock and this one belong to different owners. */
 	bool alone = index_lock(h, F_WRLCK);

@@ -443,7 +443,7 @@ static cb_code set_path(store *s, const store_options *o, cb_error *err)
 		return cb_err_set(err, CB_NAMETOOLONG, "the path of store '%s' is too long", o->path);
 	s->path = mem_strdup(real);
 	if (!s->path) return cb_err_nomem(err);
-	s->folder = (io_folder){open(real, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), s->path};
+	s->folder = (io_folder){io_open_at(AT_FDCWD, real, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0), s->path};
 	if (s->folder.fd < 0 && errno == ENOTDIR)
 		return cb_err_set(err, CB_FOREIGN, "'%s' is not a folder, so not a cowbox store", real);
 	if (s->folder.fd < 0) return cb_err_errno(err, errno, "store '%s'", real);

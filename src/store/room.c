@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 #include "base/limits.h"
 
 enum {
@@ -184,7 +185,7 @@ static int log_extend(room *r, uint64_t want)
 		log_path(r, path);
 		int error = fault_strike(r->plan, STORE_FAULT_OPEN);
 		if (error) return error;
-		r->log_fd = openat(r->at.folder, path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+		r->log_fd = io_open_at(r->at.folder, path, O_RDWR | O_NONBLOCK | O_NOFOLLOW, 0);
 		if (r->log_fd < 0) return errno;
 	}
 	return extend(r, r->log_fd, want, &r->log_has);

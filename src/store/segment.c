@@ -653,7 +653,7 @@ cb_code segment_copy(segments *g, uint64_t segment, const char *to_folder, cb_er
 	(void)snprintf(to_path, sizeof to_path, "%s/%06" PRIu64 ".seg", to_folder, segment);
 	AUTO_FD int from = -1;
 	CB_TRY(open_numbered(g, segment, O_RDONLY, &from, err));
-	AUTO_FD int to = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	AUTO_FD int to = io_open_at(AT_FDCWD, to_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	if (to < 0) return cb_err_errno(err, errno, "making '%s'", to_path);
 	if (fchmod(to, 0600) != 0) return cb_err_errno(err, errno, "making '%s'", to_path);
 	return copy_bytes(from, to, from_path, err);

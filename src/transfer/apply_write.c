@@ -207,7 +207,7 @@ static cb_code make_file(applying *a, apply_row *row, spot *s, cb_error *err)
 	host_stat made;
 	if (link_to_written(a, row, s)) return CB_OK;
 	char path[LIMIT_PATH_BYTES];
-	AUTO_FD int fd = openat(s->dir, s->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	AUTO_FD int fd = io_open_at(s->dir, s->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0) return system_error(errno, "writing beside it", err);
 	s->temporary_made = true;
 	CB_TRY(host_stat_fd(fd, &made, err));
