@@ -467,11 +467,11 @@ static cb_code check_log(sqlite_engine *e, uint64_t promised, cb_error *err)
 {
 	sqlite3_file *log = NULL;
 	uint64_t now = position(&e->base);
-	if (promised == 0 || sqlite3_file_control(e->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK || !log ||
-	    !log->pMethods)
+	if ((uint32_t)promised == 0 || sqlite3_file_control(e->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK ||
+	    !log || !log->pMethods)
 		return CB_OK;
 	bool same = now >> 32 == promised >> 32;
-	if (same ? now >= promised : !vfs_log_header_damaged(log)) return CB_OK;
+	if (same ? now >= promised : !vfs_log_header_damaged(log, now >> 32 != 0)) return CB_OK;
 	return cb_err_set(
 		err, CB_CORRUPT,
 		"%s-wal is damaged: steps that were flushed to it cannot be read: restore a backup (or remove the store's file "

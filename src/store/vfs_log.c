@@ -302,13 +302,13 @@ room_log vfs_log_room(sqlite3_file *database)
 	return room_of_log(&vfs_file_of(database)->room, LOG_HEADER_BYTES + frames * frame_bytes, salt);
 }
 
-bool vfs_log_header_damaged(sqlite3_file *log)
+bool vfs_log_header_damaged(sqlite3_file *log, bool restarted)
 {
 	static const uint8_t nothing[LOG_HEADER_BYTES];
 	uint8_t h[LOG_HEADER_BYTES];
 	sqlite3_int64 size = 0;
 	if (log->pMethods->xFileSize(log, &size) != SQLITE_OK) return false;
-	if (size < LOG_HEADER_BYTES) return true;
+	if (size < LOG_HEADER_BYTES) return !restarted;
 	if (log->pMethods->xRead(log, h, sizeof h, 0) != SQLITE_OK) return false;
 	if (memcmp(h, nothing, sizeof h) == 0) return false; /* folded, and kept for its room (log_cut) */
 	return size == LOG_HEADER_BYTES || !log_header_is_right(h);

@@ -103,6 +103,21 @@ TEST(removed_by_sqlite3)
 	}
 }
 
+/* It cuts the log under a process that has the store open, which writes nothing after that. */
+TEST(cut_by_sqlite3)
+{
+	if (system("command -v sqlite3 >/dev/null") != 0) test_skip("there is no sqlite3 here");
+	fill();
+	cb_store *s = NULL;
+	cb_error err = {0};
+	CHECK_OK(open_it(NULL, &s, &err));
+	run("sqlite3 \"$STORE/cowbox.db\" 'pragma wal_checkpoint(truncate)' >/dev/null && test ! -s \"$STORE/cowbox.db-wal\"");
+	goes_on(true);
+	cb_store_close(s);
+	goes_on(true);
+	goes_on(false);
+}
+
 /* One that was folded holds nothing, and is whole. */
 TEST(folded)
 {
