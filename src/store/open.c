@@ -420,13 +420,18 @@ static void store_free_(store *const *s)
 	store_free(*s);
 }
 
+static bool is_denial(int error)
+{
+	return error == EROFS || error == EACCES || error == EPERM;
+}
+
 /* Why this user cannot write the store: EROFS, EACCES or EPERM; 0: he can, as far as it shows. What is missing would be made. */
 static int why_denied(int folder)
 {
 	static const char *const names[] = {".", "cowbox.db", "cowbox.db-wal", "cowbox.db-shm", "locks", "live"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (faccessat(folder, names[i], W_OK, AT_EACCESS) == 0) continue;
-		if (errno == EROFS || errno == EACCES || errno == EPERM) return errno;
+		if (is_denial(errno)) return errno;
 	}
 	return 0;
 }
@@ -477,24 +482,26 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 }
 
 /*
- * Without room for what stands beside the database (a copy of a store has none of it, and the disk filled up since) it can still be read.
- * What the first attempt left behind is no obstacle: see frozen_open.
+ * Without room for what stands beside the database (a copy of a store has none of it, and the disk filled up since) it can still be read;
+ * and where writing is denied though the rights allow it (a filesystem that the kernel has made read-only after an error), or to a file
+ * that why_denied does not ask for. What the first attempt left behind is no obstacle: see frozen_open.
  */
 static cb_code attach_or_read(store *s, const store_options *o, cb_error *err)
 {
 	cb_error why;
 	cb_code code = store_attach(s, o->create, cb_err_aside(&why));
 	bool bounded = code == CB_IO && why.os_error == EFBIG; /* ulimit -f */
-	if ((code != CB_NOSPACE && !bounded) || !s->path) return cb_err_pass(err, code, &why);
+	bool denied = code != CB_OK && is_denial(why.os_error);
+	if ((code != CB_NOSPACE && !bounded && !denied) || !s->path) return cb_err_pass(err, code, &why);
 	if ((o->read_only || o->or_read_only) && !s->frozen) {
 		store_detach(s);
 		s->frozen = true;
-		if (!s->read_only) s->denied = bounded ? EFBIG : ENOSPC;
+		if (!s->read_only) s->denied = bounded || denied ? why.os_error : ENOSPC;
 		s->read_only = true;
 		if (store_attach(s, false, NULL) == CB_OK) return CB_OK;
 	}
 	(void)cb_err_pass(err, code, &why);
-	if (bounded) return code;
+	if (bounded || denied) return code;
 	return cb_err_wrap(err, code, "store '%s' cannot be opened%s: make room on its disk", s->path,
 	                   o->read_only ? "" : " for writing");
 }

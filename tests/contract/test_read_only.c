@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/boxes.h"
+#include "harness/disks.h"
 #include "harness/hosttrees.h"
 #include "harness/mounts.h"
 #include "harness/sql.h"
@@ -219,6 +221,41 @@ TEST(files_without_write_permission)
 	leave(NEITHER);
 	host_shell("cd '%s' && chmod a-w cowbox.db locks", folder());
 	as_another(folder());
+}
+
+/* The table of states in use is for who writes the folder; a reader does without. */
+TEST(table_without_write_permission)
+{
+	leave(BOTH);
+	host_shell("chmod 400 '%s/inuse'", folder());
+	as_another(folder());
+}
+
+/* The kernel made it read-only; the rights, and the mount's options, say that it can be written. */
+TEST(filesystem_with_an_error)
+{
+	disk d;
+	struct stat st;
+	char device[64], link[256] = {0};
+	disk_make(&d, DISK_EXT4_JOURNAL, 64 << 20);
+	CHECK(stat(d.mount, &st) == 0);
+	(void)snprintf(device, sizeof(device), "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
+	CHECK(readlink(device, link, sizeof(link) - 1) > 0);
+	if (mount(NULL, d.mount, NULL, MS_REMOUNT, "errors=remount-ro") != 0) test_skip("it cannot be remounted");
+	memset(large, 'x', sizeof(large) - 1);
+	cb_error err = {0};
+	cb_store *s = NULL;
+	CHECK_OK(cb_store_open(d.folder, NULL, &s, &err));
+	fill(s);
+	cb_store_close(s);
+	if (system(host_text("echo x > /sys/fs/ext4/%s/trigger_fs_error", strrchr(link, '/') + 1)) != 0)
+		test_skip("no error can be made up here");
+	s = open_reading(d.folder);
+	check_state(s);
+	check_refusals(s, "read-only filesystem");
+	cb_store_close(s);
+	CHECK_CODE(cb_store_open(d.folder, NULL, &s, &err), CB_READONLY);
+	disk_unmount(&d);
 }
 
 /* ---- a view of a store that others write ---- */
