@@ -78,5 +78,7 @@ enum {
 /* clang-format on */
 
 #define LIMIT_FILE_BYTES ((uint64_t)1 << 43) /* 8 TiB: the size of a (sparse) file */
+#define LIMIT_BOX_BYTES \
+	((uint64_t)1 << 62) /* 4 EiB: the sizes of all files of a box; sums and differences of two fit a signed number */
 
 #endif
