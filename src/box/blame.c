@@ -3,7 +3,8 @@
  *
  * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts
  * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
- * that it had: they wrote nothing. Where something was pruned, what they brought back and is not known was in there, and belongs to
+ * that it had: they wrote nothing. When a step in the middle was taken back, the text is a new one, and the lines that came back are
+ * those of the text before that step. Where something was pruned, what they brought back and is not known was in there, and belongs to
  * nobody. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of
  * it, unless that was a return. Cost: the file's own versions, not the box's steps.
  */
@@ -40,8 +41,9 @@ typedef struct known_text {
 
 typedef struct point {
 	uint64_t box, seq;
-	key entry;  /* the file's place after the step */
-	key before; /* and before it */
+	key entry;    /* the file's place after the step */
+	key before;   /* and before it */
+	size_t known; /* how many texts were known before it: the last of them is the one that it changed */
 } point;
 
 /* The file in a state, "" when it is not there (deleted by the step), was no file then, or is too large to be looked at by lines,
@@ -193,11 +195,46 @@ static cb_code text_recall(blaming *g, span text, uint64_t **out, size_t *out_co
 	return CB_OK;
 }
 
-static cb_code is_return(void *context, const store_step *step, cb_error *err)
+typedef struct returning {
+	bool is_so;      /* undo, redo, restore */
+	uint64_t target; /* the step that was taken back; 0: none */
+} returning;
+
+static cb_code see_return(void *context, const store_step *step, cb_error *err)
 {
 	(void)err;
-	bool *out = context;
-	*out = strcmp(step->kind, "undo") == 0 || strcmp(step->kind, "redo") == 0 || strcmp(step->kind, "restore") == 0;
+	bool reverses = strcmp(step->kind, "undo") == 0 || strcmp(step->kind, "redo") == 0;
+	*(returning *)context = (returning){reverses || strcmp(step->kind, "restore") == 0, reverses ? step->target : 0};
+	return CB_OK;
+}
+
+/* The file before a step that `undo`, a point, took back, and the origins it had. Nothing, when it is not known. */
+static cb_code lines_before(blaming *g, const point *undo, uint64_t target, lines *out, cb_error *err)
+{
+	const point *p = undo, *end = (const point *)(const void *)(g->versions.bytes + g->versions.size);
+	while (p < end && p->box == undo->box && p->seq > target) p++;
+	if (p == end || p->box != undo->box || p->seq != target || p->known == 0)
+		return CB_OK; /* pruned, or it did not touch the file */
+	const known_text *k = (const known_text *)(const void *)g->known.bytes + (p->known - 1);
+	CB_TRY(version_text(g, p, true, &out->text, &out->size, err));
+	if (k->count == 0 || k->size != out->size || k->sum != hash64(out->text, out->size)) return CB_OK; /* not remembered */
+	out->count = k->count;
+	out->origins = mem_dup(g->origins.bytes + k->first * sizeof(uint64_t), k->count * sizeof(uint64_t));
+	return out->origins ? CB_OK : cb_err_nomem(err);
+}
+
+/* Lines that would be the undo's own, and were there before the step that it took back, are whose they were then. */
+static cb_code lines_return(blaming *g, lines *l, const point *undo, uint64_t target, uint64_t own, cb_error *err)
+{
+	ATTR_CLEANUP(lines_done) lines was = {0};
+	AUTO_FREE uint64_t *origins = NULL;
+	size_t count = 0;
+	CB_TRY(lines_before(g, undo, target, &was, err));
+	if (!was.origins) return CB_OK;
+	CB_TRY(text_blame_step(was.origins, was.count, span_make(was.text, was.size), span_make(l->text, l->size), own, &origins,
+	                       &count, err));
+	for (size_t i = 0; i < count; i++)
+		if (l->origins[i] == own) l->origins[i] = origins[i];
 	return CB_OK;
 }
 
@@ -225,30 +262,38 @@ static cb_code is_after_gap(blaming *g, const point *p, bool *out, cb_error *err
 /* The version that a step left. Takes the text. */
 static cb_code lines_step(blaming *g, lines *l, const point *p, char *text, size_t size, uint64_t origin, cb_error *err)
 {
-	bool back = false, lost = false;
+	returning back = {0};
+	bool lost = false;
 	uint64_t *origins = NULL;
 	size_t count = 0;
-	cb_code code = store_step_get(g->cs->s, p->box, p->seq, is_return, &back, err);
-	if (code == CB_OK && back) code = text_recall(g, span_make(text, size), &origins, &count, err);
-	if (code == CB_OK && back && !origins) code = is_after_gap(g, p, &lost, err);
+	cb_code code = store_step_get(g->cs->s, p->box, p->seq, see_return, &back, err);
+	if (code == CB_OK && back.is_so) code = text_recall(g, span_make(text, size), &origins, &count, err);
+	if (code == CB_OK && back.is_so && !origins) code = is_after_gap(g, p, &lost, err);
 	if (code != CB_OK) {
 		free(text);
 		return code;
 	}
-	if (!origins) return lines_advance(l, text, size, lost ? 0 : origin, err);
-	lines_done(l);
-	*l = (lines){text, size, origins, count};
+	if (origins) {
+		lines_done(l);
+		*l = (lines){text, size, origins, count};
+		return CB_OK;
+	}
+	CB_TRY(lines_advance(l, text, size, origin, err));
+	if (back.target) CB_TRY(lines_return(g, l, p, back.target, origin, err));
+	for (size_t i = 0; lost && i < l->count; i++)
+		if (l->origins[i] == origin) l->origins[i] = 0;
 	return CB_OK;
 }
 
 static cb_code replay(blaming *g, lines *l, cb_error *err)
 {
-	const point *all = (const point *)(const void *)g->versions.bytes;
+	point *all = (point *)(void *)g->versions.bytes;
 	for (size_t i = g->versions.size / sizeof(point); i > 0; i--) {
 		char *text = NULL;
 		size_t size = 0;
 		CB_TRY(version_text(g, &all[i - 1], true, &text, &size, err));
 		CB_TRY(lines_reach(g, l, text, size, err));
+		all[i - 1].known = g->known.size / sizeof(known_text);
 		CB_TRY(version_text(g, &all[i - 1], false, &text, &size, err));
 		CB_TRY(lines_step(g, l, &all[i - 1], text, size, i, err));
 		CB_TRY(text_remember(g, l, err));

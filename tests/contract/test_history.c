@@ -505,6 +505,24 @@ TEST_BOTH(blame_of_what_was_brought_back)
 	end();
 }
 
+/* The text that it makes was never there, its lines were. */
+TEST_BOTH(blame_of_an_undo_in_the_middle)
+{
+	begin(memory);
+	must_write(b, "/work/a", "1\n2\n3\n4\n5\n6\n");
+	must_write(b, "/work/a", "1\nhello\n2\n3\n4\n5\n6\n");
+	must_write(b, "/work/a", "1\n2\n3\n4\n5\n6\n");
+	must_write(b, "/work/a", "1\n2\n3\n4\n5\nfar\n6\n");
+	CHECK_OK(cb_undo(b, 3, NULL, &err));
+	CHECK_STR(blame_text(b, "/work/a"),
+	          "demo@1:1\ndemo@2:hello\ndemo@1:2\ndemo@1:3\ndemo@1:4\ndemo@1:5\ndemo@4:far\ndemo@1:6\n");
+	CHECK_OK(cb_undo(b, 4, NULL, &err));
+	CHECK_OK(cb_redo(b, NULL, &err));
+	CHECK_STR(blame_text(b, "/work/a"),
+	          "demo@1:1\ndemo@2:hello\ndemo@1:2\ndemo@1:3\ndemo@1:4\ndemo@1:5\ndemo@4:far\ndemo@1:6\n");
+	end();
+}
+
 TEST_BOTH(retention_per_box)
 {
 	begin(memory);
