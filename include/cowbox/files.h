@@ -103,9 +103,9 @@ typedef cb_code (*cb_walk_visit)(void *context, const char *path, const cb_stat_
 CB_API cb_code cb_walk(cb_box *box, const char *path, cb_walk_visit visit, void *context, cb_error *err);
 /* pattern: "/work/src/" + a pattern of * ? [a-z] {a,b} and double stars for any depth; relative ones start at "/". */
 CB_API cb_code cb_glob(cb_box *box, const char *pattern, cb_walk_visit visit, void *context, cb_error *err);
-/* A file, link or whole folder, with modes, times, the hard links in it, attributes, tags and metadata; contents are shared. An existing
- * target file is replaced; an existing folder is CB_EXISTS for a folder, CB_ISDIR for a file or link. flags: CB_NOFOLLOW (of `from`),
- * CB_NOREPLACE, CB_PARENTS. */
+/* A file, link or whole folder, with modes, times, the hard links in it, attributes, tags and metadata; contents are shared. A file
+ * that is there becomes what the source is, under all its names, and loses attributes, tags and metadata of its own; an existing folder
+ * is CB_EXISTS for a folder, CB_ISDIR for a file or link. flags: CB_NOFOLLOW (of `from`), CB_NOREPLACE, CB_PARENTS. */
 CB_API cb_code cb_copy(cb_box *box, const char *from, const char *to, unsigned flags, cb_error *err);
 /* A file, link or whole folder. */
 CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);

@@ -526,16 +526,13 @@ static cb_code copy_resolved(op *o, const snapshot *before, const resolved *f, c
 		if (r->node.rec.type == CB_DIR)
 			return cb_err_set(err, f->node.rec.type == CB_DIR ? CB_EXISTS : CB_ISDIR, "the target is a folder");
 		if (f->node.rec.type == CB_DIR) return cb_err_set(err, CB_NOTDIR, "a folder cannot replace a file");
-		if (r->node.rec.type == CB_FILE && f->node.rec.type == CB_FILE) { /* the target keeps its inode, links and mode */
+		if (r->node.rec.type == CB_FILE && f->node.rec.type == CB_FILE) { /* the target keeps its inode and names only */
 			inode target = r->node;
-			uint32_t mode = target.rec.mode;
 			CB_TRY(data_drop(o->t, &target, err));
 			CB_TRY(inode_delete_keys(o->t, target.rec.ino, KIND_ATTR, err));
+			CB_TRY(inode_delete_keys(o->t, target.rec.ino, KIND_TAG, err));
 			inode_changed(o->t, &target, true);
-			CB_TRY(inode_copy_into(o->t, &before->v, &f->node.rec, &target, err));
-			target.rec.mode = mode;
-			target.rec.mtime_ns = o->t->now_ns;
-			return inode_save(o->t, &target, err);
+			return inode_copy_into(o->t, &before->v, &f->node.rec, &target, err);
 		}
 		CB_TRY(inode_unlink(o->t, r->parent, resolved_name(r), err));
 	}

@@ -370,6 +370,41 @@ TEST_BOTH(attributes_tags_metadata)
 	end();
 }
 
+/* A copy is what its source is, whether the name is new or there was a file: of that, only its other names remain. */
+TEST_BOTH(copy_over_a_file)
+{
+	begin(memory);
+	AUTO_BUF buf out = BUF_INIT(1 << 20);
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	must_write(b, "/work/a", "new");
+	CHECK_OK(cb_chmod(b, "/work/a", 0750, 0, &err));
+	CHECK_OK(cb_xattr_set(b, "/work/a", "user.x", "1", 1, 0, &err));
+	CHECK_OK(cb_tag_add(b, "/work/a", "source", &err));
+	CHECK_OK(cb_meta_set(b, "/work/a", "owner", "me", CB_STRING, &err));
+	CHECK_OK(cb_utimens(b, "/work/a", 5, 7, 0, &err));
+	must_write(b, "/work/old", "a longer text");
+	CHECK_OK(cb_link(b, "/work/old", "/work/other", &err));
+	CHECK_OK(cb_xattr_set(b, "/work/old", "user.y", "2", 1, 0, &err));
+	CHECK_OK(cb_tag_add(b, "/work/old", "target", &err));
+	CHECK_OK(cb_meta_set(b, "/work/old", "theirs", "you", CB_STRING, &err));
+	CHECK_OK(cb_copy(b, "/work/a", "/work/old", 0, &err));
+	CHECK_STR(must_read(b, "/work/other"), "new");
+	CHECK_OK(cb_stat(b, "/work/old", 0, &info, &err));
+	CHECK_U64(info.mode, 0750);
+	CHECK_U64(info.links, 2);
+	CHECK(info.atime_ns == 5 && info.mtime_ns == 7);
+	CHECK_OK(cb_xattr_list(b, "/work/old", 0, count_name, &out, &err));
+	CHECK_STR(listed(&out), "user.x=1;");
+	CHECK_OK(cb_tag_list(b, "/work/old", count_name, &out, &err));
+	CHECK_STR(listed(&out), "source=;");
+	CHECK_OK(cb_meta_list(b, "/work/old", count_name, &out, &err));
+	CHECK_STR(listed(&out), "owner=me;");
+	CHECK_OK(cb_undo(b, 0, NULL, &err));
+	CHECK_OK(cb_tag_list(b, "/work/other", count_name, &out, &err));
+	CHECK_STR(listed(&out), "target=;");
+	end();
+}
+
 TEST_BOTH(key_values)
 {
 	begin(memory);
