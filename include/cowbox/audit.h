@@ -33,8 +33,8 @@ typedef struct cb_audit_options {
 	uint64_t max_entries; /* 0: all */
 } cb_audit_options;
 /* Newest first: the steps of the boxes, what was done to boxes and store, and calls that were refused (quota, read-only, reserved,
- * denied, version, conflict, too large). Of deeds and of refusals the newest 10,000 each are kept; steps go with prune. options may be
- * NULL. */
+ * denied, version, conflict, too large). Of deeds and of refusals the newest 10,000 each are kept; steps go with prune, those of a
+ * deleted box with gc, but for the few that others need. options may be NULL. */
 CB_API cb_code cb_audit_list(cb_store *store, const cb_audit_options *options, cb_audit_visit visit, void *context, cb_error *err);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 #include "base/sized.h"
 #include "box/audit.h"
 #include "box/gate.h"
+#include "box/graft.h"
 
 #include <stdlib.h>
 
@@ -299,10 +300,15 @@ static cb_code collect_box(void *context, const store_box *row, cb_error *err)
 	return buf_append(context, row, sizeof(*row), err);
 }
 
-static bool has_steps(const listing *l, const store_box *row)
+/* Of a deleted box gc has not taken them yet, or left those that others need. One that was never whole had none that anybody saw. */
+static cb_code has_steps(const listing *l, const store_box *row, bool *out, cb_error *err)
 {
-	bool wanted = !l->options->box || strcmp(l->options->box, row->name) == 0;
-	return wanted && !row->deleted && !box_is_hidden(row) && row->head.seq > 0 && !l->options->refused;
+	graft_stage stage = GRAFT_NONE;
+	*out = !l->options->refused && row->head.seq > 0 && !box_is_hidden(row) &&
+	       (!l->options->box || strcmp(l->options->box, row->name) == 0);
+	if (*out && row->deleted) CB_TRY(graft_stage_of(l->cs, row, &stage, err));
+	*out = *out && stage == GRAFT_NONE;
+	return CB_OK;
 }
 
 static cb_code listing_start(listing *l, cb_error *err)
@@ -320,7 +326,9 @@ static cb_code listing_start(listing *l, cb_error *err)
 	if (!l->options->refused) CB_TRY(source_add(l, 0, "", INT64_MAX, err));
 	for (size_t i = 0; i < boxes; i++) {
 		CB_TRY(name_learn(l, all[i].id, all[i].name, err));
-		if (has_steps(l, &all[i])) CB_TRY(source_add(l, all[i].id, all[i].name, all[i].head.seq, err));
+		bool steps = false;
+		CB_TRY(has_steps(l, &all[i], &steps, err));
+		if (steps) CB_TRY(source_add(l, all[i].id, all[i].name, all[i].head.seq, err));
 	}
 	for (size_t i = 0; i < l->count; i++) {
 		CB_TRY(source_fill(l, &l->sources[i], err));

@@ -63,9 +63,20 @@ static cb_code row(void *context, const cb_audit *a, cb_error *err)
 	return CB_OK;
 }
 
-/* A box that is gone may still be in the list; one that never was is a mistake. */
+static cb_code is_there(void *context, const cb_audit *a, cb_error *err)
+{
+	(void)a;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED;
+}
+
+/* A box of which nothing is wanted may be one that is gone, of which something else is told; one that never was is a mistake. */
 static cb_code check_name(cli *c, cb_store *store, const char *name, cb_error *err)
 {
+	bool told = false;
+	CB_TRY(cb_audit_list(store, &CB_WITH(cb_audit_options, .box = name), is_there, &told, err));
+	if (told) return CB_OK;
 	cb_box *box = NULL;
 	cli_address address;
 	CB_TRY(cli_address_parse(name, CLI_BOX, &address, err));
@@ -104,7 +115,8 @@ const cli_command cmd_audit = {
 		"store (create, fork, rename, delete, quota, retention, checkpoint, setting, prune, gc, backup), and every "
 		"call that was refused (quota, read-only, reserved name, denied, another version than expected, conflict, "
 		"too large). The same refusal in a row is one entry with a count. Of deeds and of refusals the newest 10,000 "
-		"each are kept; steps go with 'cowbox prune'. Values of settings are never recorded.",
+		"each are kept; steps go with 'cowbox prune', and those of a deleted box with 'cowbox gc', but for the few that "
+		"forks and merges still need. Values of settings are never recorded.",
 	.operands = (const cli_operand[]){{CLI_BOX, "BOX", true, false, "only this box"}, {0}},
 	.options =
 		(const cli_option[]){

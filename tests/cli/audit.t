@@ -18,8 +18,8 @@ cow('delete', 'try', '--yes');
 
 my @e = @{json('audit')->{entries}};
 is_deeply([map { "$_->{who} $_->{action} $_->{box}" . ($_->{step} ? "\@$_->{step}" : '') . ($_->{refused} ? " $_->{refused} x$_->{count}" : '') } @e],
-	['tester delete try', 'eve write demo QUOTA x2', 'tester quota demo', 'eve write demo RESERVED x2', 'tester fork try', 'ada write demo@1',
-		'tester create demo'], 'newest first; steps of a deleted box are gone');
+	['tester delete try', 'eve write demo QUOTA x2', 'tester quota demo', 'eve write demo RESERVED x2', 'bob write try@1', 'tester fork try',
+		'ada write demo@1', 'tester create demo'], 'newest first, with the steps of a deleted box');
 is($e[3]{subject}, '/usr/x', 'what it was about');
 like($e[3]{message}, qr/belongs to the system/, 'why it was refused');
 my @times = map { $_->{time} } @e;
@@ -27,11 +27,16 @@ is_deeply(\@times, [sort { $b cmp $a } @times], 'by time');
 
 is(scalar @{json('audit', '--refused')->{entries}}, 2, 'only refusals');
 is(scalar @{json('audit', '--by', 'eve')->{entries}}, 2, 'by one');
-is(scalar @{json('audit', 'try')->{entries}}, 2, 'of a box that is gone');
+is(scalar @{json('audit', 'try')->{entries}}, 3, 'of a box that is gone');
+is(scalar @{json('audit', 'try', '--by', 'bob')->{entries}}, 1, 'by one, of a box that is gone');
+is(scalar @{json('audit', 'try', '--by', 'nobody')->{entries}}, 0, 'nothing by somebody else, of a box that is gone');
 is(scalar @{json('audit', '-n', '3')->{entries}}, 3, 'at most');
-is(scalar @{json('audit', '--since', '1h')->{entries}}, 7, 'since');
+is(scalar @{json('audit', '--since', '1h')->{entries}}, 8, 'since');
 is(scalar @{json('audit', '--since', '2100-01-01')->{entries}}, 0, 'since later');
-is(scalar(() = cow('audit') =~ /\n/g), 7, 'a line each');
+is(scalar(() = cow('audit') =~ /\n/g), 8, 'a line each');
+cow('gc');
+is(join(' ', map { $_->{action} } @{json('audit', 'try')->{entries}}), 'delete fork', 'gc takes the steps of a deleted box');
+is(scalar @{json('audit', 'try', '--by', 'bob')->{entries}}, 0, 'and then nothing is left of who did them');
 like(cow('audit', '--refused'), qr/eve  demo  write  .*refused: the box may hold 10 bytes \(2 times\)\n/, 'as text');
 fails(['audit', 'nosuch'], 'NOTFOUND', 4, qr/cowbox list/);
 fails(['audit', '--since', 'yesterday-ish'], 'INVALID', 2, qr/yesterday-ish/);
