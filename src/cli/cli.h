@@ -141,8 +141,8 @@ cb_code cli_chosen(cli *c, const char **out, cb_error *err);
 const char *cli_chosen_by(const cli *c);
 /* "NAME@STATE" of an address, the chosen box filled in. free() it. */
 cb_code cli_address_name(cli *c, const cli_address *address, char **out, cb_error *err);
-/* What programs left in that box whose caller died becomes a step of it, before anybody looks. Only said: the command that happens to come
- * next has its own business. cli_open and its siblings do it. */
+/* What programs left in that box (NULL: in all) whose caller died becomes a step of it, before anybody looks, or a box of its own where it
+ * cannot. Only said: the command that happens to come next has its own business. cli_open and its siblings do it. */
 void cli_recover(cli *c, const char *address);
 /* Opens what a CLI_BOX, CLI_STATE, CLI_PATH or CLI_PLACE operand says; text NULL: the chosen box. out_path (may be NULL): absolute, ""
  * when the text has no path; lent until the end. */

@@ -359,6 +359,25 @@ subtest 'signals' => sub {
 	like(newest()->{result}, qr/interrupted/, 'as an interrupted step');
 };
 
+subtest 'what a killed cowbox left cannot enter its box' => sub {
+	for my $why ('conflict', 'quota') {
+		cow('new', $why);
+		cow('write', "$why:/work/v", '1');
+		my $run = start('exec', $why, '--', 'sh', '-c', 'echo valuable >v; echo ready; exec sleep 1000');
+		readline($run->{out});
+		cow('write', "$why:/work/v", 'other') if $why eq 'conflict';
+		cow('quota', $why, '--bytes', '3') if $why eq 'quota';
+		kill 'KILL', $run->{pid};
+		finish($run);
+		my $r = cowbox('cat', "$why:/work/v");
+		like($r->{err}, qr/kept as box '(\S+)': 'cowbox log \1'/, "$why: the next command says where it is");
+		unlike($r->{err}, qr/'cowbox log' shows/, "$why: and not that it is in the box");
+		my ($fork) = $r->{err} =~ /kept as box '(\S+)'/;
+		is(cow('cat', "$fork:/work/v"), "valuable\n", "$why: there it is");
+		cow('delete', $why, $fork, '--yes');
+	}
+};
+
 subtest 'terminal' => sub {
 	my $shown = pty("stty rows 33 cols 77; cowbox exec demo -t -- sh -c 'test -t 0 && test -t 1 && test -t 2 && echo all three; stty size; tty'");
 	$shown =~ s/\^\@//g; # script(1) types that at the end of what is typed
