@@ -80,8 +80,9 @@ CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
 /* Gives freed space back to the filesystem. CB_NOSPACE: it needs room for a copy while it runs, and says how much. A limit ends it while
  * the copy is made; then the copy is brought into place, which takes as long as to write the database once, and that is done to the end. */
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
-/* A consistent copy of a live store in a new folder, whose parent must exist (CB_NOTFOUND). CB_CORRUPT when what is copied is damaged:
- * nothing is left then. (Copying a live store with cp is not safe.) */
+/* A consistent copy of a live store in a new folder, whose parent must exist (CB_NOTFOUND). What programs left whose caller died is in it
+ * after cb_exec_recover only. CB_CORRUPT when what is copied is damaged: nothing is left then. (Copying a live store with cp is not
+ * safe.) */
 CB_API cb_code cb_store_backup(cb_store *store, const char *to_path, cb_error *err);
 /* Checks every sum, key, count and invariant. Each complaint is one line that names the box and path it concerns; complain may be
  * NULL. What is found is looked at a second time with gc, prune, vacuum and backup kept away, since what they remove is no damage: they are

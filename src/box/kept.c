@@ -171,6 +171,7 @@ cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_
 	return code;
 }
 
+_Static_assert(__builtin_strcmp(BOX_WORK_OWNER, STORE_PIN_WORK) == 0, "what runs pin is what a backup leaves out");
 _Static_assert(__builtin_strcmp(BOX_EARLIER_OWNER, STORE_PIN_EARLIER) == 0, "what the migration left is what recovery drops");
 
 static cb_code pin_is(void *context, const store_pin *pin, cb_error *err)

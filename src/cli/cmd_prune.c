@@ -213,6 +213,7 @@ static cb_code run_backup(cli *c, const cli_call *call, cb_error *err)
 	cb_store *store = NULL;
 	const char *to = cli_operand_text(call, "FOLDER");
 	CB_TRY(cli_store(c, &store, err));
+	cli_recover(c, NULL);
 	cb_code code = cb_store_backup(store, to, err);
 	if (code == CB_EXISTS) cli_hint(c, "a backup needs a folder that does not exist yet");
 	if (code != CB_OK) return code;
@@ -230,7 +231,9 @@ const cli_command cmd_backup = {
 	.group = "Keeping house",
 	.summary = "copy the store to a new folder",
 	.text = "The copy is consistent though others write meanwhile, and is a store of its own: 'cowbox --store FOLDER "
-		"list'. Copying a store in use with cp is not safe.",
+		"list'. What interrupted programs left is captured before; of programs that run meanwhile nothing is in it. "
+		"Copying a "
+		"store in use with cp is not safe.",
 	.operands = (const cli_operand[]){{CLI_HOST, "FOLDER", false, false, "where to; it must not exist"}, {0}},
 	.examples = (const char *const[]){"cowbox backup store-copy", NULL},
 	.json = "folder    the copy",

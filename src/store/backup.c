@@ -121,6 +121,22 @@ static cb_code copy_segments(store *s, const char *to, cb_error *err)
 	return io_flush_folder(folder, err);
 }
 
+static cb_code note_owner(void *context, const store_pin *pin, cb_error *err)
+{
+	bool is_work = strncmp(pin->owner, STORE_PIN_WORK, strlen(STORE_PIN_WORK)) == 0;
+	return is_work ? buf_append(context, pin->owner, strlen(pin->owner) + 1, err) : CB_OK;
+}
+
+/* What commands began from: they, and what they left, are not in the copy, where nobody would drop these pins. */
+static cb_code drop_work_pins(store *s, cb_error *err)
+{
+	AUTO_BUF buf owners = BUF_INIT(SIZE_MAX / 2);
+	CB_TRY(s->engine->ops->pin_list(s->engine, 0, note_owner, &owners, err));
+	for (size_t at = 0; at < owners.size; at += strlen((const char *)owners.bytes + at) + 1)
+		CB_TRY(store_pins_set(s, (const char *)owners.bytes + at, NULL, 0, err));
+	return CB_OK;
+}
+
 /* The original goes on giving out numbers: the copy begins far behind them at the next boot, as it would without the file. */
 static cb_code furnish_body(store *s, void *context, cb_error *err)
 {
@@ -128,13 +144,14 @@ static cb_code furnish_body(store *s, void *context, cb_error *err)
 	CB_TRY(s->engine->ops->counters_get(s->engine, counters, err));
 	numbers_skip(counters, reserved);
 	CB_TRY(numbers_write(&s->folder, reserved, err));
+	CB_TRY(drop_work_pins(s, err));
 	return store_take(s, STORE_NEXT_SEGMENT, 1, context,
 	                  err); /* a commit: each that is ordinary leaves the room that is kept */
 }
 
 /*
  * Gives the copy what a store has beside its database, and the room it keeps: its disk may be full when it is needed, and then it can be
- * opened for writing all the same. Best effort: without it a copy is whole, and can be read.
+ * opened for writing all the same. Takes away what is of no use in it. Best effort: without it a copy is whole, and can be read.
  */
 static void furnish(const char *part)
 {

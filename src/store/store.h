@@ -206,9 +206,11 @@ typedef struct store_pin {
 } store_pin;
 /* As seq: every step of the box. */
 #define STORE_ALL_STEPS UINT64_MAX
+/* How owners of pins for what is in the folder `work` begin: a copy of the store, which has no such folder, has no such pins. */
+#define STORE_PIN_WORK "cowbox.work "
 /* The owner of pins of all boxes that a store got when it was brought up from a format without pins, for whatever commands had left in the
  * folder `work`: whoever knows that folder pins what is needed, and drops them. */
-#define STORE_PIN_EARLIER "cowbox.work earlier"
+#define STORE_PIN_EARLIER STORE_PIN_WORK "earlier"
 typedef cb_code (*store_pin_visit)(void *context, const store_pin *pin, cb_error *err);
 /* Inside a write transaction; count 0 deletes. The steps must be there: CB_STALE. */
 cb_code store_pins_set(store *s, const char *owner, const store_pin *pins, size_t count, cb_error *err);

@@ -378,6 +378,37 @@ subtest 'what a killed cowbox left cannot enter its box' => sub {
 	}
 };
 
+# A run whose cowbox is killed while it waits.
+sub kill_run {
+	my ($box, $script) = @_;
+	my $run = start('exec', $box, '--', 'sh', '-c', "$script; echo ready; exec sleep 1000");
+	readline($run->{out});
+	kill 'KILL', $run->{pid};
+	finish($run);
+}
+
+subtest 'backup beside runs' => sub {
+	my $copied = sub {
+		my ($copy, @words) = @_;
+		return cowbox('--store', $copy, @words)->{out};
+	};
+	cow('new', 'saved');
+	kill_run('saved', 'echo valuable >v');
+	my $r = cowbox('backup', "$world/after-kill");
+	is($r->{status}, 0, 'backup as the first command after a kill');
+	like($r->{err}, qr/captured what 1 interrupted program left/, 'captures what was left');
+	is($copied->("$world/after-kill", 'cat', 'saved:/work/v'), "valuable\n", 'and has it');
+	my $run = start('exec', 'saved', '--', 'sh', '-c', 'echo later >v; echo ready; read line');
+	readline($run->{out});
+	cow('backup', "$world/beside");
+	is($copied->("$world/beside", 'cat', 'saved:/work/v'), "valuable\n", 'of a run that goes on nothing is in the copy');
+	unlike($copied->("$world/beside", 'stats'), qr/command began/, 'and nothing is kept for it');
+	like(cow('stats'), qr/command began/, 'as it is in the store');
+	print {$run->{in}} "line\n";
+	is(finish($run)->{status}, 0, 'the run goes on');
+	is(cow('cat', 'saved:/work/v'), "later\n", 'and is captured');
+};
+
 subtest 'terminal' => sub {
 	my $shown = pty("stty rows 33 cols 77; cowbox exec demo -t -- sh -c 'test -t 0 && test -t 1 && test -t 2 && echo all three; stty size; tty'");
 	$shown =~ s/\^\@//g; # script(1) types that at the end of what is typed
