@@ -59,47 +59,32 @@ static cb_code folder_open(int in, const char *name, bool make, int *out, cb_err
 	return cb_err_errno(err, errno, "'%s' of the store", name);
 }
 
-/* Whoever comes first decides; the others read what was decided. */
-static cb_code uid_make(int top, cb_error *err)
+static cb_code uid_choose(uid_t *out, cb_error *err)
 {
-	uint32_t random;
-	char temporary[TEMPORARY_BYTES], text[16];
-	AUTO_FD int fd = -1;
+	uint32_t random = 0;
 	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) return cb_err_errno(err, errno, "getrandom");
-	int n = snprintf(text, sizeof(text), "%u\n", (unsigned)(RESERVED_UID_FIRST + (random & RESERVED_UID_MASK)));
-	temporary_sweep(top);
-	cb_code code = temporary_file(top, temporary, &fd, err);
-	if (code != CB_OK) return cb_err_wrap(err, code, "choosing a user id for the store");
-	code = io_write_all(fd, text, (size_t)n, err);
-	if (code != CB_OK) (void)cb_err_wrap(err, code, "choosing a user id for the store");
-	if (code == CB_OK && linkat(top, temporary, top, "uid", 0) != 0 && errno != EEXIST)
-		code = cb_err_errno(err, errno, "choosing a user id for the store");
-	(void)unlinkat(top, temporary, 0);
-	return code;
-}
-
-static cb_code uid_get(int top, uid_t *out, cb_error *err)
-{
-	io_folder in = {top, "work"};
-	AUTO_FD int fd = -1;
-	cb_error why;
-	cb_code code = io_file_open(&in, "uid", O_RDONLY, &fd, cb_err_aside(&why));
-	if (code == CB_NOTFOUND) {
-		CB_TRY(uid_make(top, err));
-		code = io_file_open(&in, "uid", O_RDONLY, &fd, cb_err_aside(&why));
-	}
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	char text[17] = "";
-	size_t size = 0;
-	CB_TRY(io_pread_all(fd, text, sizeof(text) - 1, 0, &size, err));
-	unsigned long uid = strtoul(text, NULL, 10);
-	if (uid < RESERVED_UID_FIRST || uid > RESERVED_UID_FIRST + RESERVED_UID_MASK)
-		return cb_err_set(err, CB_CORRUPT, "the store's user id is damaged: remove the store's folder 'work'");
-	*out = (uid_t)uid;
+	*out = RESERVED_UID_FIRST + (random & RESERVED_UID_MASK);
 	return CB_OK;
 }
 
-/* As root the layers belong to nobody else on this machine, and never to root: what a program leaves there must not be root's. */
+/* Whoever comes first decides; the others see whose it is. Flushed before anything is made in it: what is there after a power cut belongs
+ * to who the folder belongs to. */
+static cb_code area_give(const work_dirs *d, struct stat *st, cb_error *err)
+{
+	AUTO_FD int lock = -1;
+	uid_t uid;
+	CB_TRY(layers_lock(d, true, &lock, err));
+	if (fstat(d->area, st) != 0) return cb_err_errno(err, errno, "'work/area' of the store");
+	if (st->st_uid != 0) return CB_OK;
+	CB_TRY(uid_choose(&uid, err));
+	if (fchown(d->area, uid, uid) != 0)
+		return cb_err_errno(err, errno, "giving 'work/area' of the store to user %u", (unsigned)uid);
+	st->st_uid = uid;
+	return io_folder_flush(&(io_folder){d->area, "work/area"}, err);
+}
+
+/* As root the layers belong to nobody else on this machine, and never to root: what a program leaves there must not be root's. Whose the
+ * folder is says which user that is. */
 static cb_code area_open(work_dirs *d, bool make, cb_error *err)
 {
 	CB_TRY(folder_open(d->top, "area", make, &d->area, err));
@@ -111,10 +96,13 @@ static cb_code area_open(work_dirs *d, bool make, cb_error *err)
 #endif
 	if (geteuid() == 0 && !stay_root) {
 		struct stat st;
-		CB_TRY(uid_get(d->top, &d->uid, err));
 		if (fstat(d->area, &st) != 0) return cb_err_errno(err, errno, "'work/area' of the store");
-		if (st.st_uid == 0 && fchown(d->area, d->uid, d->uid) != 0)
-			return cb_err_errno(err, errno, "giving 'work/area' of the store to user %u", (unsigned)d->uid);
+		if (st.st_uid == 0) CB_TRY(area_give(d, &st, err));
+		if (st.st_uid < RESERVED_UID_FIRST || st.st_uid > RESERVED_UID_FIRST + RESERVED_UID_MASK)
+			return cb_err_set(err, CB_DENIED,
+			                  "'work/area' of the store belongs to user %u: remove the store's folder 'work'",
+			                  (unsigned)st.st_uid);
+		d->uid = st.st_uid;
 	}
 	return check_folder(d->area, "work/area", d->uid ? d->uid : geteuid(), err);
 }
@@ -132,7 +120,6 @@ static cb_code dirs_fill(cb_store *cs, bool make, work_dirs *d, cb_error *err)
 /* A store in memory has no folder; the holder mounts a tmpfs on one that is seen by nobody, in a mount namespace of its own. */
 static cb_code area_in_tmp(work_dirs *d, cb_error *err)
 {
-	uint32_t random = 0;
 	char name[TEMPORARY_BYTES];
 	AUTO_FD int above = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (above < 0) return cb_err_errno(err, errno, "making a folder in /tmp");
@@ -141,8 +128,7 @@ static cb_code area_in_tmp(work_dirs *d, cb_error *err)
 	if (code != CB_OK) return cb_err_wrap(err, code, "in /tmp");
 	(void)snprintf(d->temporary, sizeof(d->temporary), "/tmp/%s", name);
 	if (geteuid() != 0) return CB_OK;
-	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) return cb_err_errno(err, errno, "getrandom");
-	d->uid = RESERVED_UID_FIRST + (random & RESERVED_UID_MASK);
+	CB_TRY(uid_choose(&d->uid, err));
 	return fchown(d->area, d->uid, d->uid) == 0 ? CB_OK : cb_err_errno(err, errno, "giving '%s' away", d->temporary);
 }
 

@@ -455,10 +455,32 @@ subtest 'keeping house' => sub {
 	cow('fsck');
 };
 
+subtest 'as root, the user that programs are on the host' => sub {
+	plan skip_all => 'not root' if $>;
+	cow('exec', 'demo', '--', 'true');
+	my $work = "$ENV{COWBOX_STORE}/work";
+	my $uid = (stat "$work/area")[4];
+	ok($uid >= 1900000000, 'a reserved one');
+	cow('exec', 'demo', '--', 'sh', '-c', 'echo x >whose');
+	# What earlier builds left, empty after a power cut.
+	spill("$work/uid", '');
+	is(cow('exec', 'demo', '--', 'cat', 'whose'), "x\n", 'whose the folder is tells it');
+	is((stat "$work/area")[4], $uid, 'and it stays so');
+	system('rm', '-rf', $work) == 0 or die;
+	my @runs = map { start('exec', 'demo', '--', 'sh', '-c', "echo x >together-$_") } 1 .. 4;
+	is(join(' ', map { finish($_)->{status} } @runs), '0 0 0 0', 'first runs at once agree on one');
+	cow('cat', "demo:/work/together-$_") for 1 .. 4;
+	chown 1000, 1000, "$work/area" or die;
+	like(cowbox('exec', 'demo', '--', 'true')->{err}, qr/belongs to user 1000: remove/, 'somebody else is refused');
+	chown 0, 0, "$work/area" or die;
+	system('rm', '-rf', $work) == 0 or die;
+};
+
 subtest 'a FIFO in place of a file of work' => sub {
 	my $work = "$ENV{COWBOX_STORE}/work";
+	cow('exec', 'demo', '--', 'true');
 	my @slots = glob "$work/slots/*";
-	for my $file ("$work/uid", "$work/layers.lock", $slots[0]) {
+	for my $file ("$work/layers.lock", $slots[0]) {
 		-e $file or next;
 		rename $file, "$world/aside" and system('mkfifo', '-m', '600', $file) == 0 or die;
 		my $r = shell("timeout 20 cowbox exec demo -- true; echo \$?; timeout 20 cowbox gc >&2; echo \$?");
