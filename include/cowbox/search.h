@@ -54,7 +54,7 @@ typedef struct cb_grep_count {
 } cb_grep_count;
 
 /* Files below path (or one file) in the order of cb_walk. CB_INVALID names the place in a bad pattern; CB_LIMIT a pattern that
- * explodes. options are needed; out may be NULL. */
+ * explodes, or takes more than some seconds on one line: the line is named. options are needed; out may be NULL. */
 CB_API cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, cb_grep_visit visit, void *context,
                        cb_grep_count *out, cb_error *err);
 

@@ -6,6 +6,11 @@
  *
  * The pattern is compiled up to twice: without UTF, for texts of ASCII alone, which most are and where the answer is the same in less time;
  * and with UTF and Unicode properties for the others, when the first of them comes.
+ *
+ * PCRE2 bounds the steps of a match from one place, not what it takes from all places of a line nor how far one step goes: `(\w+)\s+\1`
+ * takes the square of a long line. And it cannot be ended from outside. So lines that are short are matched as they are, with few steps,
+ * which is over soon; and what is long or takes more steps is matched *with care*: by the same pattern with a callout before each of its
+ * items. There the work is counted and the caller's limit looked at. That is several times slower.
  */
 #include "search/regex.h"
 
@@ -19,20 +24,33 @@
 #include "search/shape.h"
 
 enum {
-	MATCH_LIMIT = 10000000, /* steps of one match: a fraction of a second */
+	SHORT_BYTES = 2 << 10,     /* a line that is matched without care */
+	SHORT_STEPS = 500,         /* of a match from one place without care: more than most need, little for that many bytes */
+	CARE_STEPS = 10000000,     /* and with care */
+	CARE_LOOK_BYTES = 1 << 20, /* that may be passed between two looks at the limit; one item may pass all of the line */
 	DEPTH_LIMIT = 1000000,
 	HEAP_LIMIT_KIB = 64 << 10,
 	JIT_STACK_START = 32 << 10,
 	JIT_STACK_MAX = 4 << 20,
-	PIECE_BYTES = 256 << 10, /* of a text that is searched whole, at a time */
+	PIECE_BYTES = 16 << 10, /* of a text that is searched whole, at a time: its lines may all take the square of their length */
 };
+
+/* Callouts, and bytes passed between them, for one line: seconds. */
+static const uint64_t care_work = UINT64_C(4) << 30;
 
 typedef enum strategy { BY_LINE, BY_TEXT, BY_LITERAL } strategy;
 
 typedef struct compiled {
-	pcre2_code *code;
-	bool tried;
+	pcre2_code *code, *careful; /* careful: NULL when it cannot be compiled with callouts, only without */
+	bool tried, careful_tried;
 } compiled;
+
+/* What was done for one line with care. */
+typedef struct care {
+	uint64_t work;
+	size_t at;                /* where the last callout was */
+	unsigned calls, interval; /* since the last look; that lie between two */
+} care;
 
 struct regex {
 	char *source; /* what is compiled */
@@ -44,13 +62,14 @@ struct regex {
 	bool literal_only;
 	compiled ascii, unicode;
 	pcre2_compile_context *compile_context;
-	pcre2_match_context *match_context;
+	pcre2_match_context *short_context, *careful_context;
 	pcre2_match_data *data;
 	pcre2_jit_stack *jit_stack;
 	/* of the text under way */
 	span text;
-	pcre2_code *code;
+	compiled *code;
 	strategy now;
+	care care;
 };
 
 /* ---- compiling ---- */
@@ -98,6 +117,24 @@ static cb_code compile_variant(regex *re, compiled *c, uint32_t flags, cb_error 
 	return CB_OK;
 }
 
+/* With callouts before all items a large pattern may be more than can be compiled: then with one, where a match begins. */
+static cb_code compile_careful(regex *re, compiled *c, cb_error *err)
+{
+	if (c->careful_tried) return CB_OK;
+	AUTO_BUF buf source = BUF_INIT(SIZE_MAX);
+	uint32_t flags = re->flags | (c == &re->unicode ? unicode_flags(re) : 0);
+	cb_code code = compile(re, re->source, flags | PCRE2_AUTO_CALLOUT, &c->careful, NULL);
+	if (code == CB_LIMIT) {
+		CB_TRY(buf_printf(&source, err, "(?C)(?:%s)", re->source));
+		CB_TRY(buf_append_byte(&source, 0, err));
+		code = compile(re, (const char *)source.bytes, flags, &c->careful, NULL);
+	}
+	if (code == CB_NOMEM) return cb_err_nomem(err);
+	c->careful_tried = true;
+	if (c->careful) (void)pcre2_jit_compile(c->careful, PCRE2_JIT_COMPLETE);
+	return CB_OK;
+}
+
 static bool is_ascii(span s)
 {
 	size_t i = 0;
@@ -131,18 +168,39 @@ static cb_code make_source(regex *re, const char *pattern, bool word, cb_error *
 	return buf_take(&source, &re->source, NULL, err);
 }
 
+static int care_callout(pcre2_callout_block *block, void *context)
+{
+	care *c = context;
+	size_t at = block->current_position;
+	c->work += 1 + (at > c->at ? at - c->at : c->at - at);
+	c->at = at;
+	if (c->work > care_work) return PCRE2_ERROR_MATCHLIMIT;
+	if (++c->calls < c->interval) return 0;
+	c->calls = 0;
+	return cancel_is_due() ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+static cb_code context_create(const regex *re, uint32_t steps, pcre2_match_context **out, cb_error *err)
+{
+	*out = pcre2_match_context_create(NULL);
+	if (!*out) return cb_err_nomem(err);
+	(void)pcre2_set_match_limit(*out, steps);
+	(void)pcre2_set_depth_limit(*out, DEPTH_LIMIT);
+	(void)pcre2_set_heap_limit(*out, HEAP_LIMIT_KIB);
+	if (re->jit_stack) pcre2_jit_stack_assign(*out, NULL, re->jit_stack);
+	return CB_OK;
+}
+
 static cb_code contexts_create(regex *re, cb_error *err)
 {
 	re->compile_context = pcre2_compile_context_create(NULL);
-	re->match_context = pcre2_match_context_create(NULL);
 	re->data = pcre2_match_data_create(1, NULL);
-	if (!re->compile_context || !re->match_context || !re->data) return cb_err_nomem(err);
+	if (!re->compile_context || !re->data) return cb_err_nomem(err);
 	(void)pcre2_set_newline(re->compile_context, PCRE2_NEWLINE_LF);
-	(void)pcre2_set_match_limit(re->match_context, MATCH_LIMIT);
-	(void)pcre2_set_depth_limit(re->match_context, DEPTH_LIMIT);
-	(void)pcre2_set_heap_limit(re->match_context, HEAP_LIMIT_KIB);
 	re->jit_stack = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_MAX, NULL);
-	if (re->jit_stack) pcre2_jit_stack_assign(re->match_context, NULL, re->jit_stack);
+	CB_TRY(context_create(re, SHORT_STEPS, &re->short_context, err));
+	CB_TRY(context_create(re, CARE_STEPS, &re->careful_context, err));
+	(void)pcre2_set_callout(re->careful_context, care_callout, &re->care);
 	return CB_OK;
 }
 
@@ -192,9 +250,12 @@ void regex_destroy(regex *re)
 {
 	if (!re) return;
 	pcre2_code_free(re->ascii.code);
+	pcre2_code_free(re->ascii.careful);
 	pcre2_code_free(re->unicode.code);
+	pcre2_code_free(re->unicode.careful);
 	pcre2_compile_context_free(re->compile_context);
-	pcre2_match_context_free(re->match_context);
+	pcre2_match_context_free(re->short_context);
+	pcre2_match_context_free(re->careful_context);
 	pcre2_match_data_free(re->data);
 	pcre2_jit_stack_free(re->jit_stack);
 	shape_done(&re->shape);
@@ -224,23 +285,29 @@ cb_code regex_begin(regex *re, span text, cb_error *err)
 	bool plain = re->shape.simple && re->pattern_ascii && is_ascii(text);
 	compiled *c = plain ? &re->ascii : &re->unicode;
 	CB_TRY(compile_variant(re, c, plain ? 0 : unicode_flags(re), err));
-	re->code = c->code;
+	re->code = c;
 	if (re->now == BY_TEXT && differs_by_line(re, c, text)) re->now = BY_LINE;
 	return CB_OK;
 }
 
 /* A match in [bytes, bytes + size) from an offset on: at least 0, or a code of PCRE2's. */
-static int match(const regex *re, const uint8_t *bytes, size_t size, size_t from, uint32_t flags)
+static int match(const regex *re, const pcre2_code *code, pcre2_match_context *context, span in, size_t from, uint32_t flags)
 {
-	int rc = pcre2_match(re->code, bytes, size, from, flags, re->data, re->match_context);
+	int rc = pcre2_match(code, in.bytes, in.size, from, flags, re->data, context);
 	if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-		rc = pcre2_match(re->code, bytes, size, from, flags | PCRE2_NO_JIT, re->data, re->match_context);
+		rc = pcre2_match(code, in.bytes, in.size, from, flags | PCRE2_NO_JIT, re->data, context);
 	return rc;
+}
+
+static int match_short(const regex *re, span in, size_t from, uint32_t flags)
+{
+	return match(re, re->code->code, re->short_context, in, from, flags);
 }
 
 static cb_code too_much(int rc, cb_error *err)
 {
 	if (rc == PCRE2_ERROR_NOMEMORY) return cb_err_nomem(err);
+	if (rc == PCRE2_ERROR_CALLOUT) CB_TRY(cancel_check(err));
 	bool limit = rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT || rc == PCRE2_ERROR_HEAPLIMIT ||
 	             rc == PCRE2_ERROR_JIT_STACKLIMIT || rc == PCRE2_ERROR_RECURSELOOP;
 	if (limit) return cb_err_set(err, CB_LIMIT, "the pattern takes too much time or memory on this line: make it simpler");
@@ -249,12 +316,25 @@ static cb_code too_much(int rc, cb_error *err)
 	return cb_err_set(err, CB_INTERNAL, "matching failed: %s", (const char *)text);
 }
 
+/* In a line, with care when it needs that. */
+static cb_code match_line(regex *re, span line, size_t from, uint32_t flags, bool *out, cb_error *err)
+{
+	int rc = line.size <= SHORT_BYTES ? match_short(re, line, from, flags) : PCRE2_ERROR_MATCHLIMIT;
+	if (rc == PCRE2_ERROR_MATCHLIMIT) {
+		CB_TRY(compile_careful(re, re->code, err));
+		re->care.interval = (unsigned)(CARE_LOOK_BYTES / (line.size + 1));
+		rc = match(re, re->code->careful ? re->code->careful : re->code->code, re->careful_context, line, from, flags);
+	}
+	*out = rc >= 0;
+	return rc >= 0 || rc == PCRE2_ERROR_NOMATCH ? CB_OK : too_much(rc, err);
+}
+
 static cb_code line_code(regex *re, span line, cb_error *err)
 {
 	bool plain = re->pattern_ascii && is_ascii(line);
 	compiled *c = plain ? &re->ascii : &re->unicode;
 	CB_TRY(compile_variant(re, c, plain ? 0 : unicode_flags(re), err));
-	re->code = c->code;
+	re->code = c;
 	return CB_OK;
 }
 
@@ -262,11 +342,11 @@ static cb_code line_matches(regex *re, size_t start, size_t end, bool *out, cb_e
 {
 	span line = span_make(re->text.bytes + start, end - start);
 	if (re->best == BY_LITERAL) CB_TRY(line_code(re, line, err));
-	int rc = match(re, line.bytes, line.size, 0, 0);
-	if (rc == PCRE2_ERROR_NOMATCH && re->crlf && line.size && line.bytes[line.size - 1] == '\r')
-		rc = match(re, line.bytes, line.size - 1, 0, 0);
-	*out = rc >= 0;
-	return rc >= 0 || rc == PCRE2_ERROR_NOMATCH ? CB_OK : too_much(rc, err);
+	re->care = (care){0};
+	CB_TRY(match_line(re, line, 0, 0, out, err));
+	if (!*out && re->crlf && line.size && line.bytes[line.size - 1] == '\r')
+		CB_TRY(match_line(re, span_make(line.bytes, line.size - 1), 0, 0, out, err));
+	return CB_OK;
 }
 
 /* Of the line around `at`, not looking further back than `from`, which begins a line. */
@@ -312,11 +392,17 @@ static cb_code next_by_literal(regex *re, size_t from, size_t *out_start, size_t
 	return CB_OK;
 }
 
-/* Whole lines from there on, not many: PCRE2 cannot be ended from outside. */
+/* Whole lines from there on that are short, not many. `from` itself: the first line is long. */
 static size_t piece_end(span text, size_t from)
 {
-	size_t end = text.size - from > PIECE_BYTES ? line_end(text, from + PIECE_BYTES) + 1 : text.size;
-	return end < text.size ? end : text.size;
+	size_t end = from;
+	while (end < text.size && end - from < PIECE_BYTES) {
+		if (text.size - end <= SHORT_BYTES) return text.size;
+		const uint8_t *p = memrchr(text.bytes + end, '\n', SHORT_BYTES);
+		if (!p) break;
+		end = (size_t)(p - text.bytes) + 1;
+	}
+	return end;
 }
 
 static cb_code next_by_text(regex *re, size_t from, size_t *out_start, size_t *out_end, bool *out_found, cb_error *err)
@@ -325,7 +411,15 @@ static cb_code next_by_text(regex *re, size_t from, size_t *out_start, size_t *o
 	for (size_t end; from < re->text.size; from = end) {
 		end = piece_end(re->text, from);
 		CB_TRY(cancel_check(err));
-		int rc = match(re, re->text.bytes, end, from, 0);
+		if (end == from) {
+			*out_start = from;
+			*out_end = line_end(re->text, from);
+			CB_TRY(line_matches(re, *out_start, *out_end, out_found, err));
+			if (*out_found) return CB_OK;
+			end = *out_end + 1;
+			continue;
+		}
+		int rc = match_short(re, span_make(re->text.bytes, end), from, 0);
 		if (rc == PCRE2_ERROR_NOMATCH) continue;
 		if (rc < 0) { /* too much for many lines may be little enough for each; if not, the line is named */
 			re->now = BY_LINE;
@@ -374,14 +468,14 @@ static cb_code literal_matches(const regex *re, span line, buf *out, cb_error *e
 	return CB_OK;
 }
 
-static cb_code pattern_matches(const regex *re, span line, buf *out, cb_error *err)
+static cb_code pattern_matches(regex *re, span line, buf *out, cb_error *err)
 {
 	size_t from = 0;
 	for (unsigned n = 0; n < LIMIT_GREP_MATCHES && from <= line.size;) {
 		CB_TRY(cancel_check(err));
-		int rc = match(re, line.bytes, line.size, from, PCRE2_NOTEMPTY);
-		if (rc == PCRE2_ERROR_NOMATCH) return CB_OK;
-		if (rc < 0) return too_much(rc, err);
+		bool some = false;
+		CB_TRY(match_line(re, line, from, PCRE2_NOTEMPTY, &some, err));
+		if (!some) return CB_OK;
 		const PCRE2_SIZE *found = pcre2_get_ovector_pointer(re->data);
 		/* \K and look-behind can give what begins before the place the search began at, or ends before it begins. */
 		bool usable = found[0] >= from && found[1] > found[0] && found[1] <= line.size;
@@ -398,6 +492,7 @@ cb_code regex_matches(regex *re, size_t start, size_t end, buf *out, cb_error *e
 	if (re->literal_only) return literal_matches(re, line, out, err);
 	if (re->best == BY_LITERAL) CB_TRY(line_code(re, line, err));
 	size_t before = out->size;
+	re->care = (care){0};
 	CB_TRY(pattern_matches(re, line, out, err));
 	if (out->size == before && re->crlf && line.size && line.bytes[line.size - 1] == '\r')
 		return pattern_matches(re, span_make(line.bytes, line.size - 1), out, err);

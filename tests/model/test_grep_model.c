@@ -26,6 +26,8 @@ static void random_text(test_rng *r, buf *out)
 {
 	size_t n = test_rand_below(r, 60);
 	for (size_t i = 0; i < n; i++) CHECK_OK(buf_append_str(out, text_pieces[test_rand_below(r, ARRAY_LEN(text_pieces))], &err));
+	for (size_t i = test_rand_below(r, 4) ? 0 : 3000; i; i--)
+		CHECK_OK(buf_append_byte(out, i % 7 ? '-' : 'b', &err)); /* a long line */
 	if (test_rand_below(r, 4)) CHECK_OK(buf_append_byte(out, '\n', &err));
 }
 
