@@ -7,7 +7,7 @@
  *
  * The places of one old text come up in order, those that overlap an earlier one are passed over: the same places that a search from the
  * front would take. When so much was looked at around pieces that another search through the text is cheap, the pieces are joined and
- * it begins anew; so is it done for an old text that is there too often for a list.
+ * it begins anew; so is it done for an old text that is there, or nearly there, too often for a list.
  */
 #include "box/edit_text.h"
 
@@ -20,7 +20,7 @@
 #include "base/sized.h"
 
 enum {
-	LOOK_BYTES = 256 << 10,  /* between two looks at the limit */
+	LOOK_BYTES = 256 << 10,  /* searched or compared between two looks at the limit */
 	MANY = 1 << 16,          /* places of one old text */
 	MANY_IN_ALL = 1 << 20,   /* and of all */
 	SPENT_FACTOR = 4,        /* as many times the text, and the pieces are joined */
@@ -122,17 +122,21 @@ static void hits_forget(edit_text *e)
 	e->hit_count = 0;
 }
 
+static void hits_are_many(edit_text *e, size_t i)
+{
+	e->many[i] = true;
+	e->hit_count -= e->hits[i].size / sizeof(size_t);
+	buf_done(&e->hits[i]);
+	e->hits[i] = BUF_INIT(SIZE_MAX);
+}
+
 static cb_code hit_add(edit_text *e, size_t i, size_t at, cb_error *err)
 {
-	if (e->many[i]) return CB_OK;
 	if (e->hits[i].size / sizeof(at) < MANY && e->hit_count < MANY_IN_ALL) {
 		e->hit_count++;
 		return buf_append(&e->hits[i], &at, sizeof(at), err);
 	}
-	e->many[i] = true;
-	e->hit_count -= e->hits[i].size / sizeof(at);
-	buf_done(&e->hits[i]);
-	e->hits[i] = BUF_INIT(SIZE_MAX);
+	hits_are_many(e, i);
 	return CB_OK;
 }
 
@@ -142,6 +146,7 @@ typedef struct group {
 	uint16_t slots[1 << SLOT_BITS]; /* the first replacement of the slot, plus one */
 	uint16_t next[LIMIT_EDIT_REPLACEMENTS];
 	uint64_t sums[LIMIT_EDIT_REPLACEMENTS];
+	size_t compared[LIMIT_EDIT_REPLACEMENTS]; /* bytes of the old text with bytes of the text */
 } group;
 static_assert(LIMIT_EDIT_REPLACEMENTS < UINT16_MAX, "a slot names a replacement");
 
@@ -176,19 +181,37 @@ static bool group_fill(const edit_text *e, size_t width, group *g)
 	return any;
 }
 
-static cb_code group_search(edit_text *e, const group *g, cb_error *err)
+/* Those whose sum is that of the text at `at`. One that was compared with more bytes than the text has begins at places that overlap: it
+ * leaves the group, for a search of its own takes less. Adds what was done to *done. */
+static cb_code group_compare(edit_text *e, group *g, uint64_t sum, size_t at, size_t *done, cb_error *err)
+{
+	for (uint16_t *link = &g->slots[slot_of(sum)]; *link; ++*done) {
+		size_t i = *link - 1u;
+		span what = old_of(e, i);
+		if (g->sums[i] == sum && what.size <= e->now.size - at) {
+			*done += what.size;
+			g->compared[i] += what.size;
+			if (g->compared[i] > e->now.size) hits_are_many(e, i);
+			else if (memcmp(e->now.bytes + at, what.bytes, what.size) == 0) CB_TRY(hit_add(e, i, at, err));
+		}
+		if (e->many[i]) *link = g->next[i];
+		else link = &g->next[i];
+	}
+	return CB_OK;
+}
+
+static cb_code group_search(edit_text *e, group *g, cb_error *err)
 {
 	span text = e->now;
 	if (text.size < g->width) return CB_OK;
 	uint64_t power = 1, sum = sum_of(text.bytes, g->width);
 	for (size_t i = 1; i < g->width; i++) power *= base;
-	for (size_t at = 0;; at++) {
-		if (at % LOOK_BYTES == 0) CB_TRY(cancel_check(err));
-		for (unsigned k = g->slots[slot_of(sum)]; k; k = g->next[k - 1]) {
-			span what = old_of(e, k - 1);
-			if (g->sums[k - 1] != sum || what.size > text.size - at) continue;
-			if (memcmp(text.bytes + at, what.bytes, what.size) == 0) CB_TRY(hit_add(e, k - 1, at, err));
+	for (size_t at = 0, done = LOOK_BYTES;; at++, done++) {
+		if (done >= LOOK_BYTES) {
+			CB_TRY(cancel_check(err));
+			done = 0;
 		}
+		CB_TRY(group_compare(e, g, sum, at, &done, err));
 		if (at + g->width >= text.size) return CB_OK;
 		sum = (sum - (text.bytes[at] + UINT64_C(1)) * power) * base + text.bytes[at + g->width] + 1;
 	}

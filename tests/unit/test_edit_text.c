@@ -2,7 +2,9 @@
 #include "box/edit_text.h"
 
 #include <string.h>
+#include <time.h>
 
+#include "base/cancel.h"
 #include "harness/harness.h"
 
 enum { REPLACEMENTS = 1000, TEXTS = 8192 };
@@ -113,6 +115,49 @@ TEST(many_places)
 	CHECK_U64(e.replaced, 1 + (SIZE - 4) + 1 + (SIZE - 5) + 1);
 	edit_text_done(&e);
 	free(text);
+}
+
+/* Old texts as long as `OLD`, none of which is there. */
+enum { SIMILAR = 200, OLD = 3000, ALIKE = 300000 };
+
+static cb_code similar_run(char first, char last)
+{
+	static char text[ALIKE], old[SIMILAR][OLD];
+	static cb_replacement r[SIMILAR];
+	cb_edit_options once = CB_INIT(cb_edit_options);
+	memset(text, 'a', sizeof(text));
+	for (unsigned i = 0; i < SIMILAR; i++) {
+		memset(old[i], first, OLD);
+		old[i][OLD - 1 - i] = last;
+		r[i] = (cb_replacement){old[i], OLD, "x", 1};
+	}
+	edit_text e = {r, SIMILAR, &once};
+	cb_code code = edit_text_run(&e, span_make(text, sizeof(text)), &err);
+	edit_text_done(&e);
+	return code;
+}
+
+static int64_t similar_cpu_us(char first, char last)
+{
+	struct timespec from, to;
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	CHECK_CODE(similar_run(first, last), CB_NOTFOUND);
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	return (int64_t)(to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000;
+}
+
+/* Each nearly stands at every place: seconds, and no look at the limit. */
+TEST(similar_texts)
+{
+	cb_cancel *token;
+	int64_t others = similar_cpu_us('b', 'c'), similar = similar_cpu_us('a', 'b');
+	CHECK_MSG(similar < 50 * others + 50000, "%lld us, %lld us for others", (long long)similar, (long long)others);
+	CHECK_OK(cb_cancel_create(&token, &err));
+	CHECK_OK(cb_limit_push(&CB_WITH(cb_limit, .cancel = token), &err));
+	cancel_fire_at_look(token, 50);
+	CHECK_CODE(similar_run('a', 'b'), CB_CANCELLED);
+	cb_limit_pop();
+	cb_cancel_free(token);
 }
 
 /* What failed is told by the text as it was then. */
