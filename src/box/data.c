@@ -394,12 +394,14 @@ cb_code data_equal_in(const cb_store *cs, const txn *ta, const tree_view *va, co
 		*out = true;
 		return CB_OK;
 	}
-	enum { BLOCK = 1 << 16 };
-	AUTO_FREE uint8_t *pa = mem_alloc_aligned(BLOCK);
-	AUTO_FREE uint8_t *pb = mem_alloc_aligned(BLOCK);
-	if (!pa || !pb) return cb_err_nomem(err);
+	/* Most files are small, and there may be many: no more than is needed, and aligned by hand: such a hole is taken by the next. */
+	enum { BLOCK = 1 << 16, LINE = 64 };
+	size_t block = a->size < BLOCK ? ((size_t)a->size + LINE - 1) & ~(size_t)(LINE - 1) : BLOCK;
+	AUTO_FREE uint8_t *room = mem_alloc(2 * block + LINE);
+	if (!room) return cb_err_nomem(err);
+	uint8_t *pa = room + LINE - (uintptr_t)room % LINE, *pb = pa + block;
 	for (uint64_t at = 0; at < a->size;) {
-		size_t n = a->size - at < BLOCK ? (size_t)(a->size - at) : BLOCK;
+		size_t n = a->size - at < block ? (size_t)(a->size - at) : block;
 		CB_TRY(data_read(cs, ta, va, a, at, pa, n, err));
 		CB_TRY(data_read(cs, tb, vb, b, at, pb, n, err));
 		if (memcmp(pa, pb, n) != 0) return CB_OK;
