@@ -47,7 +47,15 @@ void *mem_alloc_aligned(size_t size)
 	if (size > SIZE_LIMIT || must_fail()) return NULL;
 	/* C wants a multiple of the alignment, which also keeps the tail of the last cache line ours. */
 	size_t rounded = (size + 63) & ~(size_t)63;
-	return aligned_alloc(64, rounded ? rounded : 64);
+	if (rounded == 0) rounded = 64;
+	/* glibc's aligned_alloc looks for room to move in, and so never takes the hole that an aligned block of this size left: between
+	 * blocks that stay, one hole more for each. malloc takes it, and what it gives is aligned then. Large blocks have pages of their
+	 * own. */
+	enum { OWN_PAGES = 128 << 10 };
+	void *p = rounded < OWN_PAGES ? malloc(rounded) : NULL;
+	if (p && (uintptr_t)p % 64 == 0) return p;
+	free(p);
+	return aligned_alloc(64, rounded);
 }
 
 void *mem_alloc_bytes(size_t size)

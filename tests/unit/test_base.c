@@ -1,6 +1,7 @@
 /* test_base.c: the base layer. */
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -194,6 +195,26 @@ TEST(mem_alignment_and_zero)
 	CHECK_STR(s, "cow");
 	AUTO_FREE char *d = mem_dup(NULL, 0);
 	CHECK(d);
+}
+
+/* Of blocks that come and go between some that stay, as in a cache: glibc's own aligned_alloc leaves one hole more for each. */
+TEST(aligned_blocks_take_the_holes_of_others)
+{
+	enum { LIVE = 64, STEPS = 4000, SIZE = 9000 };
+	void *live[LIVE] = {NULL};
+	static void *stay[STEPS];
+	size_t before = mallinfo2().arena;
+	for (unsigned i = 0; i < STEPS; i++) {
+		free(live[i % LIVE]);
+		live[i % LIVE] = mem_alloc_aligned(SIZE);
+		CHECK(live[i % LIVE] && (uintptr_t)live[i % LIVE] % 64 == 0);
+		stay[i] = mem_alloc(40);
+		CHECK(stay[i]);
+	}
+	size_t grown = mallinfo2().arena - before;
+	CHECK_MSG(grown < (size_t)STEPS * SIZE / 4, "the heap grew by %zu bytes", grown);
+	for (unsigned i = 0; i < LIVE; i++) free(live[i]);
+	for (unsigned i = 0; i < STEPS; i++) free(stay[i]);
 }
 
 TEST(mem_fail_after_counts)
