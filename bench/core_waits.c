@@ -22,6 +22,7 @@ static shared *seen;
 static cb_store *s;
 static cb_box *big, *side;
 static char folder[BENCH_PATH];
+static int pack; /* of the large box as it was filled */
 
 static void write_for_ever(const char *path, const char *box, bool measured)
 {
@@ -103,6 +104,11 @@ static void do_restore(void)
 	cb_box_close(old);
 }
 
+static void do_unpack(void)
+{
+	CB(cb_unpack(s, pack, "unpacked", NULL, NULL, &bench_err));
+}
+
 static void do_gc(void)
 {
 	CB(cb_store_gc(s, NULL, &bench_err));
@@ -144,6 +150,10 @@ static void fill(uint64_t files)
 	bench_fill(big, files, 100);
 	CB(cb_checkpoint_save(big, "start", 0, true, &bench_err));
 	CB(cb_export(big, "/work", folder, NULL, NULL, &bench_err));
+	pack = memfd_create("pack", MFD_CLOEXEC);
+	SYS(pack);
+	CB(cb_pack(big, pack, NULL, NULL, &bench_err));
+	SYS(lseek(pack, 0, SEEK_SET));
 	CB(cb_box_fork(s, "big", "side", &side, &bench_err));
 	cb_box *t = NULL;
 	CB(cb_txn_begin(side, NULL, &t, &bench_err));
@@ -168,8 +178,8 @@ int main(int argc, char **argv)
 	CB(cb_box_create(s, "big", &big, &bench_err));
 	fill(files);
 	pid_t other = start_writer(path, "other", true);
-	static const deed alone[] = {
-		{"copy", do_copy}, {"remove", do_remove}, {"undo of the removal", do_undo}, {"restore", do_restore}, {"gc", do_gc}};
+	static const deed alone[] = {{"copy", do_copy},       {"remove", do_remove}, {"undo of the removal", do_undo},
+	                             {"restore", do_restore}, {"unpack", do_unpack}, {"gc", do_gc}};
 	run_all(alone, sizeof(alone) / sizeof(*alone), "");
 	static const deed beside[] = {
 		{"copy", do_copy},   {"remove", do_remove}, {"undo of the removal", do_undo}, {"remove again", do_remove_again},
@@ -178,6 +188,7 @@ int main(int argc, char **argv)
 	run_all(beside, sizeof(beside) / sizeof(*beside), ", one writer in the box");
 	end_writer(same);
 	end_writer(other);
+	(void)close(pack);
 	cb_box_close(side);
 	cb_box_close(big);
 	cb_store_close(s);

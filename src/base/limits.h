@@ -44,7 +44,7 @@ enum {
 	LIMIT_PACK_BLOCK_BYTES = 4 << 20,    /* of a pack, unpacked: what is compressed at once; also what one block may grow to */
 	LIMIT_PACK_DEPTH = 65536, /* nested folders of a box that is unpacked: a bound for the check that each leads to the root */
 	LIMIT_PACK_RECORD_BYTES = 4 << 20, /* one record of a pack: a step with its parameters and result, or 4,096 keys */
-	LIMIT_PACK_BATCH_BYTES = 16 << 20, /* records read from a pack before they are written under one hold of the writer lock */
+	LIMIT_PACK_BATCH_BYTES = 16 << 20, /* records read from a pack before they are written, with pauses for others */
 	LIMIT_EDIT_BYTES = 64 << 20,       /* a file that is edited, before and after: both are held in memory */
 	LIMIT_EDIT_REPLACEMENTS = 1000,    /* in one edit */
 	LIMIT_GREP_PATTERN_BYTES = 32 << 10,

@@ -6,6 +6,7 @@
  */
 #include "box/graft.h"
 
+#include "base/clock.h"
 #include "base/entry.h"
 #include "box/audit.h"
 
@@ -16,15 +17,29 @@ enum {
 	KEYFRAME_WEIGHT = 256,  /* as in txn.c */
 	LARGE_STEP_KEYS = 4096, /* as in txn.c */
 	FIELD_IN_ROW_BYTES = 1000,
+	HOLD_NS = 4000000, /* of the writer lock: others wait about so long */
 };
 
 #define CHANGES_MAX_BYTES ((size_t)LARGE_STEP_KEYS * (TREE_KEY_MAX + 2 * TREE_VALUE_MAX + 32))
 
 /* ---- life ---- */
 
+static cb_code node_get(void *context, uint64_t id, blob **out, cb_error *err)
+{
+	const graft *g = context;
+	return store_node_get(g->cs->s, id, out, err);
+}
+
+static cb_code node_put(void *context, span bytes, uint64_t *out_id, cb_error *err)
+{
+	graft *g = context;
+	CB_TRY(store_node_put(g->cs->s, bytes, out_id, err));
+	return graft_breathe(g, err);
+}
+
 cb_code graft_open(graft *g, cb_store *cs, cb_error *err)
 {
-	*g = (graft){.cs = cs, .era = entry_era()};
+	*g = (graft){.cs = cs, .era = entry_era(), .nodes = {node_get, node_put, g}, .touches = BUF_INIT(SIZE_MAX)};
 	return store_owner_begin(cs->s, &g->owner, err);
 }
 
@@ -52,9 +67,10 @@ void graft_close(graft *g)
 	if (!g->cs) return;
 	pmap_done(&g->overlay);
 	pmap_done(&g->delta);
+	buf_done(&g->touches);
 	store *s = g->cs->s;
 	bool own = g->era == entry_era();
-	if (own && g->row.id && !g->published && store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
+	if (own && g->stored && !g->published && store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
 		if (graft_remove(g, NULL) == CB_OK) (void)store_write_commit(s, false, NULL);
 		else store_write_abort(s);
 	}
@@ -100,7 +116,7 @@ cb_code graft_stage_of(cb_store *cs, const store_box *row, graft_stage *out, cb_
 	return CB_OK;
 }
 
-cb_code graft_settle(graft *g, cb_error *err)
+static cb_code settle(graft *g, cb_error *err)
 {
 	if (!g->has_step) return CB_OK;
 	store_head head = {g->seq, g->state, 0, g->row.id, g->root_seq, g->weight};
@@ -108,6 +124,36 @@ cb_code graft_settle(graft *g, cb_error *err)
 	CB_TRY(store_step_root_before(g->cs->s, g->row.id, g->seq, &root_seq, &head.root, err));
 	head.root_seq = root_seq;
 	return store_head_set(g->cs->s, g->row.id, &head, err);
+}
+
+/* ---- the writer lock ---- */
+
+cb_code graft_hold(graft *g, cb_error *err)
+{
+	CB_TRY(store_write_begin(g->cs->s, err));
+	g->held_since_ns = clock_monotonic_ns();
+	return CB_OK;
+}
+
+cb_code graft_let_go(graft *g, cb_error *err)
+{
+	CB_TRY(settle(g, err));
+	CB_TRY(store_write_commit(g->cs->s, false, err));
+	g->stored = g->row.id != 0;
+	g->held_since_ns = 0;
+	return CB_OK;
+}
+
+void graft_abort(graft *g)
+{
+	if (store_in_write(g->cs->s)) store_write_abort(g->cs->s);
+}
+
+cb_code graft_breathe(graft *g, cb_error *err)
+{
+	if (!g->held_since_ns || clock_monotonic_ns() - g->held_since_ns < HOLD_NS) return CB_OK;
+	CB_TRY(graft_let_go(g, err));
+	return graft_hold(g, err);
 }
 
 cb_code graft_publish(graft *g, const store_box *row, cb_error *err)
@@ -121,7 +167,6 @@ cb_code graft_publish(graft *g, const store_box *row, cb_error *err)
 	whole.quota_file_bytes = row->quota_file_bytes;
 	whole.keep_steps = row->keep_steps;
 	whole.keep_ns = row->keep_ns;
-	CB_TRY(graft_settle(g, err));
 	CB_TRY(store_setting_set(s, g->row.id, GRAFT_OWNER_SETTING, NULL, err));
 	cb_code code = store_box_update(s, &whole, err);
 	if (code == CB_EXISTS) return name_taken(whole.name, err);
@@ -155,12 +200,12 @@ cb_code graft_step_begin(graft *g, uint64_t seq, cb_error *err)
 static cb_code spill_delta(graft *g, cb_error *err)
 {
 	if (!g->spilled) {
-		CB_TRY(tree_apply(&g->cs->nodes, g->root, &g->overlay, &g->root, err));
+		CB_TRY(tree_apply(&g->nodes, g->root, &g->overlay, &g->root, err));
 		pmap_done(&g->overlay);
 		g->spill = g->root;
 		g->spilled = true;
 	}
-	CB_TRY(tree_apply(&g->cs->nodes, g->spill, &g->delta, &g->spill, err));
+	CB_TRY(tree_apply(&g->nodes, g->spill, &g->delta, &g->spill, err));
 	pmap_done(&g->delta);
 	return CB_OK;
 }
@@ -173,24 +218,40 @@ cb_code graft_put(graft *g, span key_bytes, span new_value, cb_error *err)
 	return pmap_count(&g->delta) > LARGE_STEP_KEYS ? spill_delta(g, err) : CB_OK;
 }
 
-/* Both trees are written: are the keys in which they differ sound? */
-static cb_code check_trees(graft *g, uint64_t before, uint64_t after, uint64_t *out_keys, cb_error *err)
+typedef struct checking {
+	graft *g;
+	graft_check *check;
+	bool touches; /* are collected */
+} checking;
+
+static cb_code check_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	graft_check *c = NULL;
+	checking *c = context;
+	CB_TRY(graft_check_key(c->check, key_bytes, old_value, new_value, err));
+	if (c->touches) CB_TRY(step_touch_add(&c->g->touches, key_bytes, old_value, new_value, err));
+	return graft_breathe(c->g, err);
+}
+
+/* Both trees are written: are the keys in which they differ sound? Many are looked at without the lock. */
+static cb_code check_trees(graft *g, uint64_t before, uint64_t after, bool large, bool touches, uint64_t *out_keys, cb_error *err)
+{
+	checking c = {.g = g, .touches = touches};
 	tree_view a = {&g->cs->nodes, before, NULL, NULL}, b = {&g->cs->nodes, after, NULL, NULL};
-	CB_TRY(graft_check_create(&c, err));
-	graft_check_begin(c, &a, &b);
-	cb_code code = tree_diff(&a, &b, graft_check_key, c, err);
-	if (code == CB_OK) code = graft_check_end(c, out_keys, err);
-	graft_check_destroy(c);
-	return code;
+	if (large) CB_TRY(graft_let_go(g, err));
+	CB_TRY(graft_check_create(&c.check, err));
+	graft_check_begin(c.check, &a, &b);
+	cb_code code = tree_diff(&a, &b, check_key, &c, err);
+	if (code == CB_OK) code = graft_check_end(c.check, out_keys, err);
+	graft_check_destroy(c.check);
+	return code == CB_OK && large ? graft_hold(g, err) : code;
 }
 
 cb_code graft_cut(graft *g, cb_error *err)
 {
 	if (!g->gap || g->cut_weight) return bad_history(err, "a gap where none may be");
+	bool large = g->spilled;
 	CB_TRY(spill_delta(g, err));
-	CB_TRY(check_trees(g, g->root, g->spill, &g->cut_weight, err));
+	CB_TRY(check_trees(g, g->root, g->spill, large, false, &g->cut_weight, err));
 	g->root = g->spill;
 	g->spilled = false;
 	return CB_OK;
@@ -199,6 +260,7 @@ cb_code graft_cut(graft *g, cb_error *err)
 /* ---- the end of a step ---- */
 
 typedef struct listing {
+	graft *g;
 	const tree_view *before;
 	buf changes;
 	pmap *overlay;
@@ -220,28 +282,29 @@ static cb_code list_key(listing *l, span key_bytes, span value, bool tombstone, 
 	l->previous.size = key_bytes.size;
 	memcpy(l->previous.bytes, key_bytes.bytes, key_bytes.size);
 	l->count++;
+	CB_TRY(graft_breathe(l->g, err));
 	return tombstone ? pmap_put_tombstone(l->overlay, key_bytes, err) : pmap_put(l->overlay, key_bytes, value, err);
 }
 
-static cb_code list_delta(const graft *g, listing *l, cb_error *err)
+static cb_code list_delta(listing *l, cb_error *err)
 {
 	pmap_cursor c;
 	span key_bytes, value;
 	bool tombstone;
-	for (pmap_seek(&c, &g->delta, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c))
+	for (pmap_seek(&c, &l->g->delta, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c))
 		CB_TRY(list_key(l, key_bytes, value, tombstone, err));
 	return CB_OK;
 }
 
-static cb_code check_list(const tree_view *before, const tree_view *after, span changes, cb_error *err)
+static cb_code check_list(graft *g, const tree_view *before, const tree_view *after, span changes, cb_error *err)
 {
-	graft_check *c = NULL;
+	checking c = {.g = g};
 	uint64_t keys;
-	CB_TRY(graft_check_create(&c, err));
-	graft_check_begin(c, before, after);
-	cb_code code = tree_changes_decode(changes, graft_check_key, c, err);
-	if (code == CB_OK) code = graft_check_end(c, &keys, err);
-	graft_check_destroy(c);
+	CB_TRY(graft_check_create(&c.check, err));
+	graft_check_begin(c.check, before, after);
+	cb_code code = tree_changes_decode(changes, check_key, &c, err);
+	if (code == CB_OK) code = graft_check_end(c.check, &keys, err);
+	graft_check_destroy(c.check);
 	return code;
 }
 
@@ -250,10 +313,10 @@ static cb_code end_small(graft *g, buf *changes, uint64_t *out_weight, cb_error 
 {
 	pmap overlay = pmap_ref(&g->overlay);
 	tree_view before = {&g->cs->nodes, g->root, &overlay, NULL};
-	listing l = {.before = &before, .changes = BUF_INIT(CHANGES_MAX_BYTES), .overlay = &g->overlay};
-	cb_code code = list_delta(g, &l, err);
+	listing l = {.g = g, .before = &before, .changes = BUF_INIT(CHANGES_MAX_BYTES), .overlay = &g->overlay};
+	cb_code code = list_delta(&l, err);
 	tree_view after = {&g->cs->nodes, g->root, &g->overlay, NULL};
-	if (code == CB_OK) code = check_list(&before, &after, buf_span(&l.changes), err);
+	if (code == CB_OK) code = check_list(g, &before, &after, buf_span(&l.changes), err);
 	*changes = l.changes;
 	*out_weight = l.count;
 	pmap_done(&overlay);
@@ -263,7 +326,7 @@ static cb_code end_small(graft *g, buf *changes, uint64_t *out_weight, cb_error 
 
 static cb_code keep_root(graft *g, store_step *step, cb_error *err)
 {
-	CB_TRY(tree_apply(&g->cs->nodes, g->root, &g->overlay, &g->root, err));
+	CB_TRY(tree_apply(&g->nodes, g->root, &g->overlay, &g->root, err));
 	pmap_done(&g->overlay);
 	step->has_root = true;
 	step->root = g->root;
@@ -273,8 +336,9 @@ static cb_code keep_root(graft *g, store_step *step, cb_error *err)
 /* A step whose list of changes is the difference between two trees: its predecessor keeps one too. Step 0 is a tree without a list. */
 static cb_code end_large(graft *g, store_step *step, cb_error *err)
 {
+	/* What a step that follows a gap changed cannot be told of it. */
 	CB_TRY(spill_delta(g, err));
-	CB_TRY(check_trees(g, g->root, g->spill, &step->weight, err));
+	CB_TRY(check_trees(g, g->root, g->spill, true, g->has_step && !g->gap, &step->weight, err));
 	if (g->has_step && !g->gap && step->weight) CB_TRY(store_step_root_set(g->cs->s, g->row.id, g->seq, true, g->root, err));
 	if (!g->has_step) step->weight = 0;
 	g->root = g->spill;
@@ -288,6 +352,20 @@ static cb_code field_put(graft *g, span *field, uint64_t *content, cb_error *err
 	if (field->size <= FIELD_IN_ROW_BYTES) return CB_OK;
 	CB_TRY(store_content_put(g->cs->s, *field, content, err));
 	*field = (span){0};
+	return CB_OK;
+}
+
+/* Up to a step with a root. A large one brings its own row. */
+static cb_code index_steps(graft *g, const store_step *step, cb_error *err)
+{
+	bool large = step->weight && !step->has_changes;
+	uint64_t to = large ? step->seq - 1 : step->seq;
+	CB_TRY(settle(g, err)); /* the index asks which steps were pruned and which are yet to come */
+	if (g->indexed < to) CB_TRY(step_index(g->cs, g->row.id, g->indexed + 1, to, err));
+	step_touches_sort(&g->touches);
+	if (large) CB_TRY(store_touch_put(g->cs->s, g->row.id, step->seq, step->seq, buf_span(&g->touches), err));
+	g->touches.size = 0;
+	g->indexed = step->seq;
 	return CB_OK;
 }
 
@@ -324,11 +402,7 @@ static cb_code step_write(graft *g, store_step *step, const graft_header *h, cb_
 	g->steps++;
 	g->in_step = false;
 	g->spilled = false;
-	if (!step->has_root || step->seq == 0) return CB_OK;
-	CB_TRY(graft_settle(g, err)); /* the index asks which steps were pruned and which are yet to come */
-	CB_TRY(step_index(g->cs, g->row.id, g->indexed + 1, step->seq, err));
-	g->indexed = step->seq;
-	return CB_OK;
+	return step->has_root && step->seq ? index_steps(g, step, err) : CB_OK;
 }
 
 cb_code graft_step_end(graft *g, const graft_header *h, cb_error *err)

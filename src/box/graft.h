@@ -8,12 +8,16 @@
  * Keys and values handed in are decodable and name contents that are there (the caller has decoded them); how they fit together is
  * checked here.
  *
- *   graft_open                           outside a transaction
- *   graft_begin                          then, inside the caller's write transactions, as many as it likes:
+ *   graft_open
+ *   graft_hold                           takes the writer lock; what follows is made under as many holds as the caller likes:
+ *   graft_begin
  *   ( graft_step_begin  [ graft_put ... graft_cut ]  graft_put ...  graft_step_end ) ...
- *   graft_settle                         before each commit
- *   graft_publish                        inside the last one
+ *   graft_publish                        under the last one
+ *   graft_let_go                         commits what was done under the hold; graft_abort forgets it
  *   graft_close                          outside; takes away what was not published
+ *
+ * However large a step is, others wait for some milliseconds: keys and nodes are written in short transactions of their own, one after the
+ * other, and whole trees are looked at without the lock. So whatever is done between graft_hold and graft_let_go may be committed before.
  */
 #ifndef BOX_GRAFT_H
 #define BOX_GRAFT_H
@@ -32,7 +36,10 @@ typedef struct graft {
 	unsigned era; /* (entry.h) in which it was opened: in a child of fork() the box and its owner are the parent's */
 	uint64_t owner;
 	store_box row; /* id 0: not begun */
+	bool stored;   /* a row that was committed */
 	bool published;
+	int64_t held_since_ns; /* the writer lock */
+	tree_nodes nodes;      /* the store's, with a breath after each one that was put */
 
 	/* The state so far: a tree and the changes since it was written. */
 	uint64_t root;
@@ -56,10 +63,16 @@ typedef struct graft {
 	bool spilled;          /* delta grew large: `root` is the tree before the step and `spill` the one with part of it */
 	uint64_t spill;
 	uint64_t cut_weight; /* keys changed in the gap */
+	buf touches;         /* of a large step: its row of the index of steps */
 } graft;
 
 cb_code graft_open(graft *g, cb_store *cs, cb_error *err);
 void graft_close(graft *g);
+cb_code graft_hold(graft *g, cb_error *err);
+cb_code graft_let_go(graft *g, cb_error *err);
+void graft_abort(graft *g);
+/* Under a hold that has lasted long enough: lets others write. */
+cb_code graft_breathe(graft *g, cb_error *err);
 /* A hidden box of that name. CB_EXISTS when a living one has it. */
 cb_code graft_begin(graft *g, const char *name, int64_t created_ns, cb_error *err);
 
@@ -79,7 +92,6 @@ typedef struct graft_header {
 cb_code graft_step_end(graft *g, const graft_header *header, cb_error *err);
 /* Of the newest state. */
 cb_code graft_counters(const graft *g, counters *out, cb_error *err);
-cb_code graft_settle(graft *g, cb_error *err);
 /* row: quotas and retention are taken from it. CB_EXISTS when the name was taken meanwhile. */
 cb_code graft_publish(graft *g, const store_box *row, cb_error *err);
 

@@ -1,10 +1,10 @@
 /*
  * pack_in.c: a box from records that anybody may have written.
  *
- * Records are read into a batch without any lock, so that a slow sender keeps nobody waiting; a batch is then written under one hold of
- * the writer lock. Every key and value is decoded and its numbers are replaced here; whether they fit together is checked after each step
- * by graft_check.c. The box is hidden until the end record was read and agrees; whatever goes wrong before, nothing is left to see, and
- * what was written belongs to nobody: the next gc takes it.
+ * Records are read into a batch without any lock, so that a slow sender keeps nobody waiting; a batch is then written, with a breath for
+ * others wherever it may be parted. Every key and value is decoded and its numbers are replaced here; whether they fit together is checked
+ * after each step by graft_check.c. The box is hidden until the end record was read and agrees; whatever goes wrong before, nothing is left
+ * to see, and what was written belongs to nobody: the next gc takes it.
  *
  * In memory: one batch (the values of one key may lie in 64 contents that must be written together: then up to 64 MiB more), the keys of a
  * step (at most 4,096, then they are spilled), and tables of contents (16 bytes each) and steps (24).
@@ -190,7 +190,8 @@ static cb_code unpack_key(void *context, span key_bytes, span old_value, span ne
 	CB_TRY(renumber_value(&r, key_bytes, new_value, &v, err));
 	CB_TRY(check_value(u, &parts, span_make(v.bytes, v.size), err));
 	if (parts.kind == KIND_ENTRY) u->progress->files++;
-	return graft_put(&u->g, key_span(&k), span_make(v.bytes, v.size), err);
+	CB_TRY(graft_put(&u->g, key_span(&k), span_make(v.bytes, v.size), err));
+	return graft_breathe(&u->g, err);
 }
 
 /* ---- steps ---- */
@@ -482,22 +483,20 @@ static cb_code write_batch(unpacking *u, span batch, cb_error *err)
 		uint8_t type;
 		span body = batch_record(batch, at, &type);
 		CB_TRY(take_record(u, type, body, err));
+		if (!u->joined) CB_TRY(graft_breathe(&u->g, err));
 		at += PACK_RECORD_HEADER_BYTES + body.size;
 	}
-	return graft_settle(&u->g, err);
+	return CB_OK;
 }
 
 static cb_code commit_batch(unpacking *u, span batch, bool end, cb_error *err)
 {
-	store *s = u->cs->s;
-	CB_TRY(store_write_begin(s, err));
-	graft saved = u->g; /* the number of the box is not its own until the transaction holds */
+	CB_TRY(graft_hold(&u->g, err));
 	cb_code code = write_batch(u, batch, err);
 	if (code == CB_OK && end) code = graft_publish(&u->g, &u->row, err);
-	if (code == CB_OK) code = store_write_commit(s, false, err);
-	else store_write_abort(s);
-	if (code != CB_OK) u->g.row = saved.row;
-	else u->g.published = end;
+	if (code == CB_OK) code = graft_let_go(&u->g, err);
+	if (code != CB_OK) graft_abort(&u->g);
+	u->g.published = code == CB_OK && end;
 	return code;
 }
 
