@@ -144,7 +144,8 @@ const cli_command cmd_gc = {
 	.text = "Removes what no box, step or checkpoint refers to, and the folders kept for running programs in boxes that are "
 		"gone; "
 		"others may go on reading and writing. The freed room is "
-		"used again by the store; --vacuum gives it back to the filesystem, which writes the database anew.",
+		"used again by the store; --vacuum gives it back to the filesystem: the database is written anew, for which "
+		"twice its room is needed meanwhile, and who writes waits until that is done.",
 	.options = (const cli_option[]){{CLI_FLAG, "vacuum", 0, NULL, "give freed room back to the filesystem"}, {0}},
 	.examples = (const char *const[]){"cowbox gc", "cowbox gc --vacuum", NULL},
 	.json = "bytes_freed\ncontents_freed contents_kept\nnodes_freed nodes_kept\nboxes_freed      deleted boxes that are gone "

@@ -11,11 +11,12 @@
 enum {
 	SQL_APPLICATION_ID = 0x434f5742, /* "COWB" */
 	SQL_SCHEMA_VERSION = 3,
-	SQL_VERSION_AUDIT = 2,     /* the first with table audit; an older store that is opened read-only has none */
-	SQL_VERSION_AUTOMATIC = 3, /* the first in which checkpoints are marked as automatic */
-	SQL_VERSION_PIN = 3,       /* the first with table pin */
-	SQL_VERSION_EDGES = 3,     /* the first with table edge */
-	SQL_VERSION_READABLE = 1,  /* the oldest that can be read without being brought up to date */
+	SQL_VERSION_AUDIT = 2,         /* the first with table audit; an older store that is opened read-only has none */
+	SQL_VERSION_AUTOMATIC = 3,     /* the first in which checkpoints are marked as automatic */
+	SQL_VERSION_PIN = 3,           /* the first with table pin */
+	SQL_VERSION_EDGES = 3,         /* the first with table edge */
+	SQL_CACHE_BYTES = 16384 << 10, /* of a connection's pages, and of those of a vacuum's copy: PRAGMA cache_size */
+	SQL_VERSION_READABLE = 1,      /* the oldest that can be read without being brought up to date */
 };
 
 #define SQL_BOX_COLUMNS                                                                             \

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -14,6 +15,8 @@ enum {
 	CHECK_LINES = 100, /* complaints of one kind; a file damaged all over needs no more */
 	COPY_PAGES = 1024, /* between two looks at the caller's limit */
 };
+
+#define VACUUM_FILE "vacuum.tmp" /* in the store's folder, while it is being opened */
 
 /* Best effort: with readers about, the log begins anew later. */
 static cb_code fold(engine *base, int mode, cb_error *err)
@@ -30,7 +33,7 @@ static bool log_stat(const sqlite_engine *e, struct stat *out)
 	return e->folder && fstatat(e->folder->fd, ENGINE_DATABASE "-wal", out, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* SQLite writes the whole database anew, into the log. */
+/* SQLite writes the whole database anew, into a file, of which it keeps SQL_CACHE_BYTES in memory, and from there into the log. */
 static cb_code vacuum_room(const sqlite_engine *e, cb_error *err)
 {
 	struct stat st;
@@ -40,13 +43,32 @@ static cb_code vacuum_room(const sqlite_engine *e, cb_error *err)
 	CB_TRY(sql_number(e, "PRAGMA freelist_count", &unused, err));
 	CB_TRY(sql_number(e, "PRAGMA page_size", &page_bytes, err));
 	if (!e->folder || fstatvfs(e->folder->fd, &disk) != 0) return CB_OK;
-	uint64_t needed = (uint64_t)(pages - unused) * (uint64_t)(page_bytes + 24);
+	uint64_t bytes = (uint64_t)(pages - unused) * (uint64_t)page_bytes;
+	uint64_t needed = bytes + (uint64_t)(pages - unused) * 24 + (bytes > SQL_CACHE_BYTES ? bytes : 0);
 	uint64_t there = (uint64_t)disk.f_bavail * disk.f_frsize + (log_stat(e, &st) ? (uint64_t)st.st_blocks * 512 : 0);
 	if (needed <= there) return CB_OK;
 	return cb_err_set(err, CB_NOSPACE,
 	                  "a vacuum needs %" PRIu64 " KiB on the disk of %s while it runs, %" PRIu64
 	                  " are free: make room, or go without (new files use what gc freed)",
 	                  needed >> 10, e->file, there >> 10);
+}
+
+/* The copy is a file beside the database: in memory it would take as much as the database has, and whoever lacks that could never shrink
+ * it. One at a time (the writer lock), so it has one name. */
+static cb_code vacuum_run(sqlite_engine *e, cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(4096);
+	const char *file = sqlite3_db_filename(e->db, "main"), *end = file ? strrchr(file, '/') : NULL;
+	if (!end) return sql_exec(e, "VACUUM", err);
+	CB_TRY(buf_append(&path, file, (size_t)(end + 1 - file), err));
+	CB_TRY(buf_append(&path, VACUUM_FILE "\0", sizeof(VACUUM_FILE) + 1,
+	                  err)); /* two zeros, as SQLite ends the names of its files */
+	CB_TRY(sql_exec(e, "PRAGMA temp_store=FILE", err));
+	vfs_temporary_set((const char *)path.bytes);
+	cb_code code = sql_exec(e, "VACUUM", err);
+	vfs_temporary_set(NULL);
+	cb_code back = sql_exec(e, "PRAGMA temp_store=MEMORY", code == CB_OK ? err : NULL);
+	return code == CB_OK ? back : code;
 }
 
 cb_code sqlite_vacuum(engine *base, cb_error *err)
@@ -56,7 +78,7 @@ cb_code sqlite_vacuum(engine *base, cb_error *err)
 	CB_TRY(vacuum_room(e, err));
 	CB_TRY(fold(base, SQLITE_CHECKPOINT_PASSIVE, err)); /* so that it is written at the log's beginning */
 	if (e->room) e->room->need = ROOM_FREES;
-	cb_code code = sql_exec(e, "VACUUM", err);
+	cb_code code = vacuum_run(e, err);
 	if (code == CB_OK) vfs_sums_are_there(e->db);
 	if (e->room) e->room->need = ROOM_GROWS;
 	/* Also after a failure, which leaves the log as long as it had become. */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 
@@ -317,8 +318,24 @@ static bool has_frames(const char *log)
 	return lstat(log, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > LOG_HEADER_BYTES;
 }
 
+static _Thread_local const char *temporary_path;
+
+void vfs_temporary_set(const char *path)
+{
+	temporary_path = path;
+}
+
+/* SQLite would take a name in $TMPDIR or /tmp, which may be small, or memory. */
+static int temporary_open(sqlite3_file *f, int flags, int *out_flags)
+{
+	int plain_flags = (flags & ~(SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_URI)) | SQLITE_OPEN_TEMP_DB;
+	(void)unlink(temporary_path); /* of a process that was killed between making and unlinking it */
+	return vfs_host()->xOpen(vfs_host(), temporary_path, f, plain_flags, out_flags);
+}
+
 static int host_open(const char *name, sqlite3_file *f, int flags, int *out_flags)
 {
+	if (!name && temporary_path) return temporary_open(f, flags, out_flags);
 	int narrow = flags & ~SQLITE_OPEN_CREATE;
 	if ((flags & SQLITE_OPEN_WAL) && has_frames(name) && vfs_host()->xOpen(vfs_host(), name, f, narrow, out_flags) == SQLITE_OK)
 		return SQLITE_OK;

@@ -31,6 +31,9 @@ uint64_t vfs_log_position(sqlite3_file *database);
 /* What room there is behind the log for the transaction that has just begun (room.h); it may change, and is folded then, from outside of
  * it only. ENOUGH also where it holds nothing. */
 room_log vfs_log_room(sqlite3_file *database);
+/* Where SQLite's temporary file of the calling thread goes, and is deleted as soon as it is open; NULL: where SQLite puts such. Lent: until
+ * that file is closed. What lies there is removed first. */
+void vfs_temporary_set(const char *path);
 /* Is a log that had frames cut to less than one, or its own header damaged? SQLite takes such a log for an empty one. restarted: by
  * whoever uses the store now; another program's SQLite cuts it to nothing then. */
 bool vfs_log_header_damaged(sqlite3_file *log, bool restarted);
