@@ -272,18 +272,25 @@ static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_e
 	return buf_append(context, c, sizeof(*c), err);
 }
 
+typedef struct reaping {
+	cb_store *cs;
+	past_edges edges;
+	uint64_t freed; /* boxes that a user saw */
+} reaping;
+
 /* Steps that two living boxes may have in common. */
-static cb_code keep_common_pasts(cb_store *cs, const store_box *row, bool in_use, buf *needed, cb_error *err)
+static cb_code keep_common_pasts(reaping *r, const store_box *row, bool in_use, buf *needed, cb_error *err)
 {
-	CB_TRY(past_keepers(cs, row, in_use, needed, err));
+	CB_TRY(past_keepers(r->cs, &r->edges, row, in_use, needed, err));
 	if (needed->size) qsort(needed->bytes, needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
 
-/* A batch of a deleted box; *more: there is another. *gone: its row was removed. *counts: it was one that a user saw, neither hidden nor a
- * box that was never whole. */
-static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *more, bool *gone, bool *counts, cb_error *err)
+/* A batch of a deleted box; *more: there is another. *counts: its row was removed, and it was one that a user saw, neither hidden nor a box
+ * that was never whole. */
+static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *more, bool *counts, cb_error *err)
 {
+	cb_store *cs = r->cs;
 	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX), names = BUF_INIT(SIZE_MAX);
 	/* Read again under the writer lock: a box that was being built may be published, or gone, since the list was made. */
 	store_box now;
@@ -299,7 +306,7 @@ static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *m
 	size_t for_forks = needed.size;
 	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
 	if (whole) return CB_OK;
-	CB_TRY(keep_common_pasts(cs, &now, needed.size > for_forks, &needed, err));
+	CB_TRY(keep_common_pasts(r, &now, needed.size > for_forks, &needed, err));
 	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
 	CB_TRY(keep_needed_roots(cs, row->id, &needed, err));
 	const uint64_t *seqs = (const uint64_t *)(const void *)needed.bytes;
@@ -314,20 +321,21 @@ static cb_code reap_box(cb_store *cs, const store_box *row, size_t most, bool *m
 	/* What tells of steps of several batches is left. */
 	uint64_t deleted;
 	CB_TRY(store_step_delete(cs->s, row->id, 0, INT64_MAX, &deleted, err));
-	*gone = true;
 	*counts = stage == GRAFT_NONE && !box_is_hidden(&now);
 	return store_box_remove(cs->s, row->id, err);
 }
 
-static cb_code reap_whole(cb_store *cs, const store_box *row, bool *gone, bool *counts, cb_error *err)
+static cb_code reap_whole(reaping *r, const store_box *row, cb_error *err)
 {
+	cb_store *cs = r->cs;
+	bool counts = false;
 	size_t most = REAP_BATCH;
 	for (bool more = true; more;) {
 		cb_error why = {0};
 		most = most < batch_of(cs, REAP_BATCH) ? most : batch_of(cs, REAP_BATCH);
-		more = *gone = *counts = false;
+		more = counts = false;
 		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
-		cb_code code = reap_box(cs, row, most, &more, gone, counts, &why);
+		cb_code code = reap_box(r, row, most, &more, &counts, &why);
 		if (code == CB_OK) code = store_write_commit(cs->s, false, &why);
 		else store_write_abort(cs->s);
 		if (code == CB_NOSPACE && most > 1) { /* more than the kept room carries: again, in smaller pieces */
@@ -338,26 +346,31 @@ static cb_code reap_whole(cb_store *cs, const store_box *row, bool *gone, bool *
 		if (code != CB_OK && err) *err = why;
 		if (code != CB_OK) return code;
 	}
+	r->freed += counts;
 	return CB_OK;
 }
 
-/* A deleted box goes when no fork needs it and nobody reads it; that may free the box it was forked from. */
+static int youngest_first(const void *a, const void *b)
+{
+	const store_box *x = a, *y = b;
+	return x->id > y->id ? -1 : x->id < y->id;
+}
+
+/* A deleted box goes when no fork needs it and nobody reads it. The newest first: a fork is younger than its origin, and what it needs of
+ * it is known once it was looked at. */
 static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 {
-	for (bool progress = true; progress;) {
-		progress = false;
-		AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-		CB_TRY(store_box_list(cs->s, true, collect_box, &rows, err));
-		const store_box *all = (const store_box *)(const void *)rows.bytes;
-		for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
-			if (!all[i].deleted) continue;
-			bool gone = false, counts = false;
-			CB_TRY(reap_whole(cs, &all[i], &gone, &counts, err));
-			progress = progress || gone;
-			*freed += counts;
-		}
-	}
-	return CB_OK;
+	reaping r = {.cs = cs};
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(cs->s, true, collect_box, &rows, err));
+	if (rows.size) qsort(rows.bytes, rows.size / sizeof(store_box), sizeof(store_box), youngest_first);
+	const store_box *all = (const store_box *)(const void *)rows.bytes;
+	cb_code code = CB_OK;
+	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++)
+		if (all[i].deleted) code = reap_whole(&r, &all[i], err);
+	past_edges_done(&r.edges);
+	*freed = r.freed;
+	return code;
 }
 
 /* Rows of boxes that are gone: edges, when nobody's past leads through them any more; and what earlier programs left. */

@@ -34,8 +34,17 @@ cb_code past_record(cb_store *cs, const store_step *step, cb_error *err);
 /* Is the last edge among the steps (after, to] of a box a merge? */
 cb_code past_ends_in_merge(cb_store *cs, uint64_t box, uint64_t after, uint64_t to, bool *out, cb_error *err);
 
+/* All edges, in memory, for who asks about many boxes (past_keep.c). They are read on, not again: it must not outlive a sweep of edges. */
+typedef struct past_edges {
+	buf edges; /* store_edge, the oldest first */
+	size_t count;
+	struct past_edge_at *by; /* those of a box: by (box, seq) */
+	struct past_edge_at *to; /* those that lead to a step: by (other_box, other_seq) */
+} past_edges;
+void past_edges_done(past_edges *p);
+
 /* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t. in_use: of a deleted box, somebody has a
- * state of it open, and can still merge that. (past_keep.c) */
-cb_code past_keepers(cb_store *cs, const store_box *row, bool in_use, buf *seqs, cb_error *err);
+ * state of it open, and can still merge that. Reads what is new into edges, which begins zeroed. */
+cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, buf *seqs, cb_error *err);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct tops {
 	size_t first, count;
 } tops;
 
-typedef struct sorted {
+typedef struct past_edge_at {
 	uint64_t box, seq;
 	size_t at; /* position in edges */
 } sorted;
@@ -26,36 +26,85 @@ typedef struct sorted {
 typedef struct keeping {
 	cb_store *cs;
 	uint64_t box; /* X */
-	buf edges;    /* store_edge, the oldest first */
-	sorted *by;   /* the edges by (box, seq) */
+	const past_edges *p;
+	const sorted *by; /* p's */
 	size_t count;
 	tops *of;      /* by position in edges: what its step has of X */
 	buf steps;     /* uint64_t: what tops are slices of */
 	bool branched; /* X was restored: its steps are no line */
 } keeping;
 
+/* ---- edges in memory ---- */
+
 static cb_code take_edge(void *context, const store_edge *e, cb_error *err)
 {
 	return buf_append(context, e, sizeof(*e), err);
 }
 
+static int sorted_compare(const void *a, const void *b)
+{
+	const sorted *x = a, *y = b;
+	if (x->box != y->box) return x->box < y->box ? -1 : 1;
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+void past_edges_done(past_edges *p)
+{
+	buf_done(&p->edges);
+	free(p->by);
+	free(p->to);
+	*p = (past_edges){0};
+}
+
+static cb_code edges_read(past_edges *p, cb_store *cs, cb_error *err)
+{
+	size_t known = p->count;
+	const store_edge *all = (const store_edge *)(const void *)p->edges.bytes;
+	uint64_t after = known ? all[known - 1].order : 0;
+	if (!p->edges.max_size) p->edges = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_edge_list(cs->s, after, take_edge, &p->edges, err));
+	size_t count = p->edges.size / sizeof(store_edge);
+	if (count == known && p->by) return CB_OK;
+	free(p->by);
+	free(p->to);
+	p->by = mem_alloc((count + 1) * sizeof(*p->by));
+	p->to = mem_alloc((count + 1) * sizeof(*p->to));
+	if (!p->by || !p->to) return cb_err_nomem(err);
+	all = (const store_edge *)(const void *)p->edges.bytes;
+	for (size_t i = 0; i < count; i++) {
+		p->by[i] = (sorted){all[i].box, all[i].seq, i};
+		p->to[i] = (sorted){all[i].other_box, all[i].other_seq, i};
+	}
+	if (count) qsort(p->by, count, sizeof(*p->by), sorted_compare);
+	if (count) qsort(p->to, count, sizeof(*p->to), sorted_compare);
+	p->count = count;
+	return CB_OK;
+}
+
+/* How many of the sorted ones lie before a step. */
+static size_t sorted_below(const sorted *all, size_t count, uint64_t box, uint64_t seq)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		if (all[mid].box < box || (all[mid].box == box && all[mid].seq < seq)) low = mid + 1;
+		else high = mid;
+	}
+	return low;
+}
+
+/* ---- what a step has of X ---- */
+
 static const store_edge *edge_at(const keeping *k, size_t i)
 {
-	return (const store_edge *)(const void *)k->edges.bytes + i;
+	return (const store_edge *)(const void *)k->p->edges.bytes + i;
 }
 
 /* The last of the edges sorted by (box, seq) that is at or before a step; count: none. */
 static size_t sorted_before(const keeping *k, uint64_t box, uint64_t seq)
 {
-	size_t low = 0, high = k->count;
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-		const sorted *e = &k->by[mid];
-		if (e->box < box || (e->box == box && e->seq <= seq)) low = mid + 1;
-		else high = mid;
-	}
-	if (low == 0 || k->by[low - 1].box != box) return k->count;
-	return low - 1;
+	size_t above = sorted_below(k->by, k->count, box, seq + 1);
+	return above == 0 || k->by[above - 1].box != box ? k->count : above - 1;
 }
 
 /* Is step `low` of X in the line of step `high`? Only a restore leaves steps out. */
@@ -121,7 +170,11 @@ static cb_code line_tops(keeping *k, size_t at, size_t first, cb_error *err)
 
 static cb_code fill_tops(keeping *k, cb_error *err)
 {
-	for (size_t i = 0; i < k->count; i++) { /* from the oldest on: what an edge leads to is done */
+	const sorted *to = k->p->to;
+	size_t start = k->count; /* the oldest edge that leads to X: those before it have nothing of it */
+	for (size_t i = sorted_below(to, k->count, k->box, 0); i < k->count && to[i].box == k->box; i++)
+		if (to[i].at < start) start = to[i].at;
+	for (size_t i = start; i < k->count; i++) { /* from the oldest on: what an edge leads to is done */
 		const store_edge *e = edge_at(k, i);
 		size_t first = k->steps.size / sizeof(uint64_t), at = sorted_before(k, e->box, e->seq);
 		bool plain = e->kind == STORE_EDGE_MERGE || e->kind == STORE_EDGE_FORK;
@@ -137,13 +190,6 @@ static cb_code fill_tops(keeping *k, cb_error *err)
 	return CB_OK;
 }
 
-static int sorted_compare(const void *a, const void *b)
-{
-	const sorted *x = a, *y = b;
-	if (x->box != y->box) return x->box < y->box ? -1 : 1;
-	return x->seq < y->seq ? -1 : x->seq > y->seq;
-}
-
 static cb_code take_head(void *context, const store_box *row, cb_error *err)
 {
 	past_point p = {row->id, row->head.seq};
@@ -154,10 +200,10 @@ static cb_code take_head(void *context, const store_box *row, cb_error *err)
 static cb_code may_be_undone(const keeping *k, const store_edge *edge, bool *out, cb_error *err)
 {
 	*out = true;
-	for (size_t i = 0; i < k->count; i++) {
-		const store_edge *e = edge_at(k, i);
-		if (e->kind == STORE_EDGE_UNDO && e->box == edge->box && e->other_seq == edge->seq) return CB_OK;
-	}
+	const sorted *to = k->p->to;
+	for (size_t i = sorted_below(to, k->count, edge->box, edge->seq);
+	     i < k->count && to[i].box == edge->box && to[i].seq == edge->seq; i++)
+		if (edge_at(k, to[i].at)->kind == STORE_EDGE_UNDO) return CB_OK; /* of its own box, as all undos are */
 	store_box row;
 	uint64_t state_id;
 	cb_error why;
@@ -186,19 +232,20 @@ static cb_code is_dominated(const keeping *k, bool *out, cb_error *err)
 	uint64_t through = 0;
 	size_t ways = 0;
 	*out = false;
-	for (size_t i = 0; i < k->count; i++) {
-		const store_edge *e = edge_at(k, i);
+	const sorted *to = k->p->to;
+	for (size_t i = sorted_below(to, k->count, k->box, 0); i < k->count && to[i].box == k->box; i++) {
+		const store_edge *e = edge_at(k, to[i].at);
 		bool undone = false;
-		if (e->other_box != k->box || e->box == k->box) continue;
+		if (e->box == k->box) continue;
 		if (through && through != e->box) return CB_OK;
 		if (e->kind != STORE_EDGE_FORK) CB_TRY(may_be_undone(k, e, &undone, err));
 		if (undone) return CB_OK;
 		through = e->box;
 		ways++;
 	}
-	for (size_t i = 0; ways > 1 && i < k->count; i++) {
-		const store_edge *e = edge_at(k, i);
-		if (e->box == through && (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO)) return CB_OK;
+	for (size_t i = sorted_below(k->by, k->count, through, 0); ways > 1 && i < k->count && k->by[i].box == through; i++) {
+		const store_edge *e = edge_at(k, k->by[i].at);
+		if (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO) return CB_OK;
 	}
 	*out = true;
 	return CB_OK;
@@ -207,20 +254,15 @@ static cb_code is_dominated(const keeping *k, bool *out, cb_error *err)
 /* nobody_starts_here: no merge will ever begin at a state of X. */
 static cb_code keep_run(keeping *k, bool nobody_starts_here, buf *seqs, cb_error *err)
 {
-	CB_TRY(store_edge_list(k->cs->s, take_edge, &k->edges, err));
-	k->count = k->edges.size / sizeof(store_edge);
 	bool dominated = false;
 	if (nobody_starts_here) CB_TRY(is_dominated(k, &dominated, err));
 	if (dominated) return CB_OK;
-	k->by = mem_alloc((k->count + 1) * sizeof(*k->by));
 	k->of = mem_alloc((k->count + 1) * sizeof(*k->of));
-	if (!k->by || !k->of) return cb_err_nomem(err);
+	if (!k->of) return cb_err_nomem(err);
 	for (size_t i = 0; i < k->count; i++) {
-		k->by[i] = (sorted){edge_at(k, i)->box, edge_at(k, i)->seq, i};
 		k->of[i] = (tops){0, 0};
 		k->branched = k->branched || (edge_at(k, i)->box == k->box && edge_at(k, i)->kind == STORE_EDGE_RESTORE);
 	}
-	if (k->count) qsort(k->by, k->count, sizeof(*k->by), sorted_compare);
 	CB_TRY(fill_tops(k, err));
 	AUTO_BUF buf heads = BUF_INIT(SIZE_MAX);
 	CB_TRY(store_box_list(k->cs->s, false, take_head, &heads, err));
@@ -234,13 +276,12 @@ static cb_code keep_run(keeping *k, bool nobody_starts_here, buf *seqs, cb_error
 	return CB_OK;
 }
 
-cb_code past_keepers(cb_store *cs, const store_box *row, bool in_use, buf *seqs, cb_error *err)
+cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, buf *seqs, cb_error *err)
 {
-	keeping k = {.cs = cs, .box = row->id, .edges = BUF_INIT(SIZE_MAX), .steps = BUF_INIT(SIZE_MAX)};
+	CB_TRY(edges_read(edges, cs, err));
+	keeping k = {.cs = cs, .box = row->id, .p = edges, .by = edges->by, .count = edges->count, .steps = BUF_INIT(SIZE_MAX)};
 	cb_code code = keep_run(&k, row->deleted && !in_use, seqs, err);
-	free(k.by);
 	free(k.of);
-	buf_done(&k.edges);
 	buf_done(&k.steps);
 	return code;
 }

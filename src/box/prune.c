@@ -41,8 +41,11 @@ cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
 	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, seqs, err));
 	CB_TRY(store_box_forks(cs->s, box, keep_origin, seqs, err));
 	store_box row;
+	past_edges edges = {0};
 	CB_TRY(store_box_get(cs->s, box, &row, err));
-	CB_TRY(past_keepers(cs, &row, true, seqs, err));
+	cb_code code = past_keepers(cs, &edges, &row, true, seqs, err);
+	past_edges_done(&edges);
+	if (code != CB_OK) return code;
 	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }

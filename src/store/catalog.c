@@ -172,10 +172,10 @@ cb_code store_edges_before(store *s, uint64_t box, uint64_t seq, store_edge *out
 	return s->engine->ops->edge_before(s->engine, box, seq, out, max, count, err);
 }
 
-cb_code store_edge_list(store *s, store_edge_visit visit, void *context, cb_error *err)
+cb_code store_edge_list(store *s, uint64_t after, store_edge_visit visit, void *context, cb_error *err)
 {
 	STORE_ENTER(s, err);
-	return s->engine->ops->edge_list(s->engine, visit, context, err);
+	return s->engine->ops->edge_list(s->engine, after, visit, context, err);
 }
 
 cb_code store_edge_put(store *s, const store_edge *edge, cb_error *err)

@@ -106,7 +106,7 @@ typedef struct store_ops {
 	cb_code (*touch_last)(engine *e, uint64_t box, uint64_t *out_seq, cb_error *err);
 
 	cb_code (*edge_before)(engine *e, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err);
-	cb_code (*edge_list)(engine *e, store_edge_visit visit, void *context, cb_error *err);
+	cb_code (*edge_list)(engine *e, uint64_t after, store_edge_visit visit, void *context, cb_error *err);
 	cb_code (*edge_put)(engine *e, const store_edge *edge, cb_error *err); /* W; CB_EXISTS */
 	cb_code (*edge_sweep)(engine *e, cb_error *err);                       /* W */
 

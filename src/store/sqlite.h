@@ -98,7 +98,7 @@ enum {
 	X(TOUCH_LAST, "SELECT last FROM touch WHERE id BETWEEN ?1<<32 AND (?1<<32)+4294967295 ORDER BY id DESC LIMIT 1")         \
 	X(EDGE_BEFORE,                                                                                                           \
 	  "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge WHERE box=?1 AND seq<=?2 ORDER BY seq DESC LIMIT ?3")        \
-	X(EDGE_LIST, "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge ORDER BY id")                                     \
+	X(EDGE_LIST, "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge WHERE id>?1 ORDER BY id")                         \
 	X(EDGE_NEXT, "SELECT coalesce(max(id),0)+1 FROM edge")                                                                   \
 	X(EDGE_PUT, "INSERT INTO edge(id,box,seq,kind,other_box,other_seq,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                    \
 	X(EDGE_SWEEP, "WITH RECURSIVE known(id) AS (SELECT id FROM box UNION SELECT other_box FROM edge JOIN known ON "          \
@@ -257,7 +257,7 @@ cb_code sqlite_pin_expire(engine *e, int64_t now_ns, cb_error *err);
 cb_code sqlite_pin_list(engine *e, uint64_t box, store_pin_visit visit, void *context, cb_error *err);
 
 cb_code sqlite_edge_before(engine *e, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err);
-cb_code sqlite_edge_list(engine *e, store_edge_visit visit, void *context, cb_error *err);
+cb_code sqlite_edge_list(engine *e, uint64_t after, store_edge_visit visit, void *context, cb_error *err);
 cb_code sqlite_edge_put(engine *e, const store_edge *edge, cb_error *err);
 cb_code sqlite_edge_sweep(engine *e, cb_error *err);
 cb_code sqlite_leftover_sweep(engine *e, cb_error *err);

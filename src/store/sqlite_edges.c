@@ -47,11 +47,11 @@ cb_code sqlite_edge_before(engine *e, uint64_t box, uint64_t seq, store_edge *ou
 	return CB_OK;
 }
 
-cb_code sqlite_edge_list(engine *e, store_edge_visit visit, void *context, cb_error *err)
+cb_code sqlite_edge_list(engine *e, uint64_t after, store_edge_visit visit, void *context, cb_error *err)
 {
 	CB_TRY(need_edges(e, err));
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_EDGE_LIST, &u, err, ""));
+	CB_TRY(sql_take(e, SQL_EDGE_LIST, &u, err, "u", after));
 	for (;;) {
 		bool row = false;
 		store_edge edge;
@@ -90,7 +90,7 @@ cb_code sqlite_edge_check(engine *e, store_complain complain, void *context, cb_
 {
 	if (sql_engine(e)->version < SQL_VERSION_EDGES) return CB_OK;
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_EDGE_LIST, &u, err, ""));
+	CB_TRY(sql_take(e, SQL_EDGE_LIST, &u, err, "u", (uint64_t)0));
 	for (;;) {
 		bool row = false, bad = false;
 		store_edge edge;

@@ -332,7 +332,8 @@ typedef cb_code (*store_edge_visit)(void *context, const store_edge *edge, cb_er
 cb_code store_edge_before(store *s, uint64_t box, uint64_t seq, store_edge *out, bool *found, cb_error *err);
 /* The newest ones, up to max, the newest first. */
 cb_code store_edges_before(store *s, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err);
-cb_code store_edge_list(store *s, store_edge_visit visit, void *context, cb_error *err); /* all, the oldest first */
+/* Those whose order is greater than `after`, the oldest first. */
+cb_code store_edge_list(store *s, uint64_t after, store_edge_visit visit, void *context, cb_error *err);
 /* Inside a write transaction: */
 cb_code store_edge_put(store *s, const store_edge *edge, cb_error *err);
 /* Removes edges of boxes that are gone and that no way leads to from a box that is there. */

@@ -510,7 +510,7 @@ CONTRACT(edges_of_history)
 	CHECK(count == 2 && some[0].seq == 7 && some[1].seq == 5);
 	CHECK_OK(store_edges_before(s, a, 9, some, 1, &count, &err));
 	CHECK(count == 1 && some[0].seq == 7);
-	CHECK_OK(store_edge_list(s, collect_edge, text, &err));
+	CHECK_OK(store_edge_list(s, 0, collect_edge, text, &err));
 	(void)snprintf(expected, sizeof(expected),
 	               "%" PRIu64 "@0-1-%" PRIu64 "@3 %" PRIu64 "@5-2-%" PRIu64 "@2 %" PRIu64 "@7-4-%" PRIu64 "@5 %" PRIu64
 	               "@1-3-%" PRIu64 "@1 ",
@@ -531,7 +531,7 @@ CONTRACT(edges_of_history)
 	CHECK_OK(store_edge_sweep(s, &err));
 	commit(s);
 	text[0] = 0;
-	CHECK_OK(store_edge_list(s, collect_edge, text, &err));
+	CHECK_OK(store_edge_list(s, 0, collect_edge, text, &err));
 	CHECK_STR(text, ""); /* also of boxes that lead to each other */
 }
 

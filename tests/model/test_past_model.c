@@ -208,7 +208,7 @@ static void history(past_world *w)
 	w->boxes[3] = must_fork(w->s, "b1", "b3");
 	for (unsigned i = 0; i < PAST_TURNS; i++) turn(w, i);
 	w->edges = BUF_INIT(SIZE_MAX);
-	CHECK_OK(store_edge_list(w->s->s, take_edge, &w->edges, &err));
+	CHECK_OK(store_edge_list(w->s->s, 0, take_edge, &w->edges, &err));
 	for (unsigned i = 0; i < 12; i++) {
 		unsigned a = (unsigned)below(w, PAST_BOXES), b = (a + 1 + (unsigned)below(w, PAST_BOXES - 1)) % PAST_BOXES;
 		uint64_t back_a = i < 6 ? 0 : below(w, must_seq(w->boxes[a]) + 1), back_b = i < 6 ? 0 : below(w, 3);
