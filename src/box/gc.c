@@ -26,6 +26,7 @@ enum {
 	THIN_WEIGHT = 1024, /* key changes between kept roots of old steps: opening one replays at most so many */
 	PAGE = 256,
 	SETTLE_BATCH = 64, /* heads written under one hold of the writer lock */
+	PART_BATCH = 32,   /* forks that get a root of their own so */
 	REAP_BATCH = 2000, /* steps deleted under one hold of the writer lock */
 	ROOTS_BATCH = 500, /* roots dropped so */
 	SHORT_BATCH = 32,  /* of all these, where there is little room on the disk for the log */
@@ -262,11 +263,6 @@ static cb_code delete_others(cb_store *cs, uint64_t box, doomed_steps *d, cb_err
 	return code;
 }
 
-static cb_code keep_fork_origin(void *context, const store_box *fork, cb_error *err)
-{
-	return buf_append(context, &fork->origin_seq, sizeof(uint64_t), err);
-}
-
 static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_error *err)
 {
 	return buf_append(context, c, sizeof(*c), err);
@@ -286,6 +282,24 @@ static cb_code keep_common_pasts(reaping *r, const store_box *row, bool in_use, 
 	return CB_OK;
 }
 
+/* Forks that came from a step which goes part with the box, at most so many; *more: there may be others. Where several have a step of it in
+ * common it stays, and they with it. */
+static cb_code part_forks(cb_store *cs, uint64_t box, const buf *needed, size_t most, bool *more, cb_error *err)
+{
+	AUTO_BUF buf forks = BUF_INIT(SIZE_MAX);
+	size_t parted = 0;
+	CB_TRY(store_box_forks(cs->s, box, collect_box, &forks, err));
+	const store_box *all = (const store_box *)(const void *)forks.bytes;
+	for (size_t i = 0; i < forks.size / sizeof(store_box); i++) {
+		size_t n = needed->size / sizeof(uint64_t);
+		if (n && bsearch(&all[i].origin_seq, needed->bytes, n, sizeof(uint64_t), u64_compare)) continue;
+		*more = parted++ == most;
+		if (*more) return CB_OK;
+		CB_TRY(fork_part(cs, &all[i], err));
+	}
+	return CB_OK;
+}
+
 /* A batch of a deleted box; *more: there is another. *counts: its row was removed, and it was one that a user saw, neither hidden nor a box
  * that was never whole. */
 static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *more, bool *counts, cb_error *err)
@@ -301,12 +315,12 @@ static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *mor
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	CB_TRY(graft_stage_of(cs, row, &stage, err));
 	if (stage == GRAFT_LIVING) return CB_OK;
-	CB_TRY(store_box_forks(cs->s, row->id, keep_fork_origin, &needed, err));
 	bool whole = false;
-	size_t for_forks = needed.size;
 	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
 	if (whole) return CB_OK;
-	CB_TRY(keep_common_pasts(r, &now, needed.size > for_forks, &needed, err));
+	CB_TRY(keep_common_pasts(r, &now, needed.size > 0, &needed, err));
+	CB_TRY(part_forks(cs, row->id, &needed, most < PART_BATCH ? most : PART_BATCH, more, err));
+	if (*more) return CB_OK;
 	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
 	CB_TRY(keep_needed_roots(cs, row->id, &needed, err));
 	const uint64_t *seqs = (const uint64_t *)(const void *)needed.bytes;
@@ -356,8 +370,8 @@ static int youngest_first(const void *a, const void *b)
 	return x->id > y->id ? -1 : x->id < y->id;
 }
 
-/* A deleted box goes when no fork needs it and nobody reads it. The newest first: a fork is younger than its origin, and what it needs of
- * it is known once it was looked at. */
+/* A deleted box goes when nobody reads it and no merge needs it. The newest first: a fork is younger than its origin, which
+ * so has no forks that go too. */
 static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 {
 	reaping r = {.cs = cs};
@@ -395,16 +409,6 @@ static cb_code thin_all(cb_store *cs, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code settle_head(cb_store *cs, const store_box *row, cb_error *err)
-{
-	AUTO_STATE state *s = NULL;
-	store_head head;
-	CB_TRY(store_head_get(cs->s, row->id, &head, err));
-	CB_TRY(state_load(cs, row->id, head.seq, &s, err));
-	store_head settled = {head.seq, head.state, s->root, s->root_box, s->root_seq, s->weight};
-	return store_head_set(cs->s, row->id, &settled, err);
-}
-
 /* A handle stands on the nearest root there was when it was opened, which prune or thinning may since have taken from its step. Heads are
  * written anew with the roots that stay; that raises their stamps, so every handle loads its state again before it is used. */
 static cb_code settle_heads(cb_store *cs, cb_error *err)
@@ -417,7 +421,7 @@ static cb_code settle_heads(cb_store *cs, cb_error *err)
 		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 		cb_code code = CB_OK;
 		for (size_t n = 0; code == CB_OK && done < count && n < batch_of(cs, SETTLE_BATCH); n++)
-			code = settle_head(cs, &all[done++], err);
+			code = head_settle(cs, all[done++].id, err);
 		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
 		else store_write_abort(cs->s);
 		if (code != CB_OK) return code;

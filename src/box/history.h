@@ -7,6 +7,14 @@
 /* The steps of a box that others rely on, sorted: checkpoints, fork origins, common pasts. */
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
 
+/*
+ * Inside a write transaction: a fork lets go of its origin. Its step 0 gets a root of its own, its head stands on its own roots, and its
+ * row names no origin any more. What its past has in common with others is in the edges, and stays.
+ */
+cb_code fork_part(cb_store *cs, const store_box *fork, cb_error *err);
+/* Inside a write transaction: the head is written anew on the nearest root that is kept. */
+cb_code head_settle(cb_store *cs, uint64_t box, cb_error *err);
+
 /* A step's row with strings of its own. row.kind, row.who and the row's spans are empty: use the fields here. */
 typedef struct step_row {
 	store_step row;

@@ -1,8 +1,8 @@
 /*
  * prune.c: dropping old steps.
  *
- * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from, those that may be the common past of two
- * living boxes (past_keep.c), and those that running commands began from. Edges of history are rows of their own and stay in any case.
+ * What stays: the newest step, step 0, checkpoints, steps that a box was forked from which lives or is needed, those that may be the common
+ * past of two living boxes (past_keep.c), and those that running commands began from. Edges of history are rows of their own and stay.
  * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
  * went. Whatever moment the process dies at, every step that is left can be opened.
  */
@@ -21,6 +21,13 @@ enum {
 	BATCH_SHORT = 50, /* where there is little room on the disk for the log */
 };
 
+static cb_code write_ended(cb_store *cs, cb_code code, cb_error *err)
+{
+	if (code == CB_OK) return store_write_commit(cs->s, false, err);
+	store_write_abort(cs->s);
+	return code;
+}
+
 static cb_code keep_seq(buf *seqs, uint64_t seq, cb_error *err)
 {
 	return buf_append(seqs, &seq, sizeof(seq), err);
@@ -35,6 +42,66 @@ static cb_code keep_origin(void *context, const store_box *fork, cb_error *err)
 {
 	return keep_seq(context, fork->origin_seq, err);
 }
+
+/* ---- forks ---- */
+
+cb_code head_settle(cb_store *cs, uint64_t box, cb_error *err)
+{
+	AUTO_STATE state *s = NULL;
+	store_head head;
+	CB_TRY(store_head_get(cs->s, box, &head, err));
+	CB_TRY(state_load(cs, box, head.seq, &s, err));
+	store_head settled = {head.seq, head.state, s->root, s->root_box, s->root_seq, s->weight};
+	return store_head_set(cs->s, box, &settled, err);
+}
+
+cb_code fork_part(cb_store *cs, const store_box *fork, cb_error *err)
+{
+	store_box alone = *fork;
+	uint64_t state_id;
+	cb_error why;
+	/* Stale: of a deleted fork, of which gc has left steps that have roots. */
+	cb_code code = step_exists(cs, fork->id, 0, &state_id, cb_err_aside(&why));
+	if (code == CB_OK) CB_TRY(state_keep_root(cs, fork->id, 0, err));
+	else if (code != CB_STALE && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	alone.origin_box = alone.origin_seq = 0;
+	CB_TRY(store_box_update(cs->s, &alone, err));
+	return fork->deleted ? CB_OK : head_settle(cs, fork->id, err);
+}
+
+static cb_code take_deleted(void *context, const store_box *fork, cb_error *err)
+{
+	return fork->deleted ? buf_append(context, fork, sizeof(*fork), err) : CB_OK;
+}
+
+static cb_code part_unneeded(cb_store *cs, past_edges *edges, const store_box *fork, cb_error *err)
+{
+	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX);
+	bool whole = false;
+	CB_TRY(kept_keepers(cs, fork->id, &needed, &whole, err));
+	if (!whole && !needed.size) CB_TRY(past_keepers(cs, edges, fork, false, &needed, err));
+	return whole || needed.size ? CB_OK : fork_part(cs, fork, err);
+}
+
+/* Fork points are kept for living boxes: a deleted one that waits for gc, which will leave nothing of it, keeps none. Where something of it
+ * is needed, so is what it came from: it may be the past that two common pasts have in common. */
+static cb_code part_deleted(cb_store *cs, uint64_t box, cb_error *err)
+{
+	AUTO_BUF buf forks = BUF_INIT(SIZE_MAX);
+	past_edges edges = {0};
+	CB_TRY(store_box_forks(cs->s, box, take_deleted, &forks, err));
+	const store_box *all = (const store_box *)(const void *)forks.bytes;
+	cb_code code = CB_OK;
+	for (size_t i = 0; code == CB_OK && i < forks.size / sizeof(store_box); i++) {
+		code = store_write_begin_as(cs->s, STORE_FREES, err);
+		if (code == CB_OK) code = write_ended(cs, part_unneeded(cs, &edges, &all[i], err), err);
+		if (code == CB_NOSPACE) break; /* the fork points stay for now, and what else may go is what makes room */
+	}
+	past_edges_done(&edges);
+	return code == CB_NOSPACE ? CB_OK : code;
+}
+
+/* ---- what is kept ---- */
 
 cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
 {
@@ -82,13 +149,6 @@ static cb_code prune_limit(cb_box *b, const cb_prune_options *options, uint64_t 
 	}
 	*out = by_count < by_age ? by_count : by_age;
 	return CB_OK;
-}
-
-static cb_code write_ended(cb_store *cs, cb_code code, cb_error *err)
-{
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
 }
 
 static cb_code mark_gap(cb_store *cs, uint64_t box, uint64_t seq, cb_error *err)
@@ -249,7 +309,8 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 	/* Rows must not vanish while a gc marks from them. */
 	if (code == CB_OK) code = store_gc_lock_wait(b->cs->s, err);
 	if (code == CB_OK) {
-		code = prune_locked(b, &o, &pruned, err);
+		code = part_deleted(b->cs, b->id, err);
+		if (code == CB_OK) code = prune_locked(b, &o, &pruned, err);
 		if (code == CB_OK) code = prune_base(b->cs, b->id, err);
 		store_gc_unlock(b->cs->s);
 	}
