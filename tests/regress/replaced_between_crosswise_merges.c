@@ -1,6 +1,6 @@
 /*
- * replaced_between_crosswise_merges.c: boxes that merged each other crosswise, where a file was saved by rename or removed and written anew.
- * The common pasts have different files under one name, and each side has another of them. Such sides were not compared: equal ones
+ * replaced_between_crosswise_merges.c: boxes that merged each other crosswise, where a file was saved by rename or removed and written
+ * anew. The common pasts have different files under one name, and each side has another of them. Such sides were not compared: equal ones
  * conflicted, and preferring one took the file from both.
  */
 #include "harness/boxes.h"
