@@ -352,12 +352,12 @@ TEST(read_without_being_changed)
 	b = must_open(s, "demo");
 	CHECK_U64(must_seq(b), 8);
 	check_checkpoints(b, 1, 1);
-	CHECK_U64(entries(s), 8 + 1);
+	CHECK_U64(entries(s), 8 + 1 + 1);
 	cb_box_close(b);
 	cb_store_close(w);
 	cb_store_close(s);
 	s = open_old(true);
-	CHECK_U64(entries(s), 8 + 1 + 1);
+	CHECK_U64(entries(s), 8 + 1 + 1 + 1);
 	cb_store_close(s);
 }
 
