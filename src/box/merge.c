@@ -393,6 +393,7 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 		if (here.ino && !in_ours && (!best_here || both)) best_here = here.ino;
 		if (there.ino && !in_theirs && (!best_there || both)) best_there = there.ino;
 		if (both) break;
+		if (alone && best_here && best_there) return CB_OK; /* under different names: each is its own */
 	}
 	if (best_here) CB_TRY(take_here(m, it, best_here, err));
 	return best_there ? take_there(m, it, best_there, err) : CB_OK;
