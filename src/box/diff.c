@@ -7,6 +7,7 @@
  */
 #include "box/diff.h"
 #include "base/args.h"
+#include "base/cancel.h"
 
 #include "box/gate.h"
 
@@ -205,6 +206,13 @@ static bool spot_equal(const spot *a, const spot *b)
 	return a->parent == b->parent && span_equal(span_make(a->name, a->size), span_make(b->name, b->size));
 }
 
+static int spot_compare(const void *a, const void *b)
+{
+	const spot *x = a, *y = b;
+	if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+	return span_compare(span_make(x->name, x->size), span_make(y->name, y->size));
+}
+
 static cb_code add_spot(void *context, span key_bytes, span value, cb_error *err)
 {
 	(void)value;
@@ -380,6 +388,11 @@ static cb_code spots_same(diffing *d, const side *a, const spot *x, const side *
 static cb_code spot_stays(diffing *d, const side *a, const spot *x, const side *b, bool *out, cb_error *err)
 {
 	*out = false;
+	CB_TRY(cancel_check(err));
+	if (!d->by_path) { /* keys of names come sorted as spots are */
+		*out = spot_count(b) && bsearch(x, spot_at(b, 0), spot_count(b), sizeof(spot), spot_compare);
+		return CB_OK;
+	}
 	for (size_t i = 0; i < spot_count(b) && !*out; i++) CB_TRY(spots_same(d, a, x, b, spot_at(b, i), out, err));
 	return CB_OK;
 }

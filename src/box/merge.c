@@ -150,6 +150,7 @@ static cb_code unit_same(merge *m, const tree_view *va, const unit *a, const tre
 
 bool merge_place_in(const unit *u, const place *p)
 {
+	if (!u->unsorted) return u->count && bsearch(p, u->places, u->count, sizeof(place), merge_place_compare);
 	for (size_t i = 0; i < u->count; i++)
 		if (merge_place_compare(&u->places[i], p) == 0) return true;
 	return false;

@@ -27,6 +27,7 @@ typedef struct unit {
 	inode node;
 	place *places; /* sorted by (parent, name) */
 	size_t count;
+	bool unsorted; /* one of them was put first */
 } unit;
 
 /*

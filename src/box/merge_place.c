@@ -143,6 +143,7 @@ static cb_code last_name(merge *m, item *it, bool *away, cb_error *err)
 		place first = it->theirs.places[0];
 		it->theirs.places[0] = it->theirs.places[i];
 		it->theirs.places[i] = first;
+		it->theirs.unsorted = true;
 		return CB_OK;
 	}
 	CB_TRY(merge_conflict_at(m, it, "each side took away another of its names", away, err));
