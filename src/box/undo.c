@@ -19,7 +19,8 @@ typedef struct retimed {
 typedef struct reversal {
 	txn *t;
 	counters shift; /* files and bytes, as two's complement differences */
-	buf returned;   /* uint64_t: inodes that got an entry or an attribute back */
+	buf returned;   /* uint64_t: inodes that got an entry or an attribute back, each once: */
+	id_set known;
 	buf marked;     /* uint64_t: inodes of which an attribute, tag or metadata came back, changed or went */
 	id_set entered; /* folders of which an entry came, went or was replaced: their times follow, and are of now */
 	buf retimed;    /* retimed: of the others somebody set them */
@@ -29,6 +30,7 @@ typedef struct reversal {
 static void reversal_done(reversal *r)
 {
 	buf_done(&r->returned);
+	id_set_done(&r->known);
 	buf_done(&r->marked);
 	id_set_done(&r->entered);
 	buf_done(&r->retimed);
@@ -115,6 +117,13 @@ static cb_code same_but_version(span key_bytes, span a, span b, bool *out, cb_er
 	return CB_OK;
 }
 
+static cb_code note_returned(reversal *r, uint64_t ino, cb_error *err)
+{
+	bool known = false;
+	CB_TRY(id_set_add(&r->known, ino, &known, err));
+	return known ? CB_OK : buf_append(&r->returned, &ino, sizeof(ino), err);
+}
+
 static cb_code reverse_key(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	reversal *r = context;
@@ -143,11 +152,11 @@ static cb_code reverse_key(void *context, span key_bytes, span old_value, span n
 	bool attribute = parts.kind == KIND_ATTR || parts.kind == KIND_TAG;
 	if (attribute) CB_TRY(buf_append(&r->marked, &parts.ino, sizeof(uint64_t), err));
 	if (!old_value.bytes) return pmap_put_tombstone(&r->t->delta, key_bytes, err);
-	if (attribute) CB_TRY(buf_append(&r->returned, &parts.ino, sizeof(uint64_t), err));
+	if (attribute) CB_TRY(note_returned(r, parts.ino, err));
 	if (parts.kind == KIND_ENTRY) {
 		entry e;
 		CB_TRY(entry_decode(old_value, &e, err));
-		CB_TRY(buf_append(&r->returned, &e.rec.ino, sizeof(uint64_t), err));
+		CB_TRY(note_returned(r, e.rec.ino, err));
 	}
 	CB_TRY(record_reopen(key_bytes, old_value, &value, err));
 	return pmap_put(&r->t->delta, key_bytes, span_make(value.bytes, value.size), err);
