@@ -95,7 +95,7 @@ static cb_code part_deleted(cb_store *cs, uint64_t box, cb_error *err)
 	for (size_t i = 0; code == CB_OK && i < forks.size / sizeof(store_box); i++) {
 		code = store_write_begin_as(cs->s, STORE_FREES, err);
 		if (code == CB_OK) code = write_ended(cs, part_unneeded(cs, &edges, &all[i], err), err);
-		if (code == CB_NOSPACE) break; /* the fork points stay for now, and what else may go is what makes room */
+		if (code == CB_NOSPACE) break; /* the fork points stay until the next prune: what else may go makes room */
 	}
 	past_edges_done(&edges);
 	return code == CB_NOSPACE ? CB_OK : code;
