@@ -35,12 +35,6 @@ static void end(void)
 	cb_store_close(s);
 }
 
-static void limit_push(int64_t timeout_ms, cb_cancel *cancel)
-{
-	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = timeout_ms, .cancel = cancel);
-	CHECK_OK(cb_limit_push(&limit, &err));
-}
-
 static cb_code start(const char *script, cb_exec **out, cb_error *e)
 {
 	const char *argv[] = {"sh", "-c", script};

@@ -41,12 +41,6 @@ static void rest(int ms)
 	(void)nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
 }
 
-static void limit_push(int64_t timeout_ms, cb_cancel *cancel)
-{
-	cb_limit limit = CB_WITH(cb_limit, .timeout_ms = timeout_ms, .cancel = cancel);
-	CHECK_OK(cb_limit_push(&limit, &err));
-}
-
 typedef struct later {
 	cb_cancel *cancel;
 	int ms;

@@ -104,6 +104,12 @@ cb_commit_result must_commit(cb_box *txn)
 	return result;
 }
 
+void limit_push(int64_t timeout_ms, cb_cancel *token)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_limit_push(&CB_WITH(cb_limit, .timeout_ms = timeout_ms, .cancel = token), &err));
+}
+
 uint64_t must_version(cb_box *b, const char *path)
 {
 	cb_error err = {0};

@@ -28,6 +28,8 @@ bool exists(cb_box *b, const char *path);
 /* A transaction; and its commit, after which it is closed. */
 cb_box *must_begin(cb_box *b);
 cb_commit_result must_commit(cb_box *txn);
+/* A limit of this thread's calls, until cb_limit_pop(). */
+void limit_push(int64_t timeout_ms, cb_cancel *token);
 /* "A /work/x\nM /work/y\n" of a difference. */
 char *must_diff(cb_box *from, cb_box *to);
 /* Every path with type, mode, size and content hash: two states are equal when these texts are. Times and versions are left out. */
