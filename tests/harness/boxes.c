@@ -148,6 +148,21 @@ char *must_diff(cb_box *from, cb_box *to)
 	return test_keep(out);
 }
 
+static cb_code print_seq(void *context, const cb_blame_line *line, cb_error *err)
+{
+	return buf_printf(context, err, line->line > 1 ? " %llu" : "%llu", (unsigned long long)line->seq);
+}
+
+char *must_blame(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	buf text = BUF_INIT(SIZE_MAX);
+	char *out = NULL;
+	CHECK_OK(cb_blame(b, path, print_seq, &text, &err));
+	CHECK_OK(buf_take(&text, &out, NULL, &err));
+	return test_keep(out);
+}
+
 typedef struct dumping {
 	cb_box *b;
 	buf text;

@@ -32,6 +32,8 @@ cb_commit_result must_commit(cb_box *txn);
 void limit_push(int64_t timeout_ms, cb_cancel *token);
 /* "A /work/x\nM /work/y\n" of a difference. */
 char *must_diff(cb_box *from, cb_box *to);
+/* The steps of its lines, as blame tells them: "1 1 6". */
+char *must_blame(cb_box *b, const char *path);
 /* Every path with type, mode, size and content hash: two states are equal when these texts are. Times and versions are left out. */
 char *must_dump(cb_box *b);
 

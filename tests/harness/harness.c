@@ -154,6 +154,13 @@ unsigned test_dose(unsigned rounds)
 	return test_soak() > 1 ? rounds * test_soak() : (rounds + 7) / 8;
 }
 
+double test_cpu_ms(void)
+{
+	struct timespec now;
+	CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
 bool test_only_random(void)
 {
 	return getenv("COWBOX_ONLY_RANDOM") != NULL;

@@ -45,6 +45,8 @@ unsigned test_soak(void);
 unsigned test_dose(unsigned rounds);
 /* Many seeds are tried one after the other (tools/seeds): what does not depend on the seed can be left out. */
 bool test_only_random(void);
+/* What the calling thread has used of the processor: to compare costs, whatever else the machine does meanwhile. */
+double test_cpu_ms(void);
 /* A fresh folder (mode 0700) below $TMPDIR, removed when the test ends. Lent. */
 const char *test_tmpdir(void);
 

@@ -4,23 +4,6 @@
  */
 #include "harness/boxes.h"
 
-static cb_code note_line(void *context, const cb_blame_line *line, cb_error *err)
-{
-	char *out = context;
-	size_t size = strlen(out);
-	(void)err;
-	(void)snprintf(out + size, 64 - size, " %llu", (unsigned long long)line->seq);
-	return CB_OK;
-}
-
-static void check(cb_box *b, const char *blamed)
-{
-	cb_error err = {0};
-	char lines[64] = "";
-	CHECK_OK(cb_blame(b, "/work/a", note_line, lines, &err));
-	CHECK_STR(lines, blamed);
-}
-
 static void bring_back(cb_store *s, cb_box *b, const char *how)
 {
 	cb_error err = {0};
@@ -42,36 +25,36 @@ static void return_and_prune(bool memory, const char *how, bool kept, const char
 	must_write(b, "/work/a", "1\ntwo\n3\n");
 	bring_back(s, b, how);
 	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
-	check(b, expected);
+	CHECK_STR(must_blame(b, "/work/a"), expected);
 	char lines[64];
 	CHECK_OK(cb_write_file(b, "/work/a", "4\n", 2, &CB_WITH(cb_write_options, .append = true), &err));
 	(void)snprintf(lines, sizeof(lines), "%s %llu", expected, (unsigned long long)must_seq(b));
-	check(b, lines);
+	CHECK_STR(must_blame(b, "/work/a"), lines);
 	cb_box_close(b);
 	cb_store_close(s);
 }
 
 TEST_BOTH(blame_of_a_restored_text_after_prune)
 {
-	return_and_prune(memory, "restore", true, " 1 1 1");
+	return_and_prune(memory, "restore", true, "1 1 1");
 }
 
 TEST_BOTH(blame_of_a_restored_text_of_a_pruned_step)
 {
-	return_and_prune(memory, "restore", false, " 0 0 0");
+	return_and_prune(memory, "restore", false, "0 0 0");
 }
 
 TEST_BOTH(blame_of_an_undone_text_after_prune)
 {
-	return_and_prune(memory, "undo", true, " 1 1 1");
+	return_and_prune(memory, "undo", true, "1 1 1");
 }
 
 TEST_BOTH(blame_of_an_undone_text_of_a_pruned_step)
 {
-	return_and_prune(memory, "undo", false, " 0 0 0");
+	return_and_prune(memory, "undo", false, "0 0 0");
 }
 
 TEST_BOTH(blame_of_a_redone_text_after_prune)
 {
-	return_and_prune(memory, "redo", true, " 1 0 1");
+	return_and_prune(memory, "redo", true, "1 0 1");
 }

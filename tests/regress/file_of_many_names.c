@@ -4,16 +4,7 @@
  */
 #include "harness/boxes.h"
 
-#include <time.h>
-
 static cb_error err;
-
-static double cpu_ms(void)
-{
-	struct timespec t;
-	CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static cb_code count(void *context, const cb_change *change, cb_error *e)
 {
@@ -47,23 +38,23 @@ static times with(unsigned names)
 	x = must_begin(b);
 	must_write(x, "/work/d/f", "two\n");
 	must_write(b, "/work/other", "other");
-	double start = cpu_ms();
+	double start = test_cpu_ms();
 	(void)must_commit(x);
-	t.commit = cpu_ms() - start;
-	start = cpu_ms();
+	t.commit = test_cpu_ms() - start;
+	start = test_cpu_ms();
 	CHECK_OK(cb_diff_step(b, must_seq(b), NULL, count, &changes, &err));
-	t.diff = cpu_ms() - start;
+	t.diff = test_cpu_ms() - start;
 	CHECK_U64(changes, names);
 	must_write(fork, "/work/new", "new");
-	start = cpu_ms();
+	start = test_cpu_ms();
 	CHECK_OK(cb_merge(fork, b, NULL, NULL, NULL, &err));
-	t.merge = cpu_ms() - start;
+	t.merge = test_cpu_ms() - start;
 	CHECK_STR(must_read(fork, "/work/d/m00001"), "two\n");
 	char *before = must_dump(b);
 	CHECK_OK(cb_remove(b, "/work/d", &err));
-	start = cpu_ms();
+	start = test_cpu_ms();
 	CHECK_OK(cb_undo(b, 0, NULL, &err));
-	t.undo = cpu_ms() - start;
+	t.undo = test_cpu_ms() - start;
 	CHECK_STR(must_dump(b), before);
 	cb_box_close(fork);
 	cb_box_close(b);

@@ -5,16 +5,7 @@
  */
 #include "harness/boxes.h"
 
-#include <time.h>
-
 static cb_error err;
-
-static double cpu_ms(void)
-{
-	struct timespec t;
-	CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static const char *name_of(unsigned i)
 {
@@ -51,9 +42,9 @@ static double merge(unsigned count, bool swapped)
 	must_write(wrote, name_of(count), "new");
 	char *wish = must_dump(wrote);
 	cb_merge_options o = CB_WITH(cb_merge_options, .prefer = swapped ? CB_PREFER_THEIRS : CB_PREFER_OURS);
-	double start = cpu_ms();
+	double start = test_cpu_ms();
 	CHECK_OK(cb_merge(into, from, &o, NULL, NULL, &err));
-	double took = cpu_ms() - start;
+	double took = test_cpu_ms() - start;
 	CHECK_STR(must_dump(into), wish);
 	cb_box_close(pushed);
 	cb_box_close(wrote);
