@@ -9,14 +9,14 @@
 #include <cowbox/transfer.h>
 
 #include "box/internal.h"
-#include "harness/boxes.h"
+#include "harness/sides.h"
 
 enum { FILES = 2500 }; /* two keys each: a step that keeps roots instead of a list */
 
 typedef struct world {
-	cb_store *s;
-	cb_box *ours, *theirs, *beside;
-	void (*act)(cb_box *b);
+	sides sides;
+	cb_box *beside; /* a second handle on ours */
+	deed *act;
 	unsigned times; /* still to be done, each time that the caller is asked */
 	bool first;     /* they were first */
 } world;
@@ -28,25 +28,28 @@ static const char *name_of(unsigned i)
 	return path;
 }
 
-static world open_world(bool memory, void (*act)(cb_box *b), bool first)
+static void make_base(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/big", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(b, "/work/gone", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(b, "/work/side", 0755, 0, &err));
+	CHECK_OK(cb_symlink(b, "side", "/work/link", &err));
+	must_write(b, "/work/big/kept", "1\n2\n3\n4\n5\n");
+	must_write(b, "/work/gone/a", "a");
+	must_write(b, "/work/side/a", "a");
+	must_write(b, "/work/small", "0");
+	must_write(b, "/work/asked", "0");
+	CHECK_OK(cb_kv_set(b, "key", "0", 1, &err));
+}
+
+static world open_world(bool memory, deed *act, bool first)
 {
 	cb_error err = {0};
 	const char *name = first ? "first" : "beside", *fork = first ? "first-fork" : "beside-fork";
-	world w = {.s = test_store_open(memory), .act = act, .times = 1, .first = first};
-	CHECK_OK(cb_box_create(w.s, name, &w.ours, &err));
-	CHECK_OK(cb_mkdir(w.ours, "/work/big", 0755, 0, &err));
-	CHECK_OK(cb_mkdir(w.ours, "/work/gone", 0755, 0, &err));
-	CHECK_OK(cb_mkdir(w.ours, "/work/side", 0755, 0, &err));
-	CHECK_OK(cb_symlink(w.ours, "side", "/work/link", &err));
-	must_write(w.ours, "/work/big/kept", "1\n2\n3\n4\n5\n");
-	must_write(w.ours, "/work/gone/a", "a");
-	must_write(w.ours, "/work/side/a", "a");
-	must_write(w.ours, "/work/small", "0");
-	must_write(w.ours, "/work/asked", "0");
-	CHECK_OK(cb_kv_set(w.ours, "key", "0", 1, &err));
-	w.theirs = must_fork(w.s, name, fork);
-	must_write(w.ours, "/work/asked", "ours");
-	cb_box *t = must_begin(w.theirs);
+	world w = {.sides = sides_open_in(test_store_open(memory), name, fork, make_base), .act = act, .times = 1, .first = first};
+	must_write(w.sides.ours, "/work/asked", "ours");
+	cb_box *t = must_begin(w.sides.theirs);
 	for (unsigned i = 0; i < FILES; i++) must_write(t, name_of(i), "new");
 	must_write(t, "/work/asked", "theirs");
 	must_write(t, "/work/top", "top");
@@ -54,17 +57,14 @@ static world open_world(bool memory, void (*act)(cb_box *b), bool first)
 	CHECK_OK(cb_remove(t, "/work/gone", &err));
 	CHECK_OK(cb_kv_set(t, "key", "theirs", 6, &err));
 	(void)must_commit(t);
-	w.beside = must_open(w.s, name);
+	w.beside = must_open(w.sides.s, name);
 	return w;
 }
 
 static void close_world(world *w)
 {
-	test_store_sound(w->s);
 	cb_box_close(w->beside);
-	cb_box_close(w->ours);
-	cb_box_close(w->theirs);
-	cb_store_close(w->s);
+	sides_close(&w->sides);
 }
 
 static cb_prefer resolve(void *context, const cb_conflict *c)
@@ -79,30 +79,30 @@ static cb_prefer resolve(void *context, const cb_conflict *c)
 }
 
 /* What became of it, in words: the code, the box, the box after the merge was undone, and after that was. */
-static char *outcome(bool memory, void (*act)(cb_box *b), bool first, bool *out_moved)
+static char *outcome(bool memory, deed *act, bool first, bool *out_moved)
 {
 	cb_error err = {0};
 	world w = open_world(memory, act, first);
 	if (first) act(w.beside);
 	uint64_t seq = 0, back = 0;
 	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve, .context = &w);
-	cb_code code = cb_merge(w.ours, w.theirs, &o, &seq, NULL, &err);
+	cb_code code = cb_merge(w.sides.ours, w.sides.theirs, &o, &seq, NULL, &err);
 	AUTO_BUF buf text = BUF_INIT(64 << 20);
-	CHECK_OK(buf_printf(&text, &err, "%s\n%s\n", cb_code_name(code), must_dump(w.ours)));
+	CHECK_OK(buf_printf(&text, &err, "%s\n%s\n", cb_code_name(code), must_dump(w.sides.ours)));
 	if (code == CB_OK) {
 		/* What was moved has the version that was taken first; the state has a later one. */
 		cb_stat_info info = CB_INIT(cb_stat_info);
-		*out_moved = cb_stat(w.ours, name_of(1), 0, &info, &err) == CB_OK && info.version != w.ours->head->id;
-		CHECK_OK(cb_undo(w.ours, seq, &back, &err));
-		CHECK_OK(buf_printf(&text, &err, "%s\n", must_dump(w.ours)));
-		CHECK_OK(cb_undo(w.ours, back, NULL, &err));
-		CHECK_OK(buf_printf(&text, &err, "%s\n", must_dump(w.ours)));
+		*out_moved = cb_stat(w.sides.ours, name_of(1), 0, &info, &err) == CB_OK && info.version != w.sides.ours->head->id;
+		CHECK_OK(cb_undo(w.sides.ours, seq, &back, &err));
+		CHECK_OK(buf_printf(&text, &err, "%s\n", must_dump(w.sides.ours)));
+		CHECK_OK(cb_undo(w.sides.ours, back, NULL, &err));
+		CHECK_OK(buf_printf(&text, &err, "%s\n", must_dump(w.sides.ours)));
 	}
 	close_world(&w);
 	return test_keep(TAKE_PTR(text.bytes));
 }
 
-static void compare(bool memory, void (*act)(cb_box *b), bool must_move)
+static void compare(bool memory, deed *act, bool must_move)
 {
 	bool moved = false, ignored = false;
 	char *beside = outcome(memory, act, false, &moved);
@@ -234,21 +234,21 @@ TEST_LIMIT(packed, 120)
 	world w = open_world(true, write_often, false);
 	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve, .context = &w);
 	uint64_t seq = 0;
-	CHECK_OK(cb_merge(w.ours, w.theirs, &o, &seq, NULL, &err));
-	CHECK(must_version(w.ours, name_of(1)) != w.ours->head->id);
+	CHECK_OK(cb_merge(w.sides.ours, w.sides.theirs, &o, &seq, NULL, &err));
+	CHECK(must_version(w.sides.ours, name_of(1)) != w.sides.ours->head->id);
 	char path[512], old[64];
 	(void)snprintf(path, sizeof(path), "%s/pack", test_tmpdir());
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
 	CHECK(fd >= 0);
-	CHECK_OK(cb_pack(w.ours, fd, NULL, NULL, &err));
+	CHECK_OK(cb_pack(w.sides.ours, fd, NULL, NULL, &err));
 	CHECK(lseek(fd, 0, SEEK_SET) == 0);
-	CHECK_OK(cb_unpack(w.s, fd, "back", NULL, NULL, &err));
+	CHECK_OK(cb_unpack(w.sides.s, fd, "back", NULL, NULL, &err));
 	CHECK(close(fd) == 0);
-	cb_box *back = must_open(w.s, "back");
-	CHECK_STR(must_dump(back), must_dump(w.ours));
+	cb_box *back = must_open(w.sides.s, "back");
+	CHECK_STR(must_dump(back), must_dump(w.sides.ours));
 	uint64_t version = must_version(back, "/work/big/kept");
 	(void)snprintf(old, sizeof(old), "back@%llu", (unsigned long long)must_seq(back) - 1);
-	cb_box *before = must_open(w.s, old);
+	cb_box *before = must_open(w.sides.s, old);
 	CHECK(must_version(before, "/work/big/kept") < version);
 	CHECK(version <= back->head->id);
 	cb_box_close(before);

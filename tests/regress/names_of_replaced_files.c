@@ -2,88 +2,64 @@
  * names_of_replaced_files.c: a merge decides about every name of a file with several, also about those under which a side has a new file.
  * A name that theirs deleted and ours made anew, with the same bytes, stayed; one under which both had put new files was taken for agreed.
  */
-#include "harness/boxes.h"
+#include "harness/sides.h"
 
 static const char *const OLD = "1\n2\n3\n4\n5\n6\n7\n", *const FIRST = "one\n2\n3\n4\n5\n6\n7\n",
 			 *const LAST = "1\n2\n3\n4\n5\n6\nseven\n";
 
-typedef struct pair {
-	cb_store *s;
-	cb_box *ours, *theirs;
-} pair;
-
-/* One file, /work/a and /work/b. */
-static pair open_pair(void)
+static void file_a(cb_box *b)
 {
-	cb_error err = {0};
-	pair p = {.s = test_store_open(true)};
-	CHECK_OK(cb_box_create(p.s, "ours", &p.ours, &err));
-	must_write(p.ours, "/work/a", OLD);
-	CHECK_OK(cb_link(p.ours, "/work/a", "/work/b", &err));
-	p.theirs = must_fork(p.s, "ours", "theirs");
-	return p;
+	must_write(b, "/work/a", OLD);
 }
 
-static void close_pair(pair *p)
-{
-	test_store_sound(p->s);
-	cb_box_close(p->ours);
-	cb_box_close(p->theirs);
-	cb_store_close(p->s);
-}
-
-static void renew(cb_box *b, const char *path, const char *text)
+static void file_a_and_b(cb_box *b)
 {
 	cb_error err = {0};
-	CHECK_OK(cb_unlink(b, path, &err));
-	must_write(b, path, text);
+	file_a(b);
+	CHECK_OK(cb_link(b, "/work/a", "/work/b", &err));
 }
 
 /* Both replace /work/a, each by other lines; ours keeps the file as /work/c and makes /work/b anew; theirs deletes /work/b. */
-static pair put_aside(const char *renewed)
+static sides put_aside(const char *renewed)
 {
 	cb_error err = {0};
-	pair p = open_pair();
+	sides p = sides_open(true, file_a_and_b);
 	CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
-	renew(p.ours, "/work/a", FIRST);
-	renew(p.ours, "/work/b", renewed);
-	renew(p.theirs, "/work/a", LAST);
+	must_renew(p.ours, "/work/a", FIRST);
+	must_renew(p.ours, "/work/b", renewed);
+	must_renew(p.theirs, "/work/a", LAST);
 	CHECK_OK(cb_unlink(p.theirs, "/work/b", &err));
 	return p;
 }
 
 TEST(deleted_there_and_renewed_here)
 {
-	cb_error err = {0};
-	pair p = put_aside(OLD);
-	CHECK_OK(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err));
+	sides p = put_aside(OLD);
+	must_merge(p.ours, p.theirs, CB_PREFER_NONE);
 	CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
 	CHECK(!exists(p.ours, "/work/b"));
 	CHECK_STR(must_read(p.ours, "/work/c"), OLD);
-	close_pair(&p);
+	sides_close(&p);
 }
 
 TEST(deleted_here_and_renewed_there)
 {
-	cb_error err = {0};
-	pair p = put_aside(OLD);
-	CHECK_OK(cb_merge(p.theirs, p.ours, NULL, NULL, NULL, &err));
+	sides p = put_aside(OLD);
+	must_merge(p.theirs, p.ours, CB_PREFER_NONE);
 	CHECK(!exists(p.theirs, "/work/b"));
 	CHECK_STR(must_read(p.theirs, "/work/c"), OLD);
-	close_pair(&p);
+	sides_close(&p);
 }
 
 TEST(deleted_there_and_changed_here)
 {
-	cb_error err = {0};
 	for (int theirs = 0; theirs < 2; theirs++) {
-		pair p = put_aside("new\n");
-		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), CB_CONFLICT);
-		CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
+		sides p = put_aside("new\n");
+		must_conflict(p.ours, p.theirs, "1 conflicts: /work/b ");
 		cb_prefer prefer = theirs ? CB_PREFER_THEIRS : CB_PREFER_OURS;
-		CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		must_merge(p.ours, p.theirs, prefer);
 		CHECK(exists(p.ours, "/work/b") == !theirs);
-		close_pair(&p);
+		sides_close(&p);
 	}
 }
 
@@ -92,17 +68,17 @@ TEST(deleted_there_under_all_names)
 {
 	cb_error err = {0};
 	for (int how = 0; how < 4; how++) {
-		pair p = open_pair();
-		renew(p.ours, "/work/b", how % 2 ? "new\n" : OLD);
+		sides p = sides_open(true, file_a_and_b);
+		must_renew(p.ours, "/work/b", how % 2 ? "new\n" : OLD);
 		CHECK_OK(cb_unlink(p.theirs, "/work/a", &err));
 		CHECK_OK(cb_unlink(p.theirs, "/work/b", &err));
 		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), CB_CONFLICT);
 		CHECK_MSG(how % 2 == (strstr(err.message, "/work/b ") != NULL), "%s", err.message);
 		cb_prefer prefer = how / 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
-		CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		must_merge(p.ours, p.theirs, prefer);
 		CHECK(exists(p.ours, "/work/a") == (how / 2 == 0));
 		CHECK(exists(p.ours, "/work/b") == (how == 1));
-		close_pair(&p);
+		sides_close(&p);
 	}
 }
 
@@ -111,33 +87,25 @@ TEST(moved_on_both_sides_and_changed_here)
 {
 	cb_error err = {0};
 	for (int changed = 0; changed < 2; changed++) {
-		pair p = open_pair();
-		cb_box *sides[] = {p.ours, p.theirs};
+		sides p = sides_open(true, file_a_and_b);
+		cb_box *both[] = {p.ours, p.theirs};
 		for (int i = 0; i < 2; i++) {
-			CHECK_OK(cb_unlink(sides[i], "/work/b", &err));
-			CHECK_OK(cb_rename(sides[i], "/work/a", "/work/c", 0, &err));
+			CHECK_OK(cb_unlink(both[i], "/work/b", &err));
+			CHECK_OK(cb_rename(both[i], "/work/a", "/work/c", 0, &err));
 		}
 		must_write(p.ours, "/work/b", changed ? "new\n" : OLD);
 		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), changed ? CB_CONFLICT : CB_OK);
 		if (changed) CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
 		else CHECK(!exists(p.ours, "/work/b"));
 		CHECK_STR(must_read(p.ours, "/work/c"), OLD);
-		close_pair(&p);
+		sides_close(&p);
 	}
-	cb_store *s = test_store_open(true);
-	cb_box *a = NULL;
-	CHECK_OK(cb_box_create(s, "a", &a, &err));
-	must_write(a, "/work/a", OLD);
-	cb_box *b = must_fork(s, "a", "b");
-	CHECK_OK(cb_rename(a, "/work/a", "/work/c", 0, &err));
-	CHECK_OK(cb_rename(b, "/work/a", "/work/c", 0, &err));
-	must_write(a, "/work/a", "new\n");
-	CHECK_CODE(cb_merge(a, b, NULL, NULL, NULL, &err), CB_CONFLICT);
-	CHECK_MSG(strstr(err.message, "1 conflicts: /work/a "), "%s", err.message);
-	cb_box_close(a);
-	cb_box_close(b);
-	test_store_sound(s);
-	cb_store_close(s);
+	sides p = sides_open(true, file_a);
+	CHECK_OK(cb_rename(p.ours, "/work/a", "/work/c", 0, &err));
+	CHECK_OK(cb_rename(p.theirs, "/work/a", "/work/c", 0, &err));
+	must_write(p.ours, "/work/a", "new\n");
+	must_conflict(p.ours, p.theirs, "1 conflicts: /work/a ");
+	sides_close(&p);
 }
 
 /* Both replace /work/a; theirs keeps the file as /work/c and deletes /work/b, which ours made anew. */
@@ -145,20 +113,20 @@ TEST(put_aside_and_deleted_there)
 {
 	cb_error err = {0};
 	for (int how = 0; how < 3; how++) {
-		pair p = open_pair();
+		sides p = sides_open(true, file_a_and_b);
 		CHECK_OK(cb_link(p.theirs, "/work/a", "/work/c", &err));
-		renew(p.theirs, "/work/a", LAST);
+		must_renew(p.theirs, "/work/a", LAST);
 		CHECK_OK(cb_unlink(p.theirs, "/work/b", &err));
-		renew(p.ours, "/work/a", FIRST);
-		renew(p.ours, "/work/b", how ? "new\n" : OLD);
+		must_renew(p.ours, "/work/a", FIRST);
+		must_renew(p.ours, "/work/b", how ? "new\n" : OLD);
 		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), how ? CB_CONFLICT : CB_OK);
 		if (how) CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
 		cb_prefer prefer = how == 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
-		if (how) CHECK_OK(cb_merge(p.ours, p.theirs, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		if (how) must_merge(p.ours, p.theirs, prefer);
 		CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
 		CHECK(exists(p.ours, "/work/b") == (how == 1));
 		CHECK_STR(must_read(p.ours, "/work/c"), OLD);
-		close_pair(&p);
+		sides_close(&p);
 	}
 }
 
@@ -167,20 +135,20 @@ TEST(put_aside_and_changed_under_a_name_made_anew)
 {
 	cb_error err = {0};
 	for (int into_keeper = 0; into_keeper < 2; into_keeper++) {
-		pair p = open_pair();
+		sides p = sides_open(true, file_a_and_b);
 		cb_box *maker = into_keeper ? p.theirs : p.ours, *keeper = into_keeper ? p.ours : p.theirs;
-		renew(maker, "/work/a", FIRST);
-		renew(maker, "/work/b", FIRST);
-		renew(keeper, "/work/a", LAST);
+		must_renew(maker, "/work/a", FIRST);
+		must_renew(maker, "/work/b", FIRST);
+		must_renew(keeper, "/work/a", LAST);
 		must_write(keeper, "/work/b", LAST);
 		CHECK_OK(cb_chmod(keeper, "/work/b", 0600, 0, &err));
-		CHECK_OK(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err));
+		must_merge(p.ours, p.theirs, CB_PREFER_NONE);
 		CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
 		CHECK_STR(must_read(p.ours, "/work/b"), "one\n2\n3\n4\n5\n6\nseven\n");
 		cb_stat_info st = CB_INIT(cb_stat_info);
 		CHECK_OK(cb_stat(p.ours, "/work/b", 0, &st, &err));
 		CHECK_U64(st.mode & 07777, 0600);
-		close_pair(&p);
+		sides_close(&p);
 	}
 }
 
@@ -189,21 +157,21 @@ TEST(one_new_file_for_two)
 {
 	cb_error err = {0};
 	for (int into_editor = 0; into_editor < 2; into_editor++) {
-		pair p = open_pair();
+		sides p = sides_open(true, file_a_and_b);
 		must_write(p.ours, "/work/c", OLD);
 		CHECK_OK(cb_link(p.ours, "/work/c", "/work/d", &err));
 		cb_box *editor = must_fork(p.s, "ours", "editor");
-		renew(p.ours, "/work/a", FIRST);
+		must_renew(p.ours, "/work/a", FIRST);
 		CHECK_OK(cb_unlink(p.ours, "/work/c", &err));
 		CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
 		must_write(editor, "/work/a", "1\n2\n3\nfour\n5\n6\n7\n");
 		must_write(editor, "/work/c", LAST);
 		cb_box *into = into_editor ? editor : p.ours, *from = into_editor ? p.ours : editor;
-		CHECK_OK(cb_merge(into, from, NULL, NULL, NULL, &err));
+		must_merge(into, from, CB_PREFER_NONE);
 		CHECK_STR(must_read(into, "/work/c"), "one\n2\n3\nfour\n5\n6\nseven\n");
 		CHECK_STR(must_read(into, "/work/d"), LAST);
 		cb_box_close(editor);
-		close_pair(&p);
+		sides_close(&p);
 	}
 }
 
@@ -211,31 +179,30 @@ TEST(one_new_file_for_two)
 TEST(a_renewed_name_in_a_transaction)
 {
 	cb_error err = {0};
-	pair p = open_pair();
+	sides p = sides_open(true, file_a_and_b);
 	cb_box *t = must_begin(p.ours);
 	CHECK_OK(cb_unlink(t, "/work/b", &err));
 	CHECK_OK(cb_unlink(t, "/work/a", &err));
 	must_write(t, "/work/a", LAST);
 	CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
-	renew(p.ours, "/work/a", FIRST);
-	renew(p.ours, "/work/b", OLD);
+	must_renew(p.ours, "/work/a", FIRST);
+	must_renew(p.ours, "/work/b", OLD);
 	CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_CONFLICT);
 	CHECK_MSG(strstr(err.message, "/work/b"), "%s", err.message);
 	cb_box_close(t);
-	close_pair(&p);
+	sides_close(&p);
 }
 
 /* Both save one of its names by rename: other lines are joined, and nobody deleted anything. */
 TEST(one_name_replaced_on_both_sides)
 {
-	cb_error err = {0};
-	pair p = open_pair();
-	renew(p.ours, "/work/a", FIRST);
-	renew(p.theirs, "/work/a", LAST);
-	CHECK_OK(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err));
+	sides p = sides_open(true, file_a_and_b);
+	must_renew(p.ours, "/work/a", FIRST);
+	must_renew(p.theirs, "/work/a", LAST);
+	must_merge(p.ours, p.theirs, CB_PREFER_NONE);
 	CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
 	CHECK_STR(must_read(p.ours, "/work/b"), OLD);
-	close_pair(&p);
+	sides_close(&p);
 }
 
 /* In a transaction lines are joined where both have new ones; the same lines, or the old ones made anew, conflict. */
@@ -245,15 +212,15 @@ TEST(one_name_replaced_beside_a_transaction)
 		{&FIRST, &LAST}, {&FIRST, &FIRST}, {&OLD, &LAST}, {&FIRST, &OLD}, {&OLD, &OLD}};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		cb_error err = {0};
-		pair p = open_pair();
+		sides p = sides_open(true, file_a_and_b);
 		cb_box *t = must_begin(p.ours);
-		renew(t, "/work/a", *texts[i][0]);
-		renew(p.ours, "/work/a", *texts[i][1]);
+		must_renew(t, "/work/a", *texts[i][0]);
+		must_renew(p.ours, "/work/a", *texts[i][1]);
 		cb_code code = cb_txn_commit(t, NULL, NULL, &err);
 		CHECK_MSG(code == (i == 0 ? CB_OK : CB_CONFLICT), "%zu: %s", i, cb_code_name(code));
 		if (i) CHECK_MSG(strstr(err.message, "/work/a"), "%s", err.message);
 		cb_box_close(t);
-		close_pair(&p);
+		sides_close(&p);
 	}
 }
 
@@ -262,24 +229,16 @@ TEST(new_name_for_both_replacements)
 {
 	cb_error err = {0};
 	for (int theirs = 0; theirs < 2; theirs++) {
-		cb_store *s = test_store_open(true);
-		cb_box *a = NULL;
-		CHECK_OK(cb_box_create(s, "a", &a, &err));
-		must_write(a, "/work/a", OLD);
-		cb_box *b = must_fork(s, "a", "b");
-		renew(a, "/work/a", FIRST);
-		renew(b, "/work/a", LAST);
-		CHECK_OK(cb_link(a, "/work/a", "/work/c", &err));
-		CHECK_OK(cb_link(b, "/work/a", "/work/c", &err));
-		CHECK_CODE(cb_merge(a, b, NULL, NULL, NULL, &err), CB_CONFLICT);
-		CHECK_MSG(strstr(err.message, "1 conflicts: /work/c "), "%s", err.message);
+		sides p = sides_open(true, file_a);
+		must_renew(p.ours, "/work/a", FIRST);
+		must_renew(p.theirs, "/work/a", LAST);
+		CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
+		CHECK_OK(cb_link(p.theirs, "/work/a", "/work/c", &err));
+		must_conflict(p.ours, p.theirs, "1 conflicts: /work/c ");
 		cb_prefer prefer = theirs ? CB_PREFER_THEIRS : CB_PREFER_OURS;
-		CHECK_OK(cb_merge(a, b, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
-		CHECK_STR(must_read(a, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
-		if (theirs) CHECK_STR(must_read(a, "/work/c"), LAST);
-		test_store_sound(s);
-		cb_box_close(a);
-		cb_box_close(b);
-		cb_store_close(s);
+		must_merge(p.ours, p.theirs, prefer);
+		CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
+		if (theirs) CHECK_STR(must_read(p.ours, "/work/c"), LAST);
+		sides_close(&p);
 	}
 }

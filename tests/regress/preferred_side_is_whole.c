@@ -1,7 +1,5 @@
 /* A conflict that is settled for one side gives that side's picture, merged into it or into the other, and loses nothing else. */
-#include "harness/boxes.h"
-
-typedef void (*changes)(cb_box *b);
+#include "harness/sides.h"
 
 static void mv(cb_box *b, const char *from, const char *to)
 {
@@ -47,25 +45,20 @@ static void must_show(cb_box *b, const char *text)
 }
 
 /* What the loser and the winner do to the same, settled for the winner wherever it is merged. */
-static void settle(changes base, changes loser, changes winner, const char *text)
+static void settle(deed *base, deed *loser, deed *winner, const char *text)
 {
 	for (int way = 0; way < 4; way++) {
 		cb_error err = {0};
-		cb_store *s = test_store_open(true);
-		cb_box *box = NULL, *other = NULL;
-		CHECK_OK(cb_box_create(s, "box", &box, &err));
-		base(box);
-		other = way < 2 ? must_fork(s, "box", "other") : must_begin(box);
+		sides p = sides_open(true, base);
+		cb_box *other = way < 2 ? p.theirs : must_begin(p.ours);
 		cb_prefer prefer = way % 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
-		(way % 2 ? loser : winner)(box);
+		(way % 2 ? loser : winner)(p.ours);
 		(way % 2 ? winner : loser)(other);
-		if (way < 2) CHECK_OK(cb_merge(box, other, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		if (way < 2) must_merge(p.ours, other, prefer);
 		else CHECK_OK(cb_txn_commit(other, &CB_WITH(cb_commit_options, .prefer = prefer), NULL, &err));
-		must_show(box, text);
-		test_store_sound(s);
-		cb_box_close(other);
-		cb_box_close(box);
-		cb_store_close(s);
+		must_show(p.ours, text);
+		if (way >= 2) cb_box_close(other);
+		sides_close(&p);
 	}
 }
 

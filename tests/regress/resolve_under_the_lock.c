@@ -1,44 +1,43 @@
 /* What a caller does in `resolve` must not keep others from writing; what they write meanwhile is not lost, and nobody is asked twice. */
 #include <pthread.h>
 
-#include "harness/boxes.h"
+#include "harness/sides.h"
 
 typedef struct world {
-	cb_store *s;
-	cb_box *ours, *theirs, *other, *beside; /* beside: a second handle on ours */
+	sides sides;
+	cb_box *other, *beside; /* beside: a second handle on ours */
 	unsigned asked, to_write;
 	char paths[16][32];
 } world;
 
-static world open_world(bool memory)
+static void zeros(cb_box *b)
 {
-	cb_error err = {0};
-	world w = {.s = test_store_open(memory)};
-	CHECK_OK(cb_box_create(w.s, "ours", &w.ours, &err));
-	CHECK_OK(cb_box_create(w.s, "other", &w.other, &err));
-	must_write(w.ours, "/work/a", "0");
-	must_write(w.ours, "/work/b", "0");
+	must_write(b, "/work/a", "0");
+	must_write(b, "/work/b", "0");
 	for (int i = 0; i < 9; i++) {
 		char path[32];
 		(void)snprintf(path, sizeof(path), "/work/late%d", i);
-		must_write(w.ours, path, "0");
+		must_write(b, path, "0");
 	}
-	w.theirs = must_fork(w.s, "ours", "theirs");
-	must_write(w.ours, "/work/a", "ours");
-	must_write(w.theirs, "/work/a", "theirs");
-	must_write(w.theirs, "/work/b", "theirs");
-	w.beside = must_open(w.s, "ours");
+}
+
+static world open_world(bool memory)
+{
+	cb_error err = {0};
+	world w = {.sides = sides_open(memory, zeros)};
+	CHECK_OK(cb_box_create(w.sides.s, "other", &w.other, &err));
+	must_write(w.sides.ours, "/work/a", "ours");
+	must_write(w.sides.theirs, "/work/a", "theirs");
+	must_write(w.sides.theirs, "/work/b", "theirs");
+	w.beside = must_open(w.sides.s, "ours");
 	return w;
 }
 
 static void close_world(world *w)
 {
-	test_store_sound(w->s);
 	cb_box_close(w->beside);
-	cb_box_close(w->ours);
-	cb_box_close(w->theirs);
 	cb_box_close(w->other);
-	cb_store_close(w->s);
+	sides_close(&w->sides);
 }
 
 static void *write_beside(void *context)
@@ -74,11 +73,11 @@ TEST_BOTH(others_write_while_the_caller_thinks)
 	world w = open_world(memory);
 	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve, .context = &w);
 	uint64_t seq = 0, conflicts = 9;
-	CHECK_OK(cb_merge(w.ours, w.theirs, &o, &seq, &conflicts, &err));
+	CHECK_OK(cb_merge(w.sides.ours, w.sides.theirs, &o, &seq, &conflicts, &err));
 	CHECK_U64(w.asked, 1);
 	CHECK_U64(conflicts, 0);
-	CHECK_U64(seq, must_seq(w.ours));
-	CHECK_STR(must_read(w.ours, "/work/a"), "theirs");
+	CHECK_U64(seq, must_seq(w.sides.ours));
+	CHECK_STR(must_read(w.sides.ours, "/work/a"), "theirs");
 	close_world(&w);
 }
 
@@ -88,11 +87,11 @@ TEST_BOTH(the_box_itself_changes_meanwhile)
 	world w = open_world(memory);
 	w.to_write = 1;
 	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve, .context = &w);
-	CHECK_OK(cb_merge(w.ours, w.theirs, &o, NULL, NULL, &err));
+	CHECK_OK(cb_merge(w.sides.ours, w.sides.theirs, &o, NULL, NULL, &err));
 	CHECK_U64(w.asked, 1);
-	CHECK_STR(must_read(w.ours, "/work/a"), "theirs");
-	CHECK_STR(must_read(w.ours, "/work/b"), "theirs");
-	CHECK_STR(must_read(w.ours, "/work/new1"), "1");
+	CHECK_STR(must_read(w.sides.ours, "/work/a"), "theirs");
+	CHECK_STR(must_read(w.sides.ours, "/work/b"), "theirs");
+	CHECK_STR(must_read(w.sides.ours, "/work/new1"), "1");
 	close_world(&w);
 }
 
@@ -117,13 +116,13 @@ TEST_BOTH(races_lost_one_after_the_other)
 	for (int i = 0; i < 9; i++) {
 		char path[32];
 		(void)snprintf(path, sizeof(path), "/work/late%d", i);
-		must_write(w.theirs, path, "theirs");
+		must_write(w.sides.theirs, path, "theirs");
 	}
 	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = resolve_and_add, .context = &w);
-	CHECK_OK(cb_merge(w.ours, w.theirs, &o, NULL, NULL, &err));
+	CHECK_OK(cb_merge(w.sides.ours, w.sides.theirs, &o, NULL, NULL, &err));
 	CHECK_U64(w.asked, 9);
-	CHECK_STR(must_read(w.ours, "/work/late0"), "theirs");
-	CHECK_STR(must_read(w.ours, "/work/late8"), "beside");
-	CHECK_STR(must_read(w.ours, "/work/a"), "ours");
+	CHECK_STR(must_read(w.sides.ours, "/work/late0"), "theirs");
+	CHECK_STR(must_read(w.sides.ours, "/work/late8"), "beside");
+	CHECK_STR(must_read(w.sides.ours, "/work/a"), "ours");
 	close_world(&w);
 }

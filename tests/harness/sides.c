@@ -1,0 +1,46 @@
+/* sides.c: see sides.h. */
+#include "harness/sides.h"
+
+sides sides_open_in(cb_store *s, const char *ours, const char *theirs, deed *base)
+{
+	cb_error err = {0};
+	sides p = {.s = s};
+	CHECK_OK(cb_box_create(s, ours, &p.ours, &err));
+	base(p.ours);
+	p.theirs = must_fork(s, ours, theirs);
+	return p;
+}
+
+sides sides_open(bool memory, deed *base)
+{
+	return sides_open_in(test_store_open(memory), "ours", "theirs", base);
+}
+
+void sides_close(sides *p)
+{
+	test_store_sound(p->s);
+	cb_box_close(p->ours);
+	cb_box_close(p->theirs);
+	cb_store_close(p->s);
+}
+
+void must_merge(cb_box *into, cb_box *from, cb_prefer prefer)
+{
+	cb_error err = {0};
+	cb_merge_options o = CB_WITH(cb_merge_options, .prefer = prefer);
+	CHECK_OK(cb_merge(into, from, prefer == CB_PREFER_NONE ? NULL : &o, NULL, NULL, &err));
+}
+
+void must_conflict(cb_box *into, cb_box *from, const char *text)
+{
+	cb_error err = {0};
+	CHECK_CODE(cb_merge(into, from, NULL, NULL, NULL, &err), CB_CONFLICT);
+	CHECK_MSG(strstr(err.message, text), "'%s' is not in: %s", text, err.message);
+}
+
+void must_renew(cb_box *b, const char *path, const char *text)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_unlink(b, path, &err));
+	must_write(b, path, text);
+}
