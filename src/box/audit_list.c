@@ -55,7 +55,7 @@ typedef struct listing {
 
 /* ---- entries ---- */
 
-static char *place(char **at, const char *s, size_t size)
+static char *put_text(char **at, const char *s, size_t size)
 {
 	char *out = *at;
 	memcpy(out, s, size);
@@ -74,11 +74,11 @@ static cb_code entry_add(listing *l, uint64_t box, const cb_audit *a, uint64_t c
 	if (!text) return cb_err_nomem(err);
 	item *e = &l->filling->page[l->filling->count++];
 	*e = (item){*a, box, content, text};
-	e->a.box = place(&at, a->box, strlen(a->box));
-	e->a.who = place(&at, a->who, strlen(a->who));
-	e->a.action = place(&at, a->action, action);
-	e->a.message = place(&at, a->message, strlen(a->message));
-	e->a.subject = place(&at, subject, content ? 0 : strlen(subject));
+	e->a.box = put_text(&at, a->box, strlen(a->box));
+	e->a.who = put_text(&at, a->who, strlen(a->who));
+	e->a.action = put_text(&at, a->action, action);
+	e->a.message = put_text(&at, a->message, strlen(a->message));
+	e->a.subject = put_text(&at, subject, content ? 0 : strlen(subject));
 	return CB_OK;
 }
 

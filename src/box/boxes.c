@@ -86,7 +86,7 @@ typedef struct furnishing {
 static cb_code furnish_dir(furnishing *f, uint64_t ino, uint64_t parent, const char *name, uint32_t mode, cb_error *err)
 {
 	span n = span_str(name);
-	key at = key_entry(parent, n), place = key_name(ino, parent, n);
+	key at = key_entry(parent, n), back = key_name(ino, parent, n);
 	entry e = {.rec = {.ino = ino, .version = f->state, .type = CB_DIR, .mode = mode, .links = 1}};
 	e.rec.mtime_ns = e.rec.ctime_ns = e.rec.atime_ns = f->now_ns;
 	tree_value value;
@@ -94,7 +94,7 @@ static cb_code furnish_dir(furnishing *f, uint64_t ino, uint64_t parent, const c
 	CB_TRY(pmap_put(&f->map, key_span(&at), span_make(value.bytes, value.size), err));
 	if (ino == INO_ROOT) return CB_OK;
 	f->count.files++;
-	return pmap_put(&f->map, key_span(&place), span_str(""), err);
+	return pmap_put(&f->map, key_span(&back), span_str(""), err);
 }
 
 /* What every new box holds. Its inodes are the same in all boxes, so boxes that were made apart can still be compared. */

@@ -153,9 +153,7 @@ static cb_code add_crossed(diffing *d, const tree_view *shown, const tree_view *
 /* Everything below folders that are in another place. */
 static cb_code add_moved(diffing *d, cb_error *err)
 {
-	uint64_t parents[2];
-	uint8_t names[2][LIMIT_NAME_BYTES];
-	size_t sizes[2];
+	place from, to;
 	for (size_t i = 0, n = d->inos.size / sizeof(uint64_t); i < n; i++) {
 		uint64_t ino = ((const uint64_t *)(const void *)d->inos.bytes)[i] >> 1;
 		inode node, other;
@@ -164,9 +162,9 @@ static cb_code add_moved(diffing *d, cb_error *err)
 		CB_TRY(is_there(d->a, ino, &was, &node, err));
 		if (was && node.rec.type == CB_DIR) CB_TRY(is_there(d->b, ino, &is, &other, err));
 		if (!is) continue;
-		CB_TRY(inode_place(d->a, ino, &parents[0], names[0], &sizes[0], err));
-		CB_TRY(inode_place(d->b, ino, &parents[1], names[1], &sizes[1], err));
-		if (parents[0] == parents[1] && span_equal(span_make(names[0], sizes[0]), span_make(names[1], sizes[1]))) continue;
+		CB_TRY(inode_place(d->a, ino, &from, err));
+		CB_TRY(inode_place(d->b, ino, &to, err));
+		if (place_compare(&from, &to) == 0) continue;
 		CB_TRY(add_below(d, d->a, ino, err));
 		CB_TRY(add_below(d, d->b, ino, err));
 	}
@@ -175,52 +173,23 @@ static cb_code add_moved(diffing *d, cb_error *err)
 
 /* ---- one inode ---- */
 
-/* One name of an inode. */
-typedef struct spot {
-	uint64_t parent;
-	uint8_t size;
-	uint8_t name[LIMIT_NAME_BYTES];
-} spot;
-
-/* An inode as one side sees it. The root has no spot. */
+/* An inode as one side sees it. The root has no place. */
 typedef struct side {
 	const tree_view *v;
 	folder_path *near;
-	buf spots;
+	buf places; /* place, sorted */
 	inode node;
 	bool present;
 } side;
 
-static size_t spot_count(const side *s)
+static size_t place_count(const side *s)
 {
-	return s->spots.size / sizeof(spot);
+	return s->places.size / sizeof(place);
 }
 
-static const spot *spot_at(const side *s, size_t i)
+static const place *place_at(const side *s, size_t i)
 {
-	return (const spot *)(const void *)s->spots.bytes + i;
-}
-
-static bool spot_equal(const spot *a, const spot *b)
-{
-	return a->parent == b->parent && span_equal(span_make(a->name, a->size), span_make(b->name, b->size));
-}
-
-static int spot_compare(const void *a, const void *b)
-{
-	const spot *x = a, *y = b;
-	if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
-	return span_compare(span_make(x->name, x->size), span_make(y->name, y->size));
-}
-
-static cb_code add_spot(void *context, span key_bytes, span value, cb_error *err)
-{
-	(void)value;
-	key_parts parts;
-	CB_TRY(key_parse(key_bytes, &parts, err));
-	spot p = {.parent = parts.parent, .size = (uint8_t)parts.name.size};
-	memcpy(p.name, parts.name.bytes, parts.name.size);
-	return buf_append(context, &p, sizeof(p), err);
+	return (const place *)(const void *)s->places.bytes + i;
 }
 
 static cb_code side_load(side *s, uint64_t ino, cb_error *err)
@@ -229,10 +198,10 @@ static cb_code side_load(side *s, uint64_t ino, cb_error *err)
 	if (ino == INO_ROOT) {
 		code = inode_find(s->v, ino, &s->node, err);
 	} else {
-		CB_TRY(inode_keys(s->v, ino, KIND_NAME, add_spot, &s->spots, err));
-		if (spot_count(s) == 0) return CB_OK;
-		const spot *first = spot_at(s, 0);
-		code = inode_at(s->v, first->parent, span_make(first->name, first->size), &s->node, NULL, err);
+		CB_TRY(inode_places(s->v, ino, &s->places, err));
+		if (place_count(s) == 0) return CB_OK;
+		const place *first = place_at(s, 0);
+		code = inode_at(s->v, first->parent, place_name(first), &s->node, NULL, err);
 	}
 	if (code == CB_NOTFOUND)
 		return cb_err_set(err, CB_CORRUPT, "inode %llu is not where its name says: run fsck", (unsigned long long)ino);
@@ -276,13 +245,13 @@ static cb_code near_cut(folder_path *near, size_t count, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code near_add(folder_path *near, const spot *s, uint64_t ino, cb_error *err)
+static cb_code near_add(folder_path *near, uint64_t ino, span name, cb_error *err)
 {
 	uint8_t number[8];
 	size_t index = near_count(near);
 	put_be64(number, ino);
 	CB_TRY(buf_append_byte(&near->text, '/', err));
-	CB_TRY(buf_append(&near->text, s->name, s->size, err));
+	CB_TRY(buf_append(&near->text, name.bytes, name.size, err));
 	folder_end f = {ino, near->text.size};
 	CB_TRY(buf_append(&near->folders, &f, sizeof(f), err));
 	return pmap_put(&near->numbers, span_make(number, sizeof(number)), span_make(&index, sizeof(index)), err);
@@ -290,22 +259,24 @@ static cb_code near_add(folder_path *near, const spot *s, uint64_t ino, cb_error
 
 static cb_code near_fill(folder_path *near, const tree_view *v, uint64_t ino, size_t *out_count, cb_error *err)
 {
-	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* spots, each with the inode itself in place of its parent */
+	typedef struct passed {
+		uint64_t ino;
+		place at;
+	} passed;
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);
 	climb up = climb_from(ino);
 	while (!near_find(near, up.at, out_count)) {
-		spot s = {.parent = up.at};
-		size_t size = 0;
-		CB_TRY(climb_up(&up, v, s.name, &size, err));
-		s.size = (uint8_t)size;
-		CB_TRY(buf_append(&way, &s, sizeof(s), err));
+		passed p = {.ino = up.at};
+		CB_TRY(climb_up(&up, v, &p.at, err));
+		CB_TRY(buf_append(&way, &p, sizeof(p), err));
 	}
-	size_t more = way.size / sizeof(spot);
+	size_t more = way.size / sizeof(passed);
 	if (more == 0) return CB_OK;
 	CB_TRY(near_cut(near, *out_count, err));
 	*out_count += more;
 	for (; more > 0; more--) {
-		const spot *s = (const spot *)(const void *)way.bytes + (more - 1);
-		CB_TRY(near_add(near, s, s->parent, err));
+		const passed *p = (const passed *)(const void *)way.bytes + (more - 1);
+		CB_TRY(near_add(near, p->ino, place_name(&p->at), err));
 	}
 	return CB_OK;
 }
@@ -318,7 +289,7 @@ static void near_done(folder_path *near)
 }
 
 /* free() it. p NULL: the root. */
-static cb_code spot_path(diffing *d, const side *s, const spot *p, char **out, cb_error *err)
+static cb_code place_path(diffing *d, const side *s, const place *p, char **out, cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(DIFF_PATH_BYTES);
 	size_t count = 0;
@@ -356,8 +327,8 @@ static cb_code data_differ(diffing *d, const record *a, const record *b, bool *o
 typedef struct telling {
 	cb_change_kind kind;
 	const side *a, *b; /* NULL: not there */
-	const spot *at;    /* on b, or on a when b is NULL */
-	const spot *was;   /* on a, of a rename; NULL: no rename */
+	const place *at;   /* on b, or on a when b is NULL */
+	const place *was;  /* on a, of a rename; NULL: no rename */
 	bool modified;
 } telling;
 
@@ -366,50 +337,50 @@ static cb_code tell(diffing *d, const telling *t, cb_error *err)
 	change_row row = {.c = {.kind = t->kind, .has_old = t->a != NULL, .has_new = t->b != NULL, .modified = t->modified}};
 	if (t->a) row.old_info = record_stat(&t->a->node.rec);
 	if (t->b) row.new_info = record_stat(&t->b->node.rec);
-	CB_TRY(spot_path(d, t->b ? t->b : t->a, t->at, &row.path, err));
-	cb_code code = t->was ? spot_path(d, t->a, t->was, &row.old_path, err) : CB_OK;
+	CB_TRY(place_path(d, t->b ? t->b : t->a, t->at, &row.path, err));
+	cb_code code = t->was ? place_path(d, t->a, t->was, &row.old_path, err) : CB_OK;
 	if (code == CB_OK) return row_add(d, &row, err);
 	free(row.path);
 	return code;
 }
 
-static cb_code spots_same(diffing *d, const side *a, const spot *x, const side *b, const spot *y, bool *out, cb_error *err)
+static cb_code places_same(diffing *d, const side *a, const place *x, const side *b, const place *y, bool *out, cb_error *err)
 {
 	AUTO_FREE char *old_path = NULL, *new_path = NULL;
-	*out = spot_equal(x, y);
+	*out = place_compare(x, y) == 0;
 	if (!d->by_path) return CB_OK;
-	CB_TRY(spot_path(d, a, x, &old_path, err));
-	CB_TRY(spot_path(d, b, y, &new_path, err));
+	CB_TRY(place_path(d, a, x, &old_path, err));
+	CB_TRY(place_path(d, b, y, &new_path, err));
 	*out = strcmp(old_path, new_path) == 0;
 	return CB_OK;
 }
 
 /* Is a name of one side also one of the other? */
-static cb_code spot_stays(diffing *d, const side *a, const spot *x, const side *b, bool *out, cb_error *err)
+static cb_code place_stays(diffing *d, const side *a, const place *x, const side *b, bool *out, cb_error *err)
 {
 	*out = false;
 	CB_TRY(cancel_check(err));
-	if (!d->by_path) { /* keys of names come sorted as spots are */
-		*out = spot_count(b) && bsearch(x, spot_at(b, 0), spot_count(b), sizeof(spot), spot_compare);
+	if (!d->by_path) {
+		*out = place_count(b) && bsearch(x, place_at(b, 0), place_count(b), sizeof(place), place_compare);
 		return CB_OK;
 	}
-	for (size_t i = 0; i < spot_count(b) && !*out; i++) CB_TRY(spots_same(d, a, x, b, spot_at(b, i), out, err));
+	for (size_t i = 0; i < place_count(b) && !*out; i++) CB_TRY(places_same(d, a, x, b, place_at(b, i), out, err));
 	return CB_OK;
 }
 
 /* A file with several names: names gone, names new, and the names that stayed when it changed. */
 static cb_code tell_links(diffing *d, const side *a, const side *b, bool changed, cb_change_kind kind, cb_error *err)
 {
-	for (size_t i = 0; i < spot_count(a); i++) {
-		telling gone = {CB_DELETED, a, NULL, spot_at(a, i), NULL, false};
+	for (size_t i = 0; i < place_count(a); i++) {
+		telling gone = {CB_DELETED, a, NULL, place_at(a, i), NULL, false};
 		bool stays = false;
-		CB_TRY(spot_stays(d, a, gone.at, b, &stays, err));
+		CB_TRY(place_stays(d, a, gone.at, b, &stays, err));
 		if (!stays) CB_TRY(tell(d, &gone, err));
 	}
-	for (size_t i = 0; i < spot_count(b); i++) {
-		const spot *at = spot_at(b, i);
+	for (size_t i = 0; i < place_count(b); i++) {
+		const place *at = place_at(b, i);
 		bool stayed = false;
-		CB_TRY(spot_stays(d, b, at, a, &stayed, err));
+		CB_TRY(place_stays(d, b, at, a, &stayed, err));
 		telling added = {CB_ADDED, NULL, b, at, NULL, false}, same = {kind, a, b, at, NULL, kind == CB_MODIFIED};
 		if (!stayed) CB_TRY(tell(d, &added, err));
 		if (stayed && changed) CB_TRY(tell(d, &same, err));
@@ -424,11 +395,11 @@ static cb_code tell_both(diffing *d, const side *a, const side *b, bool attrs, c
 	CB_TRY(data_differ(d, &a->node.rec, &b->node.rec, &data, err));
 	attrs = attrs || attrs_differ(&a->node.rec, &b->node.rec);
 	cb_change_kind kind = data ? CB_MODIFIED : CB_ATTRS;
-	if (spot_count(a) > 1 || spot_count(b) > 1) return tell_links(d, a, b, data || attrs, kind, err);
-	bool root = spot_count(a) == 0;
-	const spot *was = root ? NULL : spot_at(a, 0), *at = root ? NULL : spot_at(b, 0);
+	if (place_count(a) > 1 || place_count(b) > 1) return tell_links(d, a, b, data || attrs, kind, err);
+	bool root = place_count(a) == 0;
+	const place *was = root ? NULL : place_at(a, 0), *at = root ? NULL : place_at(b, 0);
 	bool same = root;
-	if (!root) CB_TRY(spots_same(d, a, was, b, at, &same, err));
+	if (!root) CB_TRY(places_same(d, a, was, b, at, &same, err));
 	bool moved = !same;
 	telling t = {moved ? CB_RENAMED : kind, a, b, at, moved ? was : NULL, data};
 	return moved || data || attrs ? tell(d, &t, err) : CB_OK;
@@ -436,8 +407,8 @@ static cb_code tell_both(diffing *d, const side *a, const side *b, bool attrs, c
 
 static cb_code tell_side(diffing *d, cb_change_kind kind, const side *s, cb_error *err)
 {
-	for (size_t i = 0; i < spot_count(s); i++) {
-		telling t = {kind, kind == CB_DELETED ? s : NULL, kind == CB_ADDED ? s : NULL, spot_at(s, i), NULL, false};
+	for (size_t i = 0; i < place_count(s); i++) {
+		telling t = {kind, kind == CB_DELETED ? s : NULL, kind == CB_ADDED ? s : NULL, place_at(s, i), NULL, false};
 		CB_TRY(tell(d, &t, err));
 	}
 	return CB_OK;
@@ -452,8 +423,8 @@ static cb_code tell_inode(diffing *d, uint64_t ino, bool attrs, cb_error *err)
 	if (code == CB_OK && a.present && b.present) code = tell_both(d, &a, &b, attrs, err);
 	if (code == CB_OK && a.present && !b.present) code = tell_side(d, CB_DELETED, &a, err);
 	if (code == CB_OK && !a.present && b.present) code = tell_side(d, CB_ADDED, &b, err);
-	buf_done(&a.spots);
-	buf_done(&b.spots);
+	buf_done(&a.places);
+	buf_done(&b.places);
 	return code;
 }
 

@@ -177,9 +177,9 @@ static cb_code see_entry(pass *p, const key_parts *k, span value, cb_error *err)
 		return CB_OK;
 	}
 	bool root = k->ino == 0 && k->name.size == 0;
-	key place = key_name(e.rec.ino, k->ino, k->name);
+	key named = key_name(e.rec.ino, k->ino, k->name);
 	tree_value ignored;
-	cb_code there = root ? CB_OK : tree_get(&p->v, key_span(&place), &ignored, NULL);
+	cb_code there = root ? CB_OK : tree_get(&p->v, key_span(&named), &ignored, NULL);
 	if (cancel_is_code(there)) return cb_err_set(err, there, NULL);
 	if (there != CB_OK) complain_ino(p, k->ino, "holds an entry without its name key");
 	if (root != (e.rec.ino == INO_ROOT)) complain_ino(p, e.rec.ino, "is a root where none may be");

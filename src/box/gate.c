@@ -447,14 +447,12 @@ static cb_code weigh_entry(weighing *w, const key_parts *k, span key_bytes, span
 static cb_code weigh_node(const weighing *w, uint64_t ino, cb_error *err)
 {
 	gate_answer answer = GATE_PASS;
-	uint64_t parent = 0;
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size = 0;
+	place first = {0};
 	CB_TRY(veil_ask_node(w->after, weighed_as(w, GATE_WRITE), ino, &answer, err));
 	if (answer == GATE_PASS) return CB_OK;
-	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(&w->after->raw, ino, &parent, name, &size, err);
+	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(&w->after->raw, ino, &first, err);
 	if (code == CB_NOTFOUND) return CB_OK; /* gone: asked about where its names went */
-	return code != CB_OK ? code : weigh(w->after, answer, parent, span_make(name, size), err);
+	return code != CB_OK ? code : weigh(w->after, answer, first.parent, place_name(&first), err);
 }
 
 static cb_code weigh_key_value(const weighing *w, span name, bool was, bool is, cb_error *err)

@@ -246,9 +246,8 @@ static cb_code root_folder(veil *v, veil_folder *out, cb_error *err)
 }
 
 typedef struct way_part {
-	uint64_t ino, parent;
-	uint8_t size;
-	uint8_t name[LIMIT_NAME_BYTES];
+	uint64_t ino;
+	place at;
 } way_part;
 
 /* From a known folder down to the one the way began at. */
@@ -256,10 +255,10 @@ static cb_code folders_enter(veil *v, const buf *way, veil_folder *f, cb_error *
 {
 	for (size_t i = way->size / sizeof(way_part); i > 0; i--) {
 		const way_part *p = (const way_part *)(const void *)way->bytes + (i - 1);
-		span name = span_make(p->name, p->size);
+		span name = place_name(&p->at);
 		if (f->path) { /* else it is as the one it is in */
 			CB_TRY(entry_path(v, f, name, err));
-			folder_ask(v, f, p->parent, name, p->ino);
+			folder_ask(v, f, p->at.parent, name, p->ino);
 		}
 		CB_TRY(folder_learn(v, p->ino, f, err));
 	}
@@ -274,15 +273,12 @@ cb_code veil_folder_get(veil *v, uint64_t ino, veil_folder *out, cb_error *err)
 	climb up = climb_from(ino);
 	while (up.at != INO_ROOT && !folder_known(v, up.at, out)) {
 		way_part p = {.ino = up.at};
-		size_t size = 0;
-		cb_code code = climb_up(&up, &v->raw, p.name, &size, err);
+		cb_code code = climb_up(&up, &v->raw, &p.at, err);
 		if (code == CB_NOTFOUND) { /* detached: no path leads there */
 			*out = (veil_folder){{GATE_HIDDEN, GATE_HIDDEN, GATE_HIDDEN, GATE_HIDDEN}, GATE_BELOW_NONE, NULL};
 			return CB_OK;
 		}
 		if (code != CB_OK) return code;
-		p.parent = up.at;
-		p.size = (uint8_t)size;
 		CB_TRY(buf_append(&way, &p, sizeof(p), err));
 	}
 	if (up.at == INO_ROOT) CB_TRY(root_folder(v, out, err));

@@ -250,13 +250,13 @@ static cb_code check_reach(graft_check *c, uint64_t ino, cb_error *err)
 			depth = known->depth;
 			break;
 		}
-		uint8_t name[LIMIT_NAME_BYTES];
-		size_t size;
+		place first;
 		cb_code code = buf_append(&c->way, &ino, sizeof(ino), err);
 		if (code == CB_LIMIT) return bad(err, "folders lie in a cycle, or too deep");
-		if (code == CB_OK) code = inode_place(c->after, ino, &ino, name, &size, err);
+		if (code == CB_OK) code = inode_place(c->after, ino, &first, err);
 		if (code == CB_NOTFOUND) return bad(err, "a folder without a place");
 		if (code != CB_OK) return code;
+		ino = first.parent;
 	}
 	for (size_t i = c->way.size / sizeof(uint64_t); i > 0; i--) {
 		uint64_t at;

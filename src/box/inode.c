@@ -32,65 +32,83 @@ cb_code inode_at(const tree_view *v, uint64_t parent, span name, inode *out, boo
 	return record_decode(span_make(value.bytes, value.size), &out->rec, err);
 }
 
-cb_code inode_place(const tree_view *v, uint64_t ino, uint64_t *out_parent, uint8_t *name, size_t *out_size, cb_error *err)
+int place_compare(const void *a, const void *b)
+{
+	const place *x = a, *y = b;
+	if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+	return span_compare(place_name(x), place_name(y));
+}
+
+static cb_code place_parse(span name_key, place *out, cb_error *err)
+{
+	key_parts parts;
+	CB_TRY(key_parse(name_key, &parts, err));
+	out->parent = parts.parent;
+	out->size = (uint8_t)parts.name.size;
+	memcpy(out->name, parts.name.bytes, parts.name.size);
+	return CB_OK;
+}
+
+static cb_code add_place(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)value;
+	place p;
+	CB_TRY(place_parse(key_bytes, &p, err));
+	return buf_append(context, &p, sizeof(p), err);
+}
+
+cb_code inode_places(const tree_view *v, uint64_t ino, buf *out, cb_error *err)
+{
+	return inode_keys(v, ino, KIND_NAME, add_place, out, err);
+}
+
+cb_code inode_place(const tree_view *v, uint64_t ino, place *out, cb_error *err)
 {
 	key prefix = key_prefix(KIND_NAME, ino);
 	AUTO_CURSOR tree_cursor *c = NULL;
 	CB_TRY(tree_cursor_open_below(v, key_span(&prefix), &c, err));
 	span k, value;
 	if (!tree_cursor_get(c, &k, &value) || !span_starts(k, key_span(&prefix))) return CB_NOTFOUND;
-	key_parts parts;
-	CB_TRY(key_parse(k, &parts, err));
-	*out_parent = parts.parent;
-	memcpy(name, parts.name.bytes, parts.name.size);
-	*out_size = parts.name.size;
-	return CB_OK;
+	return place_parse(k, out, err);
 }
 
 cb_code inode_find(const tree_view *v, uint64_t ino, inode *out, cb_error *err)
 {
 	if (ino == INO_ROOT) return inode_at(v, 0, (span){0}, out, NULL, err);
-	uint64_t parent = 0;
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size = 0;
-	CB_TRY(inode_place(v, ino, &parent, name, &size, err));
-	cb_code code = inode_at(v, parent, span_make(name, size), out, NULL, err);
+	place first;
+	CB_TRY(inode_place(v, ino, &first, err));
+	cb_code code = inode_at(v, first.parent, place_name(&first), out, NULL, err);
 	if (code == CB_NOTFOUND || (code == CB_OK && out->rec.ino != ino))
 		return cb_err_set(err, CB_CORRUPT, "inode %llu is not where its name says: run fsck", (unsigned long long)ino);
 	return code;
 }
 
 /* Brent's way: the mark moves after 1, 2, 4, ... steps, so that a cycle meets it within some times its length. */
-cb_code climb_up(climb *c, const tree_view *v, uint8_t *name, size_t *out_size, cb_error *err)
+cb_code climb_up(climb *c, const tree_view *v, place *out, cb_error *err)
 {
+	place ignored, *left = out ? out : &ignored;
 	if (c->steps++ == c->turn) {
 		c->mark = c->at;
 		c->turn *= 2;
 		c->steps = 0;
 	}
-	CB_TRY(inode_place(v, c->at, &c->at, name, out_size, err));
+	CB_TRY(inode_place(v, c->at, left, err));
+	c->at = left->parent;
 	if (c->at != c->mark) return CB_OK;
 	return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)c->at);
 }
 
 cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err)
 {
-	typedef struct part {
-		uint8_t name[LIMIT_NAME_BYTES];
-		uint8_t size;
-	} part;
-	AUTO_BUF buf parts = BUF_INIT(SIZE_MAX);
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* places */
 	for (climb up = climb_from(ino); up.at != INO_ROOT;) {
 		uint8_t *slot;
-		size_t size = 0;
-		CB_TRY(buf_extend(&parts, sizeof(part), &slot, err));
-		part *p = (part *)(void *)slot;
-		CB_TRY(climb_up(&up, v, p->name, &size, err));
-		p->size = (uint8_t)size;
+		CB_TRY(buf_extend(&way, sizeof(place), &slot, err));
+		CB_TRY(climb_up(&up, v, (place *)(void *)slot, err));
 	}
-	if (parts.size == 0) CB_TRY(buf_append_byte(out, '/', err));
-	for (size_t i = parts.size / sizeof(part); i > 0; i--) {
-		const part *p = (const part *)(const void *)parts.bytes + (i - 1);
+	if (way.size == 0) CB_TRY(buf_append_byte(out, '/', err));
+	for (size_t i = way.size / sizeof(place); i > 0; i--) {
+		const place *p = (const place *)(const void *)way.bytes + (i - 1);
 		CB_TRY(buf_append_byte(out, '/', err));
 		CB_TRY(buf_append(out, p->name, p->size, err));
 	}
@@ -207,9 +225,9 @@ cb_code inode_unlink(txn *t, uint64_t parent, span name, cb_error *err)
 	CB_TRY(inode_at(&v, parent, name, &node, &is_link, err));
 	if (node.rec.links <= 1) files_before_unlink(t->b, node.rec.ino);
 	key at = key_entry(parent, name);
-	key place = key_name(node.rec.ino, parent, name);
+	key named = key_name(node.rec.ino, parent, name);
 	CB_TRY(txn_delete(t, &at, err));
-	CB_TRY(txn_delete(t, &place, err));
+	CB_TRY(txn_delete(t, &named, err));
 	CB_TRY(inode_touch_dir(t, parent, err));
 	if (!is_link || node.rec.links <= 1) return inode_destroy(t, &node, err);
 	node.rec.links--;

@@ -530,8 +530,23 @@ typedef struct inode {
 cb_code inode_at(const tree_view *v, uint64_t parent, span name, inode *out, bool *is_link, cb_error *err);
 cb_code inode_find(const tree_view *v, uint64_t ino, inode *out, cb_error *err);
 cb_code inode_save(txn *t, const inode *node, cb_error *err);
-/* The inode's first (parent, name): name is copied into buffer (LIMIT_NAME_BYTES). CB_NOTFOUND for the root and unknown inodes. */
-cb_code inode_place(const tree_view *v, uint64_t ino, uint64_t *out_parent, uint8_t *name, size_t *out_size, cb_error *err);
+
+/* One name of an inode: the folder that it is in, and what it is called there. The root has none. */
+typedef struct place {
+	uint64_t parent;
+	uint8_t size;
+	uint8_t name[LIMIT_NAME_BYTES];
+} place;
+static inline span place_name(const place *p)
+{
+	return span_make(p->name, p->size);
+}
+/* By parent and name, as their keys are; for bsearch(). */
+int place_compare(const void *a, const void *b);
+/* The inode's first. CB_NOTFOUND for the root and unknown inodes. */
+cb_code inode_place(const tree_view *v, uint64_t ino, place *out, cb_error *err);
+/* All of them, sorted; appended to out. */
+cb_code inode_places(const tree_view *v, uint64_t ino, buf *out, cb_error *err);
 /* From a folder upwards. Folders may be nested deeper than any path can say, so a cycle (damage) is told by coming back to a place,
  * not by the number of folders passed. */
 typedef struct climb {
@@ -542,8 +557,8 @@ static inline climb climb_from(uint64_t ino)
 {
 	return (climb){.at = ino, .turn = 1};
 }
-/* at becomes the parent, name what it was called there. CB_NOTFOUND as inode_place; CB_CORRUPT in a cycle. */
-cb_code climb_up(climb *c, const tree_view *v, uint8_t *name, size_t *out_size, cb_error *err);
+/* at becomes the parent; *out (NULL: nobody asks) the place that was left. CB_NOTFOUND as inode_place; CB_CORRUPT in a cycle. */
+cb_code climb_up(climb *c, const tree_view *v, place *out, cb_error *err);
 /* The absolute path by its first link; appended to out and NUL-terminated (the NUL is not counted). CB_NOTFOUND when detached. */
 cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err);
 /* A new inode of that type linked at (parent, name), which must not exist. */

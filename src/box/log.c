@@ -258,11 +258,9 @@ typedef struct below {
 
 static cb_code ino_below(below *w, uint64_t ino, cb_error *err)
 {
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size;
 	climb up = climb_from(ino);
 	while (up.at != w->folder && up.at != INO_ROOT) {
-		cb_code code = climb_up(&up, &w->folders, name, &size, err);
+		cb_code code = climb_up(&up, &w->folders, NULL, err);
 		if (code == CB_NOTFOUND) return CB_OK;
 		if (code != CB_OK) return code;
 	}
@@ -449,16 +447,14 @@ static cb_code log_back_below(log_cursor *l, uint64_t *out, cb_error *err)
 static cb_code folder_made(cb_box *b, uint64_t box, uint64_t seq, uint64_t ino, uint64_t *out, cb_error *err)
 {
 	AUTO_KEPT kept_state at = {0};
-	uint8_t name[LIMIT_NAME_BYTES];
-	uint64_t parent = 0;
-	size_t size = 0;
+	place first;
 	*out = 0;
 	if (ino == INO_ROOT) return CB_OK;
 	CB_TRY(kept_load(&at, b->cs, box, seq, KEPT_VISIT, err));
 	tree_view v = state_view(b->cs, at.s);
-	CB_TRY(inode_place(&v, ino, &parent, name, &size, err));
+	CB_TRY(inode_place(&v, ino, &first, err));
 	trail t = {.b = b, .cs = b->cs, .box = box, .seq = seq, .known = true, .ino = ino, .is_dir = true};
-	t.entry = key_entry(parent, span_make(name, size));
+	t.entry = key_entry(first.parent, place_name(&first));
 	do CB_TRY(trail_next(&t, out, err));
 	while (*out && t.ino == ino);
 	return CB_OK;
@@ -476,10 +472,10 @@ static cb_code folders_came(cb_box *b, const tree_view *v, uint64_t box, uint64_
 		CB_TRY(path_resolve(b, v, path, 0, GATE_READ, &r, err));
 		trail t = {.b = b, .cs = b->cs, .box = box, .seq = seq};
 		trail_at(&t, &r);
-		key place = t.entry;
+		key was = t.entry;
 		uint64_t ino = t.ino, came = 0;
 		do CB_TRY(trail_next(&t, &came, err));
-		while (came && t.ino == ino && span_equal(key_span(&t.entry), key_span(&place)));
+		while (came && t.ino == ino && span_equal(key_span(&t.entry), key_span(&was)));
 		if (came > *out) *out = came;
 	}
 }

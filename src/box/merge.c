@@ -35,23 +35,6 @@
 
 /* ---- what each side has ---- */
 
-int merge_place_compare(const void *a, const void *b)
-{
-	const place *x = a, *y = b;
-	if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
-	return span_compare(place_name(x), place_name(y));
-}
-
-static cb_code collect_place(void *context, span key_bytes, span value, cb_error *err)
-{
-	(void)value;
-	key_parts parts;
-	CB_TRY(key_parse(key_bytes, &parts, err));
-	place p = {.parent = parts.parent, .size = (uint8_t)parts.name.size};
-	memcpy(p.name, parts.name.bytes, parts.name.size);
-	return buf_append(context, &p, sizeof(p), err);
-}
-
 cb_code merge_unit_load(const tree_view *v, uint64_t ino, unit *out, cb_error *err)
 {
 	*out = (unit){0};
@@ -60,12 +43,12 @@ cb_code merge_unit_load(const tree_view *v, uint64_t ino, unit *out, cb_error *e
 		return inode_find(v, ino, &out->node, err);
 	}
 	AUTO_BUF buf list = BUF_INIT(sizeof(place) * (LIMIT_LINKS + 1));
-	CB_TRY(inode_keys(v, ino, KIND_NAME, collect_place, &list, err));
+	CB_TRY(inode_places(v, ino, &list, err));
 	if (list.size == 0) return CB_OK;
 	const place *first = (const place *)(const void *)list.bytes;
 	CB_TRY(inode_at(v, first->parent, place_name(first), &out->node, NULL, err));
 	out->present = true;
-	out->count = list.size / sizeof(place); /* the N keys come sorted by (parent, name) */
+	out->count = list.size / sizeof(place);
 	out->places = (place *)(void *)TAKE_PTR(list.bytes);
 	return CB_OK;
 }
@@ -74,7 +57,7 @@ bool merge_places_equal(const unit *a, const unit *b)
 {
 	if (a->count != b->count) return false;
 	for (size_t i = 0; i < a->count; i++)
-		if (merge_place_compare(&a->places[i], &b->places[i]) != 0) return false;
+		if (place_compare(&a->places[i], &b->places[i]) != 0) return false;
 	return true;
 }
 
@@ -150,9 +133,9 @@ static cb_code unit_same(merge *m, const tree_view *va, const unit *a, const tre
 
 bool merge_place_in(const unit *u, const place *p)
 {
-	if (!u->unsorted) return u->count && bsearch(p, u->places, u->count, sizeof(place), merge_place_compare);
+	if (!u->unsorted) return u->count && bsearch(p, u->places, u->count, sizeof(place), place_compare);
 	for (size_t i = 0; i < u->count; i++)
-		if (merge_place_compare(&u->places[i], p) == 0) return true;
+		if (place_compare(&u->places[i], p) == 0) return true;
 	return false;
 }
 
@@ -276,15 +259,13 @@ typedef struct successor {
 static cb_code successor_at(merge *m, const tree_view *side, const tree_view *other, const place *at, successor *out, cb_error *err)
 {
 	inode node;
-	uint64_t parent;
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size;
+	place ignored;
 	*out = (successor){0};
 	cb_code code = inode_at(side, at->parent, place_name(at), &node, NULL, err);
 	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
 	if (merge_disputes_ino(m->disputed, node.rec.ino)) return CB_OK;
-	cb_code known = inode_place(m->base, node.rec.ino, &parent, name, &size, err);
-	if (known == CB_NOTFOUND) known = inode_place(other, node.rec.ino, &parent, name, &size, err);
+	cb_code known = inode_place(m->base, node.rec.ino, &ignored, err);
+	if (known == CB_NOTFOUND) known = inode_place(other, node.rec.ino, &ignored, err);
 	if (known != CB_OK && known != CB_NOTFOUND) return known;
 	if (known == CB_NOTFOUND) *out = (successor){node.rec.ino, node.rec.type};
 	return CB_OK;

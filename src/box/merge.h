@@ -10,17 +10,6 @@
 
 #include <stdio.h>
 
-typedef struct place {
-	uint64_t parent;
-	uint8_t size;
-	uint8_t name[LIMIT_NAME_BYTES];
-} place;
-
-static inline span place_name(const place *p)
-{
-	return span_make(p->name, p->size);
-}
-
 /* One inode as one side sees it. */
 typedef struct unit {
 	bool present;
@@ -139,7 +128,6 @@ cb_code merge_tell_contradictions(merge *m, cb_error *err);
 
 /* ---- merge.c ---- */
 
-int merge_place_compare(const void *a, const void *b);
 /* free() its places. */
 cb_code merge_unit_load(const tree_view *v, uint64_t ino, unit *out, cb_error *err);
 bool merge_places_equal(const unit *a, const unit *b);

@@ -22,10 +22,8 @@ typedef struct standing {
 
 static cb_code is_present(const tree_view *v, uint64_t ino, bool *out, cb_error *err)
 {
-	uint64_t parent;
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size;
-	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(v, ino, &parent, name, &size, err);
+	place ignored;
+	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(v, ino, &ignored, err);
 	*out = code == CB_OK;
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
@@ -57,18 +55,16 @@ static cb_code new_folder_at(const merge *m, const tree_view *side, uint64_t par
 /* One folder of the base, after those above it. */
 static cb_code judge(merge *m, uint64_t dir, cb_error *err)
 {
-	uint64_t parent = 0;
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size = 0;
+	place was;
 	bool in_ours = false, in_theirs = false, known = false;
 	CB_TRY(is_present(m->ours, dir, &in_ours, err));
 	CB_TRY(is_present(m->theirs, dir, &in_theirs, err));
 	standing s = {in_ours ? dir : 0, in_theirs ? dir : 0}, above = {0, 0};
 	if ((!in_ours || !in_theirs) && !merge_disputes_ino(m->disputed, dir)) {
-		CB_TRY(inode_place(m->base, dir, &parent, name, &size, err));
-		if (!judged_find(m, parent, &above)) above = (standing){parent, parent};
-		if (!in_ours) CB_TRY(new_folder_at(m, m->ours, above.here, span_make(name, size), &s.here, err));
-		if (!in_theirs) CB_TRY(new_folder_at(m, m->theirs, above.there, span_make(name, size), &s.there, err));
+		CB_TRY(inode_place(m->base, dir, &was, err));
+		if (!judged_find(m, was.parent, &above)) above = (standing){was.parent, was.parent};
+		if (!in_ours) CB_TRY(new_folder_at(m, m->ours, above.here, place_name(&was), &s.here, err));
+		if (!in_theirs) CB_TRY(new_folder_at(m, m->theirs, above.there, place_name(&was), &s.there, err));
 		/* One that the other side has too is itself, not a successor; unless it took that place there as well. */
 		if (!in_ours && s.here && s.here != s.there) {
 			CB_TRY(is_present(m->theirs, s.here, &known, err));
@@ -90,12 +86,10 @@ static cb_code judge(merge *m, uint64_t dir, cb_error *err)
 static cb_code judge_way(merge *m, uint64_t dir, cb_error *err)
 {
 	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size = 0;
 	standing s;
 	for (climb up = climb_from(dir); up.at != INO_ROOT && !judged_find(m, up.at, &s);) {
 		CB_TRY(buf_append(&way, &up.at, sizeof(up.at), err));
-		CB_TRY(climb_up(&up, m->base, name, &size, err));
+		CB_TRY(climb_up(&up, m->base, NULL, err));
 	}
 	for (size_t i = way.size / sizeof(dir); i > 0; i--) {
 		memcpy(&dir, way.bytes + (i - 1) * sizeof(dir), sizeof(dir));
@@ -161,12 +155,10 @@ static cb_code move_attribute(void *context, span key_bytes, span value, cb_erro
 static cb_code renumber_in(const tree_view *v, pmap *delta, uint64_t from, uint64_t to, cb_error *err)
 {
 	renumbering r = {delta, from, to};
-	uint64_t parent = 0;
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size = 0;
+	place p;
 	inode node;
-	CB_TRY(inode_place(v, from, &parent, name, &size, err));
-	CB_TRY(inode_at(v, parent, span_make(name, size), &node, NULL, err));
+	CB_TRY(inode_place(v, from, &p, err));
+	CB_TRY(inode_at(v, p.parent, place_name(&p), &node, NULL, err));
 	CB_TRY(inode_keys(v, from, KIND_ENTRY, move_child, &r, err));
 	CB_TRY(inode_keys(v, from, KIND_ATTR, move_attribute, &r, err));
 	CB_TRY(inode_keys(v, from, KIND_TAG, move_attribute, &r, err));
@@ -174,8 +166,8 @@ static cb_code renumber_in(const tree_view *v, pmap *delta, uint64_t from, uint6
 	tree_value value;
 	e.rec.ino = to;
 	entry_encode(&e, &value);
-	key at = key_entry(parent, span_make(name, size)), was = key_name(from, parent, span_make(name, size)),
-	    is = key_name(to, parent, span_make(name, size));
+	key at = key_entry(p.parent, place_name(&p)), was = key_name(from, p.parent, place_name(&p)),
+	    is = key_name(to, p.parent, place_name(&p));
 	CB_TRY(pmap_put(delta, key_span(&at), span_make(value.bytes, value.size), err));
 	return move_key(&r, key_span(&was), &is, span_make("", 0), err);
 }

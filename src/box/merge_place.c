@@ -334,12 +334,10 @@ static cb_code revive_one(merge *m, uint64_t ino, uint64_t parent, bool theirs_w
 static cb_code revive_dir(merge *m, uint64_t ino, bool theirs_wins, uint64_t *out, cb_error *err)
 {
 	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size = 0;
 	uint64_t parent = 0;
 	for (climb up = climb_from(ino); parent == 0;) {
 		CB_TRY(buf_append(&way, &up.at, sizeof(up.at), err));
-		cb_code code = climb_up(&up, m->theirs, name, &size, err);
+		cb_code code = climb_up(&up, m->theirs, NULL, err);
 		if (code == CB_NOTFOUND) break;
 		if (code != CB_OK) return code;
 		CB_TRY(result_dir(m, up.at, &parent, err));
@@ -666,38 +664,31 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 static cb_code lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_error *err)
 {
 	tree_view v = txn_raw(m->t);
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size;
 	climb up = climb_from(dir);
-	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, &v, name, &size, err));
+	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, &v, NULL, err));
 	*out = up.at == ino;
 	return CB_OK;
 }
 
 static cb_code is_moved(const merge *m, const tree_view *side, uint64_t ino, bool *out, cb_error *err)
 {
-	place was = {0}, is = {0};
-	size_t was_size = 0, is_size = 0;
+	place was, is;
 	*out = false;
-	cb_code code = inode_place(m->base, ino, &was.parent, was.name, &was_size, err);
-	if (code == CB_OK) code = inode_place(side, ino, &is.parent, is.name, &is_size, err);
-	was.size = (uint8_t)was_size;
-	is.size = (uint8_t)is_size;
-	if (code == CB_OK) *out = merge_place_compare(&was, &is) != 0;
+	cb_code code = inode_place(m->base, ino, &was, err);
+	if (code == CB_OK) code = inode_place(side, ino, &is, err);
+	if (code == CB_OK) *out = place_compare(&was, &is) != 0;
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
 /* Theirs moves a folder to below itself, since both sides moved some: what the loser moved of those between goes back. */
 static cb_code undo_moves_between(merge *m, const item *it, uint64_t parent, bool theirs_wins, cb_error *err)
 {
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size;
 	tree_view v = txn_raw(m->t);
 	for (climb up = climb_from(parent); up.at != merge_ino_here(it);) { /* lies_below found it on this way */
 		bool moved = false;
 		CB_TRY(is_moved(m, theirs_wins ? m->ours : m->theirs, up.at, &moved, err));
 		if (moved) CB_TRY(merge_settle(m, up.at, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
-		CB_TRY(climb_up(&up, &v, name, &size, err));
+		CB_TRY(climb_up(&up, &v, NULL, err));
 	}
 	return CB_OK;
 }

@@ -47,9 +47,9 @@ static cb_code find_next(merge *m, uint64_t ino, settling how, uint64_t *out, cb
 	uint64_t next = merge_item_number(m, there.rec.ino);
 	if (next == ino) return CB_OK;
 	CB_TRY(load_single(m, next, m->base, &was, &found, err));
-	if (!found || merge_place_compare(&was, &goes_to) == 0) return CB_OK;
+	if (!found || place_compare(&was, &goes_to) == 0) return CB_OK;
 	CB_TRY(load_single(m, next, winner, &is, &found, err));
-	if (found && merge_place_compare(&is, &goes_to) != 0) *out = next;
+	if (found && place_compare(&is, &goes_to) != 0) *out = next;
 	return CB_OK;
 }
 

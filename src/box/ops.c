@@ -343,10 +343,8 @@ cb_code cb_utimens(cb_box *b, const char *path, int64_t atime_ns, int64_t mtime_
 /* Is `ino` the folder `below` or one of its ancestors? */
 static cb_code is_ancestor(const tree_view *v, uint64_t ino, uint64_t below, bool *out, cb_error *err)
 {
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size;
 	climb up = climb_from(below);
-	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, v, name, &size, err));
+	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, v, NULL, err));
 	*out = up.at == ino;
 	return CB_OK;
 }

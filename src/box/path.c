@@ -79,10 +79,11 @@ static cb_code push_dir(walk *w, uint64_t ino, cb_error *err)
 	return CB_OK;
 }
 
-static void set_root(resolved *out)
+static void set_place(resolved *out, uint64_t parent, span name)
 {
-	out->parent = 0;
-	out->name_size = 0;
+	out->parent = parent;
+	memcpy(out->name, name.bytes, name.size);
+	out->name_size = name.size;
 }
 
 /* The folder on top of the stack as the result: "/", ".", ".." and what they end in. */
@@ -91,18 +92,17 @@ static cb_code result_is_top(walk *w, resolved *out, cb_error *err)
 	out->exists = true;
 	out->is_link = false;
 	out->is_dot = true;
-	set_root(out);
+	place at = {0}; /* the root's */
 	uint64_t ino = w->stack[w->depth - 1];
 	CB_TRY(inode_find(w->v, ino, &out->node, err));
-	if (ino == INO_ROOT) return CB_OK;
-	return inode_place(w->v, ino, &out->parent, out->name, &out->name_size, err);
+	if (ino != INO_ROOT) CB_TRY(inode_place(w->v, ino, &at, err));
+	set_place(out, at.parent, place_name(&at));
+	return CB_OK;
 }
 
 static cb_code result_is(walk *w, span name, resolved *out)
 {
-	out->parent = w->stack[w->depth - 1];
-	memcpy(out->name, name.bytes, name.size);
-	out->name_size = name.size;
+	set_place(out, w->stack[w->depth - 1], name);
 	out->is_dot = false;
 	return CB_OK;
 }

@@ -48,11 +48,9 @@ static bool is_touched(const rebasing *r, uint64_t ino)
 
 static cb_code is_source(const rebasing *r, const tree_view *v, uint64_t ino, bool *out, cb_error *err)
 {
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size;
 	climb up = climb_from(ino);
 	while (up.at != INO_ROOT && up.at != r->t->source) {
-		cb_code code = climb_up(&up, v, name, &size, err);
+		cb_code code = climb_up(&up, v, NULL, err);
 		if (code == CB_NOTFOUND) return CB_OK; /* not there on this side */
 		if (code != CB_OK) return code;
 	}

@@ -217,14 +217,12 @@ static cb_code look_outside(void *context, span key_bytes, span value, cb_error 
 	CB_TRY(key_parse(key_bytes, &parts, err));
 	tree_view seen = txn_view(w->t), raw = txn_raw(w->t);
 	inode node;
-	uint8_t name[LIMIT_NAME_BYTES];
-	size_t size = 0;
 	climb up = climb_from(parts.parent);
 	cb_code code = inode_at(&seen, parts.parent, parts.name, &node, NULL, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	bool inside = code == CB_OK && parts.parent == w->parent && span_equal(parts.name, w->name);
 	if (code == CB_OK && !inside && w->top) {
-		while (up.at != w->top && up.at != INO_ROOT) CB_TRY(climb_up(&up, &raw, name, &size, err));
+		while (up.at != w->top && up.at != INO_ROOT) CB_TRY(climb_up(&up, &raw, NULL, err));
 		inside = up.at == w->top;
 	}
 	o->found = o->found || !inside;

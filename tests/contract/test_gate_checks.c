@@ -297,10 +297,10 @@ TEST(what_no_name_leads_to_is_hidden)
 	cb_box *t = must_begin(agent);
 	CHECK_OK(box_enter(t, &err));
 	CHECK(shows_key(t, key_attr(f.ino, span_str("user.a"))) && shows_key(t, key_entry(dir.ino, span_str("f"))));
-	key name = key_name(f.ino, dir.ino, span_str("f")), place = key_name(dir.ino, work.ino, span_str("D"));
+	key name = key_name(f.ino, dir.ino, span_str("f")), above = key_name(dir.ino, work.ino, span_str("D"));
 	CHECK_OK(txn_delete(t->txn, &name, &err));
 	CHECK(!shows_key(t, key_attr(f.ino, span_str("user.a"))));
-	CHECK_OK(txn_delete(t->txn, &place, &err));
+	CHECK_OK(txn_delete(t->txn, &above, &err));
 	CHECK(!shows_key(t, key_entry(dir.ino, span_str("f"))));
 	tree_view v = box_view(t);
 	key below = key_prefix(KIND_ENTRY, dir.ino);

@@ -15,8 +15,8 @@ TEST(looks_show_what_their_handle_does)
 	rules_add(&all, RULE_HIDE, "/work/hid");
 	look *newest = NULL, *at = NULL, *mine = NULL;
 	CHECK_OK(look_open(agent, LOOK_NEWEST, &newest, &err));
-	box_place place = look_place(newest);
-	CHECK_OK(look_open_at(agent, &place, NULL, &at, &err));
+	box_place now = look_place(newest);
+	CHECK_OK(look_open_at(agent, &now, NULL, &at, &err));
 	CHECK_CODE(look_find(newest, "/work/hid/a", false, &n, &err), CB_NOTFOUND);
 	CHECK_CODE(look_node(newest, hidden, &n, &err), CB_NOTFOUND);
 	CHECK_CODE(look_node(at, hidden, &n, &err), CB_NOTFOUND);

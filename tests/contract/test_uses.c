@@ -538,12 +538,12 @@ TEST(a_process_of_another_pid_namespace_keeps)
 
 TEST(on_tmpfs)
 {
-	char path[64] = "/dev/shm/cowbox-uses-XXXXXX", place[80];
+	char path[64] = "/dev/shm/cowbox-uses-XXXXXX", folder[80];
 	if (!mkdtemp(path)) test_skip("no /dev/shm");
-	(void)snprintf(place, sizeof(place), "%s/s", path);
+	(void)snprintf(folder, sizeof(folder), "%s/s", path);
 	cb_store *s = NULL, *t = NULL;
-	CHECK_OK(cb_store_open(place, NULL, &s, &err));
-	CHECK_OK(cb_store_open(place, NULL, &t, &err));
+	CHECK_OK(cb_store_open(folder, NULL, &s, &err));
+	CHECK_OK(cb_store_open(folder, NULL, &t, &err));
 	cb_box_close(fill(s));
 	cb_box *b = must_open(s, "demo@7");
 	prune_and_gc(t);

@@ -66,7 +66,7 @@ static void read_rows(row_reader *r)
 {
 	cb_error err = {0};
 	store *s = r->s->s;
-	store_use *place = NULL, *next = NULL;
+	store_use *use = NULL, *next = NULL;
 	store_used what = {.box = r->box, .why = KEPT_OPEN};
 	for (;;) {
 		what.seq = some_step(r);
@@ -77,7 +77,7 @@ static void read_rows(row_reader *r)
 			r->gone++;
 			break;
 		}
-		CHECK_OK(store_use_show(s, &place, &what, &err));
+		CHECK_OK(store_use_show(s, &use, &what, &err));
 		if (!store_removal_is(s, seen)) continue;
 		r->held++;
 		for (int i = 0; i < 3; i++) {
@@ -86,15 +86,15 @@ static void read_rows(row_reader *r)
 			/* Handed on, as a call hands its head to a visitor. */
 			CHECK_OK(store_use_show(s, &next, &what, &err));
 			store_use_handed(s);
-			store_use_end(s, &place);
-			place = next;
+			store_use_end(s, &use);
+			use = next;
 			next = NULL;
 			if (test_rand_below(&r->rng, 2)) (void)sched_yield();
 		}
 		CHECK_MSG(step_is_there(s, r->box, what.seq), "step %llu went while it was in use", (unsigned long long)what.seq);
 		break;
 	}
-	store_use_end(s, &place);
+	store_use_end(s, &use);
 }
 
 static void *read_rows_on(void *context)
