@@ -168,13 +168,6 @@ cb_code box_insert(cb_store *cs, const char *name, const state *origin, store_bo
 	return origin ? box_base_fork(cs, origin->box, out->id, err) : CB_OK;
 }
 
-static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
-{
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
-}
-
 /* A handle of a box that is being made, from what its making knows. origin NULL: it is no fork. */
 static cb_code made_handle(cb_store *cs, const store_box *row, const state *origin, cb_box **out, cb_error *err)
 {
@@ -194,7 +187,7 @@ static cb_code making_end(cb_store *cs, cb_code code, const store_box *row, cons
 {
 	cb_box *b = NULL;
 	if (code == CB_OK && out) code = made_handle(cs, row, origin, &b, err);
-	code = end_write(cs, code, err);
+	code = store_write_end(cs->s, code, false, err);
 	if (code == CB_OK && b) {
 		/* Takes its place in the table of states in use, as opening does; if there is none, the first call tells. */
 		if (kept_call(b, NULL) == CB_OK) kept_call_end(b);
@@ -305,7 +298,7 @@ static cb_code change_row(cb_store *cs, store_need need, const cb_box *b, const 
 	if (code == CB_OK && row.deleted) code = box_base_delete(cs, row.id, err);
 	if (code == CB_OK) code = box_lost_clear(cs, row.id, err);
 	if (code == CB_OK) code = audit_did(cs, &row, note, err);
-	return end_write(cs, code, err);
+	return store_write_end(cs->s, code, false, err);
 }
 
 static cb_code change_own_row(cb_box *b, row_change change, const void *argument, const char *action, const char *subject,

@@ -86,13 +86,6 @@ static cb_code save_in_write(cb_box *b, const char *name, uint64_t seq, cb_error
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint", name}, err);
 }
 
-static cb_code end_write(cb_store *cs, bool sync, cb_code code, cb_error *err)
-{
-	if (code == CB_OK) return store_write_commit(cs->s, sync, err);
-	store_write_abort(cs->s);
-	return code;
-}
-
 cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sync, cb_error *err)
 {
 	NEED(err, "box", b);
@@ -101,7 +94,7 @@ cb_code cb_checkpoint_save(cb_box *b, const char *name, uint64_t seq, bool no_sy
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = box_flush(b, false, err);
 	if (code == CB_OK) code = box_write_begin(b, STORE_GROWS, err);
-	if (code == CB_OK) code = end_write(b->cs, !no_sync, save_in_write(b, name, seq, err), err);
+	if (code == CB_OK) code = store_write_end(b->cs->s, save_in_write(b, name, seq, err), !no_sync, err);
 	return box_leave(b, code);
 }
 
@@ -121,7 +114,7 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 	CB_TRY(box_lock(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = box_write_begin(b, STORE_FREES, err);
-	if (code == CB_OK) code = end_write(b->cs, false, delete_in_write(b, name, err), err);
+	if (code == CB_OK) code = store_write_end(b->cs->s, delete_in_write(b, name, err), false, err);
 	return box_leave(b, code);
 }
 
@@ -192,7 +185,7 @@ cb_code cb_box_checkpoint_every_set(cb_box *b, uint64_t steps, cb_error *err)
 	CB_TRY(box_lock(b, err));
 	cb_code code = box_refuse_txn(b, "a checkpoint", err);
 	if (code == CB_OK) code = box_write_begin(b, STORE_GROWS, err);
-	if (code == CB_OK) code = end_write(b->cs, false, every_in_write(b, steps, err), err);
+	if (code == CB_OK) code = store_write_end(b->cs->s, every_in_write(b, steps, err), false, err);
 	return box_leave(b, code);
 }
 

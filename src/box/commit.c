@@ -310,8 +310,7 @@ cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_
 	if (!name) (void)snprintf(made, sizeof(made), "%.40s-conflict-%llu", box_called(b, &b->row), (unsigned long long)number);
 	if (!name) name = made;
 	if (code == CB_OK) code = fork_of_base(b, t, name, &head, err);
-	if (code == CB_OK) code = store_write_commit(s, false, err);
-	else store_write_abort(s);
+	code = store_write_end(s, code, false, err);
 	txn_locals_settle(t, code == CB_OK);
 	if (code != CB_OK) return code;
 	if (out) {

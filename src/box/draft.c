@@ -21,13 +21,6 @@ const char *box_called(const cb_box *b, const store_box *row)
 	return *b->draft_name && box_is_hidden(row) ? b->draft_name : row->name;
 }
 
-static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
-{
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
-}
-
 static cb_code name_taken(const char *name, cb_error *err)
 {
 	return cb_err_set(err, CB_EXISTS, "there is a box '%s' already", name);
@@ -47,7 +40,7 @@ static cb_code insert_in_write(cb_store *cs, const char *name, uint64_t owner, s
 static cb_code draft_insert(cb_store *cs, const char *name, uint64_t owner, store_box *out, cb_error *err)
 {
 	CB_TRY(store_write_begin(cs->s, err));
-	return end_write(cs, insert_in_write(cs, name, owner, out, err), err);
+	return store_write_end(cs->s, insert_in_write(cs, name, owner, out, err), false, err);
 }
 
 static cb_code draft_delete(cb_store *cs, store_box *row, cb_error *err)
@@ -110,7 +103,7 @@ void box_draft_drop(cb_box *b)
 	if (store_write_begin_as(s, STORE_FREES, NULL) == CB_OK) {
 		cb_code code = store_box_get(s, b->id, &row, NULL);
 		if (code == CB_OK) code = draft_delete(b->cs, &row, NULL);
-		(void)end_write(b->cs, code, NULL);
+		(void)store_write_end(b->cs->s, code, false, NULL);
 	}
 	store_owner_end(s, b->draft_owner);
 	b->draft_owner = 0;
@@ -135,7 +128,7 @@ cb_code box_draft_reap(cb_store *cs, const store_box *listed, cb_error *err)
 	if (code == CB_NOTFOUND) code = CB_OK;
 	else if (code != CB_OK) (void)cb_err_pass(err, code, &why);
 	else if (!row.deleted && is_draft(&row, &owner)) code = draft_delete(cs, &row, err);
-	return end_write(cs, code, err);
+	return store_write_end(cs->s, code, false, err);
 }
 
 /* ---- public ---- */
@@ -151,7 +144,7 @@ static cb_code publish_locked(cb_box *b, cb_error *err)
 	if (!b->draft_owner) return cb_err_set(err, CB_INVALID, "box '%s' is no draft", b->row.name);
 	CB_TRY(box_refuse_txn(b, "publishing", err));
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
-	CB_TRY(end_write(b->cs, publish_in_write(b, err), err));
+	CB_TRY(store_write_end(b->cs->s, publish_in_write(b, err), false, err));
 	draft_published(b);
 	return CB_OK;
 }

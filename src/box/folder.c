@@ -42,10 +42,7 @@ cb_code box_folder_put(cb_box *b, const char *host_path, const char *box_path, c
 cb_code box_folder_set(cb_box *b, const char *host_path, const char *box_path, cb_error *err)
 {
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
-	cb_code code = box_folder_put(b, host_path, box_path, err);
-	if (code == CB_OK) return store_write_commit(b->cs->s, false, err);
-	store_write_abort(b->cs->s);
-	return code;
+	return store_write_end(b->cs->s, box_folder_put(b, host_path, box_path, err), false, err);
 }
 
 cb_code box_folder_publish(cb_box *b, cb_error *err)

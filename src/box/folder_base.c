@@ -159,9 +159,7 @@ static cb_code base_create(cb_box *b, bool at_head, cb_error *err)
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
 	cb_code code = box_refresh(b, err);
 	if (code == CB_OK) code = at_head ? box_base_insert_seen(b, b->head, err) : base_insert(b->cs, b->id, NULL, err);
-	if (code == CB_OK) return store_write_commit(s, false, err);
-	store_write_abort(s);
-	return code;
+	return store_write_end(s, code, false, err);
 }
 
 static cb_code base_handle(const cb_box *b, const store_box *row, cb_box **out, cb_error *err)
@@ -182,10 +180,7 @@ static cb_code base_drop(cb_box *b, cb_error *err)
 {
 	store *s = b->cs->s;
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
-	cb_code code = box_base_delete(b->cs, b->id, err);
-	if (code == CB_OK) return store_write_commit(s, false, err);
-	store_write_abort(s);
-	return code;
+	return store_write_end(s, box_base_delete(b->cs, b->id, err), false, err);
 }
 
 static cb_code base_open_locked(cb_box *b, box_base_how how, cb_box **out, cb_error *err)
@@ -229,7 +224,5 @@ cb_code box_base_reset(cb_box *b, cb_error *err)
 	cb_code code = box_write_begin(b, STORE_GROWS, err);
 	if (code != CB_OK) return box_leave(b, code);
 	code = base_replace(b, err);
-	if (code == CB_OK) return box_leave(b, store_write_commit(s, false, err));
-	store_write_abort(s);
-	return box_leave(b, code);
+	return box_leave(b, store_write_end(s, code, false, err));
 }

@@ -201,8 +201,7 @@ static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
 		if (code != CB_OK) break;
 		for (size_t i = 0; code == CB_OK && i < most && done + i < count; i++)
 			code = store_step_root_set(cs->s, row->id, all[done + i], false, 0, err);
-		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
-		else store_write_abort(cs->s);
+		code = store_write_end(cs->s, code, false, err);
 	}
 	buf_done(&t.drop);
 	return code;
@@ -350,8 +349,7 @@ static cb_code reap_whole(reaping *r, const store_box *row, cb_error *err)
 		more = counts = false;
 		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 		cb_code code = reap_box(r, row, most, &more, &counts, &why);
-		if (code == CB_OK) code = store_write_commit(cs->s, false, &why);
-		else store_write_abort(cs->s);
+		code = store_write_end(cs->s, code, false, &why);
 		if (code == CB_NOSPACE && most > 1) { /* more than the kept room carries: again, in smaller pieces */
 			most = most > SHORT_BATCH ? SHORT_BATCH : 1;
 			more = true;
@@ -393,9 +391,7 @@ static cb_code sweep_rows(cb_store *cs, cb_error *err)
 	CB_TRY(store_write_begin(cs->s, err));
 	cb_code code = store_edge_sweep(cs->s, err);
 	if (code == CB_OK) code = store_leftover_sweep(cs->s, err);
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
+	return store_write_end(cs->s, code, false, err);
 }
 
 /* ---- the whole ---- */
@@ -422,8 +418,7 @@ static cb_code settle_heads(cb_store *cs, cb_error *err)
 		cb_code code = CB_OK;
 		for (size_t n = 0; code == CB_OK && done < count && n < batch_of(cs, SETTLE_BATCH); n++)
 			code = head_settle(cs, all[done++].id, err);
-		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
-		else store_write_abort(cs->s);
+		code = store_write_end(cs->s, code, false, err);
 		if (code != CB_OK) return code;
 	}
 	return CB_OK;
@@ -461,8 +456,7 @@ static cb_code reap_bases(cb_store *cs, cb_error *err)
 		/* For good: numbers of boxes are given once, and a deleted box does not come back. */
 		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 		cb_code code = box_base_delete(cs, box_governed(&all[i]), err);
-		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
-		else store_write_abort(cs->s);
+		code = store_write_end(cs->s, code, false, err);
 		if (code != CB_OK) return code;
 	}
 	return CB_OK;

@@ -147,8 +147,7 @@ cb_code kept_roots(cb_store *cs, buf *roots, cb_error *err)
 	CB_TRY(store_write_begin(cs->s, err));
 	cb_code code = store_pins_expire(cs->s, err);
 	if (code == CB_OK) code = store_removal_begin(cs->s, &uses, err);
-	if (code == CB_OK) code = store_write_commit(cs->s, false, err);
-	else store_write_abort(cs->s);
+	code = store_write_end(cs->s, code, false, err);
 	const store_used *all = (const store_used *)(const void *)uses.bytes;
 	for (size_t i = 0; code == CB_OK && i < uses.size / sizeof(*all); i++)
 		code = buf_append(roots, &all[i].root, sizeof(all[i].root), err);
@@ -165,10 +164,7 @@ cb_code box_pins_set(cb_store *cs, const char *owner, const box_pin *pins, size_
 	for (size_t i = 0; i < count; i++)
 		rows[i] = (store_pin){.box = pins[i].box, .seq = pins[i].seq, .why = pins[i].why, .since_ns = now, .owner = owner};
 	CB_TRY(store_write_begin(cs->s, err));
-	cb_code code = store_pins_set(cs->s, owner, rows, count, err);
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
+	return store_write_end(cs->s, store_pins_set(cs->s, owner, rows, count, err), false, err);
 }
 
 _Static_assert(__builtin_strcmp(BOX_WORK_OWNER, STORE_PIN_WORK) == 0, "what runs pin is what a backup leaves out");
@@ -243,9 +239,7 @@ cb_code cb_pin_set(cb_box *b, const char *owner, const char *why, int64_t keep_n
 	if (code == CB_OK) code = box_write_begin(b, STORE_GROWS, err);
 	if (code != CB_OK) return box_leave(b, code);
 	code = pin_in_write(b, owner, why, keep_ns, err);
-	if (code == CB_OK) return box_leave(b, store_write_commit(b->cs->s, false, err));
-	store_write_abort(b->cs->s);
-	return box_leave(b, code);
+	return box_leave(b, store_write_end(b->cs->s, code, false, err));
 }
 
 cb_code cb_pin_drop(cb_store *cs, const char *owner, cb_error *err)

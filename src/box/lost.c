@@ -123,8 +123,7 @@ cb_code box_lost_reap(cb_store *cs, cb_error *err)
 		code = store_write_begin_as(cs->s, STORE_FREES, err);
 		if (code != CB_OK) break;
 		code = reap_one(cs, ids[i], err);
-		if (code == CB_OK) code = store_write_commit(cs->s, false, err);
-		else store_write_abort(cs->s);
+		code = store_write_end(cs->s, code, false, err);
 	}
 	buf_done(&o.ids);
 	return code;

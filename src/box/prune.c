@@ -21,13 +21,6 @@ enum {
 	BATCH_SHORT = 50, /* where there is little room on the disk for the log */
 };
 
-static cb_code write_ended(cb_store *cs, cb_code code, cb_error *err)
-{
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
-}
-
 static cb_code keep_seq(buf *seqs, uint64_t seq, cb_error *err)
 {
 	return buf_append(seqs, &seq, sizeof(seq), err);
@@ -94,7 +87,7 @@ static cb_code part_deleted(cb_store *cs, uint64_t box, cb_error *err)
 	cb_code code = CB_OK;
 	for (size_t i = 0; code == CB_OK && i < forks.size / sizeof(store_box); i++) {
 		code = store_write_begin_as(cs->s, STORE_FREES, err);
-		if (code == CB_OK) code = write_ended(cs, part_unneeded(cs, &edges, &all[i], err), err);
+		if (code == CB_OK) code = store_write_end(cs->s, part_unneeded(cs, &edges, &all[i], err), false, err);
 		if (code == CB_NOSPACE) break; /* the fork points stay until the next prune: what else may go makes room */
 	}
 	past_edges_done(&edges);
@@ -226,7 +219,8 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 		cb_error why = {0};
 		gentle = gentle || store_is_short(b->cs->s);
 		CB_TRY(store_write_begin_as(b->cs->s, STORE_FREES, err));
-		cb_code code = write_ended(b->cs, prune_recorded(b, gentle ? BATCH_SHORT : BATCH, &next, &gone, &why), &why);
+		cb_code code =
+			store_write_end(b->cs->s, prune_recorded(b, gentle ? BATCH_SHORT : BATCH, &next, &gone, &why), false, &why);
 		if (code == CB_NOSPACE && !gentle) { /* more than the kept room carries: again, in small pieces */
 			gentle = true;
 			continue;
@@ -281,7 +275,7 @@ static cb_code prune_hidden_locked(cb_store *cs, uint64_t box, cb_error *err)
 cb_code box_prune_hidden(cb_store *cs, const store_box *row, cb_error *err)
 {
 	CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
-	return write_ended(cs, prune_hidden_locked(cs, row->id, err), err);
+	return store_write_end(cs->s, prune_hidden_locked(cs, row->id, err), false, err);
 }
 
 static cb_code prune_base(cb_store *cs, uint64_t box, cb_error *err)

@@ -12,13 +12,6 @@ static cb_code name_check(const char *name, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code end_write(cb_store *cs, cb_code code, cb_error *err)
-{
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
-}
-
 /* box 0: of the store. */
 static cb_code put(cb_store *cs, uint64_t box, const char *name, const char *value, cb_error *err)
 {
@@ -31,7 +24,7 @@ cb_code box_setting_set(cb_box *b, const char *name, const char *value, cb_error
 {
 	if (store_in_write(b->cs->s)) return put(b->cs, b->id, name, value, err);
 	CB_TRY(box_write_begin(b, STORE_GROWS, err));
-	return end_write(b->cs, put(b->cs, b->id, name, value, err), err);
+	return store_write_end(b->cs->s, put(b->cs, b->id, name, value, err), false, err);
 }
 
 cb_code box_setting_get(cb_box *b, const char *name, char **out, cb_error *err)
@@ -49,7 +42,7 @@ cb_code box_store_setting_set(cb_store *cs, const char *name, const char *value,
 {
 	if (store_in_write(cs->s)) return put(cs, 0, name, value, err);
 	CB_TRY(store_write_begin(cs->s, err));
-	return end_write(cs, put(cs, 0, name, value, err), err);
+	return store_write_end(cs->s, put(cs, 0, name, value, err), false, err);
 }
 
 cb_code box_store_setting_get(cb_store *cs, const char *name, char **out, cb_error *err)
@@ -82,7 +75,7 @@ static cb_code set_by_user(cb_store *cs, const cb_box *b, const char *who, const
 	CB_TRY(b ? box_write_begin(b, STORE_GROWS, err) : store_write_begin(cs->s, err));
 	code = store_setting_set(cs->s, row ? row->id : 0, name, copy, err);
 	if (code == CB_OK) code = audit_did(cs, row, &note, err);
-	return audit_refused(cs, row, &note, end_write(cs, code, err), err);
+	return audit_refused(cs, row, &note, store_write_end(cs->s, code, false, err), err);
 }
 
 static cb_code given(cb_code code, char *const *out, size_t *out_size)

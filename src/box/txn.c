@@ -275,8 +275,7 @@ cb_code txn_contents_store(txn *t, cb_error *err)
 	for (size_t next = 0; next < t->local_count;) {
 		CB_TRY(store_write_begin_as(s, t->need, err));
 		cb_code code = locals_put_some(t, &next, err);
-		if (code == CB_OK) code = store_write_commit(s, false, err);
-		else store_write_abort(s);
+		code = store_write_end(s, code, false, err);
 		txn_locals_settle(t, code == CB_OK);
 		if (code != CB_OK) return code;
 	}
@@ -711,9 +710,7 @@ static cb_code ahead_end(ahead *a, cb_code code, cb_error *err)
 {
 	if (!a->writing) return code;
 	a->writing = false;
-	if (code == CB_OK) return store_write_commit(a->cs->s, false, err);
-	store_write_abort(a->cs->s);
-	return code;
+	return store_write_end(a->cs->s, code, false, err);
 }
 
 struct prepared {
@@ -737,10 +734,7 @@ bool txn_is_large(const txn *t)
 static cb_code take_state_number(cb_store *cs, store_need need, uint64_t *out, cb_error *err)
 {
 	CB_TRY(store_write_begin_as(cs->s, need, err));
-	cb_code code = store_take(cs->s, STORE_NEXT_STATE, 1, out, err);
-	if (code == CB_OK) return store_write_commit(cs->s, false, err);
-	store_write_abort(cs->s);
-	return code;
+	return store_write_end(cs->s, store_take(cs->s, STORE_NEXT_STATE, 1, out, err), false, err);
 }
 
 cb_code txn_number_take(txn *t, uint64_t *out, cb_error *err)

@@ -281,6 +281,13 @@ void store_write_abort(store *s)
 	release(s);
 }
 
+cb_code store_write_end(store *s, cb_code code, bool sync, cb_error *err)
+{
+	if (code == CB_OK) return store_write_commit(s, sync, err);
+	store_write_abort(s);
+	return code;
+}
+
 cb_code store_in_transaction(store *s, bool sync, store_body body, void *context, cb_error *err)
 {
 	return store_in_transaction_as(s, STORE_GROWS, sync, body, context, err);
@@ -289,10 +296,7 @@ cb_code store_in_transaction(store *s, bool sync, store_body body, void *context
 cb_code store_in_transaction_as(store *s, store_need need, bool sync, store_body body, void *context, cb_error *err)
 {
 	CB_TRY(store_write_begin_as(s, need, err));
-	cb_code code = body(s, context, err);
-	if (code == CB_OK) return store_write_commit(s, sync, err);
-	store_write_abort(s);
-	return code;
+	return store_write_end(s, body(s, context, err), sync, err);
 }
 
 cb_code store_read_begin(store *s, cb_error *err)

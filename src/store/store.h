@@ -101,6 +101,8 @@ bool store_is_short(const store *s);
  * after CB_IO from a failed flush the outcome is unknown and every later write returns CB_IO until the store is reopened. */
 cb_code store_write_commit(store *s, bool sync, cb_error *err);
 void store_write_abort(store *s);
+/* Commits when code is CB_OK; else aborts, and gives code. */
+cb_code store_write_end(store *s, cb_code code, bool sync, cb_error *err);
 bool store_in_write(const store *s); /* true: by the calling thread */
 
 /* One consistent picture for several reads. Cheap; nests inside a write transaction; every begin needs its end. */
