@@ -295,11 +295,6 @@ static cb_code source_add(listing *l, uint64_t box, const char *name, uint64_t n
 	return s->page ? CB_OK : cb_err_nomem(err);
 }
 
-static cb_code collect_box(void *context, const store_box *row, cb_error *err)
-{
-	return buf_append(context, row, sizeof(*row), err);
-}
-
 /* Of a deleted box gc has not taken them yet, or left those that others need. One that was never whole had none that anybody saw. */
 static cb_code has_steps(const listing *l, const store_box *row, bool *out, cb_error *err)
 {
@@ -314,7 +309,7 @@ static cb_code has_steps(const listing *l, const store_box *row, bool *out, cb_e
 static cb_code listing_start(listing *l, cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(l->cs->s, true, collect_box, &rows, err));
+	CB_TRY(store_box_list(l->cs->s, true, store_box_collect, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	size_t boxes = rows.size / sizeof(store_box), pages = PAGES_TOTAL / (boxes + 2);
 	l->page_max = pages < 1 ? 1 : pages > PAGE_MAX ? PAGE_MAX : pages;

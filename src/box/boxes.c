@@ -452,11 +452,6 @@ cb_code cb_box_info_get(cb_box *b, cb_box_info *out, cb_error *err)
 	return box_leave(b, code);
 }
 
-static cb_code collect_row(void *context, const store_box *row, cb_error *err)
-{
-	return buf_append(context, row, sizeof(*row), err);
-}
-
 /* The head of a row, or the one there is now: what was the head may have been pruned since. CB_NOTFOUND: the box is gone. */
 static cb_code head_keep(kept_state *h, cb_store *cs, store_box *row, cb_error *err)
 {
@@ -473,7 +468,7 @@ static cb_code head_keep(kept_state *h, cb_store *cs, store_box *row, cb_error *
 static cb_code infos_collect(cb_store *cs, buf *out, cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(cs->s, false, collect_row, &rows, err));
+	CB_TRY(store_box_list(cs->s, false, store_box_collect, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
 		AUTO_KEPT kept_state head = {0};

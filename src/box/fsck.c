@@ -469,11 +469,6 @@ static cb_code check_box(checking *c, const store_box *row, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code collect_box(void *context, const store_box *row, cb_error *err)
-{
-	return buf_append(context, row, sizeof(*row), err);
-}
-
 static cb_code check_all(cb_store *cs, cb_complain complain, void *context, uint64_t *out_count, cb_error *err)
 {
 	checking c = {.cs = cs, .complain = complain, .context = context, .lines = BUF_INIT(16 << 20)};
@@ -482,7 +477,7 @@ static cb_code check_all(cb_store *cs, cb_complain complain, void *context, uint
 	cb_code code = store_check(cs->s, relay, &c, err);
 	tell(&c);
 	if (code == CB_OK)
-		code = complain_if(&c, store_box_list(cs->s, true, collect_box, &rows, &why), &why, "the list of boxes", err);
+		code = complain_if(&c, store_box_list(cs->s, true, store_box_collect, &rows, &why), &why, "the list of boxes", err);
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++) {
 		code = check_box(&c, &all[i], err);

@@ -131,15 +131,10 @@ static cb_code mark_uses(marking *m, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code collect_box(void *context, const store_box *row, cb_error *err)
-{
-	return buf_append(context, row, sizeof(*row), err);
-}
-
 static cb_code mark_all(marking *m, cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(m->cs->s, true, collect_box, &rows, err));
+	CB_TRY(store_box_list(m->cs->s, true, store_box_collect, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
 		cb_code code = mark_steps(m, all[i].id, err);
@@ -287,7 +282,7 @@ static cb_code part_forks(cb_store *cs, uint64_t box, const buf *needed, size_t 
 {
 	AUTO_BUF buf forks = BUF_INIT(SIZE_MAX);
 	size_t parted = 0;
-	CB_TRY(store_box_forks(cs->s, box, collect_box, &forks, err));
+	CB_TRY(store_box_forks(cs->s, box, store_box_collect, &forks, err));
 	const store_box *all = (const store_box *)(const void *)forks.bytes;
 	for (size_t i = 0; i < forks.size / sizeof(store_box); i++) {
 		size_t n = needed->size / sizeof(uint64_t);
@@ -374,7 +369,7 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 {
 	reaping r = {.cs = cs};
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(cs->s, true, collect_box, &rows, err));
+	CB_TRY(store_box_list(cs->s, true, store_box_collect, &rows, err));
 	if (rows.size) qsort(rows.bytes, rows.size / sizeof(store_box), sizeof(store_box), youngest_first);
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	cb_code code = CB_OK;
@@ -396,12 +391,13 @@ static cb_code sweep_rows(cb_store *cs, cb_error *err)
 
 /* ---- the whole ---- */
 
-static cb_code thin_all(cb_store *cs, cb_error *err)
+/* To every box that is not deleted; they are listed first, since it may write. */
+static cb_code to_every_box(cb_store *cs, cb_code (*deed)(cb_store *cs, const store_box *row, cb_error *err), cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
+	CB_TRY(store_box_list(cs->s, false, store_box_collect, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
-	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) CB_TRY(thin_box(cs, &all[i], err));
+	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) CB_TRY(deed(cs, &all[i], err));
 	return CB_OK;
 }
 
@@ -410,7 +406,7 @@ static cb_code thin_all(cb_store *cs, cb_error *err)
 static cb_code settle_heads(cb_store *cs, cb_error *err)
 {
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
+	CB_TRY(store_box_list(cs->s, false, store_box_collect, &rows, err));
 	const store_box *all = (const store_box *)(const void *)rows.bytes;
 	size_t count = rows.size / sizeof(store_box);
 	for (size_t done = 0; done < count;) {
@@ -424,53 +420,31 @@ static cb_code settle_heads(cb_store *cs, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code prune_hidden(cb_store *cs, cb_error *err)
+static cb_code prune_base(cb_store *cs, const store_box *row, cb_error *err)
 {
-	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
-	const store_box *all = (const store_box *)(const void *)rows.bytes;
-	for (size_t i = 0; i < rows.size / sizeof(store_box); i++)
-		if (box_is_base(&all[i]) && all[i].head.seq) CB_TRY(box_prune_hidden(cs, &all[i], err));
-	return CB_OK;
+	return box_is_base(row) && row->head.seq ? box_prune_hidden(cs, row, err) : CB_OK;
 }
 
-static cb_code reap_drafts(cb_store *cs, cb_error *err)
+/* A base whose box is gone. A box takes its base with it; earlier programs could make one for a box that was being deleted. */
+static cb_code reap_base(cb_store *cs, const store_box *row, cb_error *err)
 {
-	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
-	const store_box *all = (const store_box *)(const void *)rows.bytes;
-	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) CB_TRY(box_draft_reap(cs, &all[i], err));
-	return CB_OK;
-}
-
-/* Bases whose box is gone. A box takes its base with it; earlier programs could make one for a box that was being deleted. */
-static cb_code reap_bases(cb_store *cs, cb_error *err)
-{
-	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(cs->s, false, collect_box, &rows, err));
-	const store_box *all = (const store_box *)(const void *)rows.bytes;
-	for (size_t i = 0; i < rows.size / sizeof(store_box); i++) {
-		bool lives = true;
-		if (box_is_base(&all[i])) CB_TRY(box_lives(cs, box_governed(&all[i]), &lives, err));
-		if (lives) continue;
-		/* For good: numbers of boxes are given once, and a deleted box does not come back. */
-		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
-		cb_code code = box_base_delete(cs, box_governed(&all[i]), err);
-		code = store_write_end(cs->s, code, false, err);
-		if (code != CB_OK) return code;
-	}
-	return CB_OK;
+	bool lives = true;
+	if (box_is_base(row)) CB_TRY(box_lives(cs, box_governed(row), &lives, err));
+	if (lives) return CB_OK;
+	/* For good: numbers of boxes are given once, and a deleted box does not come back. */
+	CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
+	return store_write_end(cs->s, box_base_delete(cs, box_governed(row), err), false, err);
 }
 
 static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_error *err)
 {
-	CB_TRY(reap_drafts(cs, err));
-	CB_TRY(reap_bases(cs, err));
+	CB_TRY(to_every_box(cs, box_draft_reap, err));
+	CB_TRY(to_every_box(cs, reap_base, err));
 	CB_TRY(box_lost_reap(cs, err));
 	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
 	CB_TRY(sweep_rows(cs, err));
-	CB_TRY(prune_hidden(cs, err));
-	CB_TRY(thin_all(cs, err));
+	CB_TRY(to_every_box(cs, prune_base, err));
+	CB_TRY(to_every_box(cs, thin_box, err));
 	CB_TRY(settle_heads(cs, err));
 	marking m = {.cs = cs};
 	store_gc_stats stats = {0};

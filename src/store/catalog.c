@@ -21,6 +21,11 @@ cb_code store_box_list(store *s, bool with_deleted, store_box_visit visit, void 
 	return s->engine->ops->box_list(s->engine, with_deleted, visit, context, err);
 }
 
+cb_code store_box_collect(void *rows, const store_box *row, cb_error *err)
+{
+	return buf_append(rows, row, sizeof(*row), err);
+}
+
 cb_code store_box_forks(store *s, uint64_t origin, store_box_visit visit, void *context, cb_error *err)
 {
 	STORE_ENTER(s, err);

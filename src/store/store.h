@@ -250,6 +250,8 @@ typedef cb_code (*store_box_visit)(void *context, const store_box *box, cb_error
 cb_code store_box_find(store *s, const char *name, store_box *out, cb_error *err); /* living ones; CB_NOTFOUND */
 cb_code store_box_get(store *s, uint64_t id, store_box *out, cb_error *err);       /* deleted ones too */
 cb_code store_box_list(store *s, bool with_deleted, store_box_visit visit, void *context, cb_error *err); /* by name */
+/* A visitor that appends each row to a buf: to do something with boxes that writes. */
+cb_code store_box_collect(void *rows, const store_box *row, cb_error *err);
 /* Living boxes (and deleted ones that still have steps) forked from `origin`. */
 cb_code store_box_forks(store *s, uint64_t origin, store_box_visit visit, void *context, cb_error *err);
 /* Inside a write transaction. Insert takes the id from box->id (store_take); CB_EXISTS when the name is in use. Update writes every
