@@ -408,12 +408,5 @@ cb_code cb_audit_list(cb_store *cs, const cb_audit_options *options, cb_audit_vi
 	NEED(err, "store visit", cs, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_audit_open(cs, options, &c, err));
-	for (;;) {
-		const void *one = NULL;
-		CB_TRY(cursor_next(c, &one, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (one) code = cb_err_visited(visit(context, one, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }

@@ -427,12 +427,5 @@ cb_code cb_blame(cb_box *b, const char *path, cb_blame_visit visit, void *contex
 	NEED(err, "box path visit", b, path, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_blame_open(b, path, &c, err));
-	for (;;) {
-		const void *line = NULL;
-		CB_TRY(cursor_next(c, &line, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (line) code = cb_err_visited(visit(context, line, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }

@@ -501,12 +501,5 @@ cb_code cb_box_list(cb_store *cs, cb_box_visit visit, void *context, cb_error *e
 	NEED(err, "store visit", cs, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_box_list_open(cs, &c, err));
-	for (;;) {
-		const void *info = NULL;
-		CB_TRY(cursor_next(c, &info, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (info) code = cb_err_visited(visit(context, info, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }

@@ -144,14 +144,7 @@ cb_code cb_checkpoint_list(cb_box *b, cb_checkpoint_visit visit, void *context, 
 	NEED(err, "box visit", b, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_checkpoint_open(b, &c, err));
-	for (;;) {
-		const void *checkpoint = NULL;
-		CB_TRY(cursor_next(c, &checkpoint, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (checkpoint) code = cb_err_visited(visit(context, checkpoint, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }
 
 /* ---- every so many steps ---- */

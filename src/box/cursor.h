@@ -63,6 +63,26 @@ static inline void cursor_auto_(cb_cursor **c)
 }
 #define AUTO_CLOSE ATTR_CLEANUP(cursor_auto_)
 
+/*
+ * Visits all that is left of a cursor, which the caller closes; CB_INTERRUPTED from the visitor is an end like any other. Of entries and
+ * names a visitor gets more than one argument; the others differ only in its type, so this is a macro.
+ */
+#define CURSOR_VISIT(cursor, visit, context, err)                                                         \
+	(__extension__({                                                                                  \
+		cb_error told_;                                                                           \
+		const void *item_ = NULL;                                                                 \
+		cb_code code_ = cursor_next(cursor, &item_, err);                                         \
+		while (code_ == CB_OK && item_) {                                                         \
+			code_ = cb_err_visited(visit(context, item_, cb_err_aside(&told_)), &told_, err); \
+			if (code_ == CB_INTERRUPTED) {                                                    \
+				code_ = CB_OK;                                                            \
+				break;                                                                    \
+			}                                                                                 \
+			if (code_ == CB_OK) code_ = cursor_next(cursor, &item_, err);                     \
+		}                                                                                         \
+		code_;                                                                                    \
+	}))
+
 /* Visits all that is left of a cursor on entries; the caller closes it. */
 cb_code entries_visit(cb_cursor *c, cb_walk_visit visit, void *context, cb_error *err);
 

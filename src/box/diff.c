@@ -587,15 +587,9 @@ static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, con
 
 cb_code diff_visit(cb_cursor *c, cb_change_visit visit, void *context, cb_error *err)
 {
-	cb_code code = CB_OK;
-	cb_error told;
-	for (const void *item = NULL; code == CB_OK;) {
-		code = cursor_next(c, &item, err);
-		if (code != CB_OK || !item) break;
-		code = cb_err_visited(visit(context, item, cb_err_aside(&told)), &told, err);
-	}
+	cb_code code = CURSOR_VISIT(c, visit, context, err);
 	cb_cursor_close(c);
-	return code == CB_INTERRUPTED ? CB_OK : code;
+	return code;
 }
 
 cb_code diff_views(cb_store *cs, const tree_view *a, const tree_view *b, cb_change_visit visit, void *context, cb_error *err)

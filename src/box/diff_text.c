@@ -226,14 +226,7 @@ cb_code cb_diff_stat(cb_box *from, cb_box *to, const char *path, cb_change_stat_
 	NEED(err, "from to visit", from, to, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_diff_stat_open(from, to, path, &c, err));
-	for (;;) {
-		const void *stat = NULL;
-		CB_TRY(cursor_next(c, &stat, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (stat) code = cb_err_visited(visit(context, stat, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }
 
 /* ---- printing ---- */

@@ -355,12 +355,5 @@ cb_code cb_store_uses(cb_store *cs, cb_use_visit visit, void *context, cb_error 
 	NEED(err, "store visit", cs, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_use_open(cs, &c, err));
-	for (;;) {
-		const void *use = NULL;
-		CB_TRY(cursor_next(c, &use, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (use) code = cb_err_visited(visit(context, use, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }

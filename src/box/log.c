@@ -695,14 +695,7 @@ cb_code cb_log(cb_box *b, const cb_log_options *options, cb_step_visit visit, vo
 	NEED(err, "box visit", b, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_log_open(b, options, &c, err));
-	for (;;) {
-		const void *step = NULL;
-		CB_TRY(cursor_next(c, &step, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (step) code = cb_err_visited(visit(context, step, cb_err_aside(&told)), &told, err);
-		if (code == CB_OK) continue;
-		if (code == CB_INTERRUPTED && out_pruned) *out_pruned = ((log_cursor *)c)->pruned;
-		return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	cb_code code = CURSOR_VISIT(c, visit, context, err);
+	if (code == CB_OK && out_pruned) *out_pruned = ((log_cursor *)c)->pruned;
+	return code;
 }

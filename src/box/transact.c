@@ -297,12 +297,5 @@ cb_code cb_txn_conflicts(cb_box *b, cb_conflict_visit visit, void *context, cb_e
 	NEED(err, "txn visit", b, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_conflict_open(b, &c, err));
-	for (;;) {
-		const void *conflict = NULL;
-		CB_TRY(cursor_next(c, &conflict, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (conflict) code = cb_err_visited(visit(context, conflict, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }

@@ -531,14 +531,7 @@ cb_code cb_exec_changes(cb_exec *e, cb_change_visit visit, void *context, cb_err
 	NEED(err, "exec visit", e, visit);
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_exec_changes_open(e, &c, err));
-	for (;;) {
-		const void *change = NULL;
-		CB_TRY(cursor_next(c, &change, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (change) code = cb_err_visited(visit(context, change, cb_err_aside(&told)), &told, err);
-		if (code != CB_OK) return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	return CURSOR_VISIT(c, visit, context, err);
 }
 
 /* What runs is killed; nothing of it stays. */

@@ -484,14 +484,7 @@ cb_code cb_grep(cb_box *box, const char *path, const cb_grep_options *options, c
 	CB_TRY(SIZED_CHECK(cb_grep_count, matched_lines, out, err));
 	AUTO_CLOSE cb_cursor *c = NULL;
 	CB_TRY(cb_grep_open(box, path, options, &c, err));
-	for (;;) {
-		const void *line = NULL;
-		CB_TRY(cursor_next(c, &line, err));
-		cb_error told;
-		cb_code code = CB_INTERRUPTED;
-		if (line) code = cb_err_visited(visit(context, line, cb_err_aside(&told)), &told, err);
-		if (code == CB_OK) continue;
-		if (code == CB_INTERRUPTED) SIZED_GIVE(out, &((grep *)c)->count);
-		return code == CB_INTERRUPTED ? CB_OK : code;
-	}
+	cb_code code = CURSOR_VISIT(c, visit, context, err);
+	if (code == CB_OK) SIZED_GIVE(out, &((grep *)c)->count);
+	return code;
 }
