@@ -149,6 +149,20 @@ static cb_code mkdir_one(const char *path, mode_t mode, cb_error *err)
 	return cb_err_errno(err, why, "create folder '%s'", path);
 }
 
+size_t io_text_read(int folder, const char *name, char *to, size_t size)
+{
+	AUTO_FD int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
+	while (fd >= 0 && have < size - 1) {
+		ssize_t n = read(fd, to + have, size - 1 - have);
+		if (n < 0 && errno == EINTR) continue;
+		if (n <= 0) break;
+		have += (size_t)n;
+	}
+	to[have] = 0;
+	return have;
+}
+
 cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err)
 {
 	char part[PATH_MAX];

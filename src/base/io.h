@@ -28,6 +28,9 @@ cb_code io_foreign_write(int fd, const void *bytes, size_t size, const char *wha
 /* write(2), but where it would raise SIGPIPE in this thread it is EPIPE and no more. */
 ssize_t io_write_quietly(int fd, const void *bytes, size_t size);
 
+/* The start of a small file, of the kernel's for one, as a text with its NUL. Gives its length; 0: "", it is empty or cannot be read. */
+size_t io_text_read(int folder, const char *name, char *to, size_t size);
+
 /* Makes the folder and those above it that are missing, as mkdir -p. Existing folders are left as they are. CB_NOTDIR when something
  * else is in the way. */
 cb_code io_mkdirs(const char *path, mode_t mode, cb_error *err);

@@ -30,10 +30,8 @@ static bool said(char text[DOCTOR_TEXT_MAX], const char *what)
 /* -1: there is no such switch. */
 static long read_switch(const char *path)
 {
-	char text[32] = "";
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0) return -1;
-	return strtol(text, NULL, 10);
+	char text[32];
+	return io_text_read(AT_FDCWD, path, text, sizeof(text)) ? strtol(text, NULL, 10) : -1;
 }
 
 static bool write_file(const char *path, const char *text)
@@ -243,10 +241,7 @@ static bool try_openat2(void *context, char text[DOCTOR_TEXT_MAX])
 static bool own_group(char *out, size_t size)
 {
 	char text[4096];
-	AUTO_FD int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0) return false;
-	text[n] = 0;
+	if (!io_text_read(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text))) return false;
 	char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
 	if (!line) return false;
 	line = strstr(line, "0::") + 3;

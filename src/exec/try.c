@@ -15,6 +15,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/temporary.h"
 
 /* ---- what to do ---- */
@@ -22,10 +23,8 @@
 /* -1: there is no such switch. */
 static long read_switch(const char *path)
 {
-	char text[32] = "";
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0) return -1;
-	return strtol(text, NULL, 10);
+	char text[32];
+	return io_text_read(AT_FDCWD, path, text, sizeof(text)) ? strtol(text, NULL, 10) : -1;
 }
 
 static const char *container_fix(void)

@@ -165,10 +165,9 @@ static cb_code mark_all(const making *m, uint64_t *out, cb_error *err)
 
 static cb_code name_of(const making *m, char **out, cb_error *err)
 {
-	char boot[64] = "", text[LIMIT_PATH_BYTES + 256];
+	char boot[64], text[LIMIT_PATH_BYTES + 256];
 	uint64_t sum = 0;
-	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) (void)!read(fd, boot, sizeof(boot) - 1);
+	(void)io_text_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
 	CB_TRY(mark_all(m, &sum, err));
 	int size = snprintf(text, sizeof(text), "1 %.40s %u %u %u %.64s %s", boot, m->p->uid, m->p->gid, m->op->flags & PLAN_DNS,
 	                    m->p->hostname, m->op->from);

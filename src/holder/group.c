@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/io.h"
+
 enum { TEXT_BYTES = 64 << 10, CPU_PERIOD_US = 100000, REMOVE_TRIES = 100 };
 
 const group_sources group_system = {"/proc/self/cgroup", "/proc/self/mountinfo"};
@@ -20,18 +22,9 @@ const group_sources group_system = {"/proc/self/cgroup", "/proc/self/mountinfo"}
 
 static bool text_read(const char *folder, const char *name, char *to, size_t size)
 {
-	char path[LIMIT_PATH_BYTES];
-	(void)snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name);
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	while (fd >= 0 && have < size - 1) {
-		ssize_t n = read(fd, to + have, size - 1 - have);
-		if (n < 0 && errno == EINTR) continue;
-		if (n <= 0) break;
-		have += (size_t)n;
-	}
-	to[have] = 0;
-	return fd >= 0;
+	char path[LIMIT_PATH_BYTES + 32];
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return io_text_read(AT_FDCWD, path, to, size) > 0;
 }
 
 static bool text_write(const char *folder, const char *name, const char *text)
@@ -78,8 +71,8 @@ static bool own_group_find(const group_sources *from, char path[LIMIT_PATH_BYTES
 {
 	static char text[TEXT_BYTES];
 	char member[LIMIT_PATH_BYTES], root[LIMIT_PATH_BYTES], place[LIMIT_PATH_BYTES];
-	if (!text_read("", from->membership, text, sizeof(text)) || !membership_find(text, member)) return false;
-	if (!text_read("", from->mounts, text, sizeof(text)) || !mount_find(text, root, place)) return false;
+	if (!io_text_read(AT_FDCWD, from->membership, text, sizeof(text)) || !membership_find(text, member)) return false;
+	if (!io_text_read(AT_FDCWD, from->mounts, text, sizeof(text)) || !mount_find(text, root, place)) return false;
 	/* Only a part of the tree may be mounted. */
 	size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
 	if (strncmp(member, root, n) != 0 || (member[n] != '/' && member[n] != 0)) return false;

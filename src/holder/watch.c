@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "holder/command.h"
 #include "host/host.h"
 
@@ -29,21 +30,6 @@ enum {
 #define FLOOR_DISK_BYTES ((uint64_t)1 << 30)
 /* A machine that is at its floor already is not the command's doing until it took this much. */
 #define FLOOR_SLACK_BYTES ((uint64_t)32 << 20)
-
-/* The start of a small file; "" when it is gone. */
-static size_t text_read(int dir, const char *name, char *to, size_t size)
-{
-	AUTO_FD int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	while (fd >= 0 && have < size - 1) {
-		ssize_t n = read(fd, to + have, size - 1 - have);
-		if (n < 0 && errno == EINTR) continue;
-		if (n <= 0) break;
-		have += (size_t)n;
-	}
-	to[have] = 0;
-	return have;
-}
 
 /* "NAME:   123 kB" in such a text; 0 when it is not there. */
 static uint64_t text_kib(const char *text, const char *name)
@@ -84,7 +70,7 @@ static uint64_t resident_pages(int proc, const char *pid, uint64_t *out_shared)
 	char name[64], text[256];
 	unsigned long long resident = 0, shared = 0;
 	(void)snprintf(name, sizeof(name), "%s/statm", pid);
-	if (!text_read(proc, name, text, sizeof(text)) || sscanf(text, "%*s %llu %llu", &resident, &shared) != 2) return 0;
+	if (!io_text_read(proc, name, text, sizeof(text)) || sscanf(text, "%*s %llu %llu", &resident, &shared) != 2) return 0;
 	if (out_shared) *out_shared = shared;
 	return resident;
 }
@@ -121,7 +107,7 @@ static void look_at_process(memory_look *m, int proc, const char *pid)
 	char name[64], text[TEXT_BYTES];
 	if (m->mapped_exactly) {
 		(void)snprintf(name, sizeof(name), "%s/smaps_rollup", pid);
-		if (text_read(proc, name, text, sizeof(text))) {
+		if (io_text_read(proc, name, text, sizeof(text))) {
 			m->private += text_kib(text, "Pss_Anon:");
 			m->shared += text_kib(text, "Pss_Shmem:");
 			return;
@@ -264,7 +250,7 @@ static uint64_t memory_free(uint64_t *out_total)
 {
 	char text[TEXT_BYTES];
 	*out_total = 0;
-	if (!text_read(AT_FDCWD, "/proc/meminfo", text, sizeof(text))) return 0;
+	if (!io_text_read(AT_FDCWD, "/proc/meminfo", text, sizeof(text))) return 0;
 	*out_total = text_kib(text, "MemTotal:");
 	return text_kib(text, "MemAvailable:");
 }

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/io.h"
+
 /* Of linux/landlock.h as of version 6; older headers lack some. Numbers of the calls are the same on every machine. */
 enum { SYS_LANDLOCK_CREATE = 444, SYS_LANDLOCK_ADD = 445, SYS_LANDLOCK_RESTRICT = 446, LANDLOCK_VERSION = 1, LANDLOCK_BENEATH = 1 };
 enum {
@@ -247,10 +249,7 @@ static pid_t parent_of(int proc, const char *pid)
 {
 	char name[64], text[512];
 	(void)snprintf(name, sizeof(name), "%s/stat", pid);
-	AUTO_FD int fd = openat(proc, name, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (n <= 0) return 0;
-	text[n] = 0;
+	if (!io_text_read(proc, name, text, sizeof(text))) return 0;
 	/* The name of the program, in parentheses, may hold anything. */
 	const char *end = strrchr(text, ')');
 	int parent;

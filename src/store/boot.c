@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/attr.h"
+#include "base/io.h"
 
 enum {
 	TRIES = 5,
@@ -44,10 +44,7 @@ static void clock_text(char out[BOOT_TEXT_BYTES])
 
 void boot_now(boot *out)
 {
-	out->id[0] = 0;
-	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, out->id, BOOT_TEXT_BYTES - 1) : 0;
-	out->id[n > 0 ? n : 0] = 0;
+	(void)io_text_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", out->id, BOOT_TEXT_BYTES);
 	out->id[strcspn(out->id, "\n")] = 0;
 	clock_text(out->clock);
 }

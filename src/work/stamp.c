@@ -225,9 +225,7 @@ static char boot_id[STAMP_BOOT_BYTES];
 
 static void boot_read(void)
 {
-	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, boot_id, sizeof(boot_id) - 1);
-	boot_id[n > 0 ? n : 0] = 0;
+	(void)io_text_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id));
 	boot_id[strcspn(boot_id, "\n ")] = 0;
 }
 
