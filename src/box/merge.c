@@ -577,6 +577,7 @@ static void merge_done(merge *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
 		free(m->items[i].base.places);
+		free(m->items[i].was.places);
 		free(m->items[i].ours.places);
 		free(m->items[i].theirs.places);
 	}

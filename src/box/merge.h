@@ -39,6 +39,7 @@ typedef enum fate { FATE_FIELDS, FATE_ADD, FATE_DELETE, FATE_DONE } fate;
 typedef struct item {
 	uint64_t ino; /* in the base, or where it was made */
 	unit base, ours, theirs;
+	unit was; /* the base with its own names, where what was settled gave `base` others; else not present */
 	fate fate;
 	bool replaced_here, replaced_there;
 	bool aside;          /* one side replaced it; the other moved it aside and has a new file in its place too */
@@ -58,6 +59,12 @@ static inline uint64_t merge_ino_here(const item *it)
 static inline uint64_t merge_ino_there(const item *it)
 {
 	return it->theirs.present ? it->theirs.node.rec.ino : it->ino;
+}
+
+/* The names that it has in the base, whatever was settled. */
+static inline const unit *merge_old_names(const item *it)
+{
+	return it->was.present ? &it->was : &it->base;
 }
 
 /* A folder of the base that a side removed and made again, and the number it has in this merge, which is ours' (merge_folders.c). */

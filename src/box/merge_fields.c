@@ -240,8 +240,9 @@ static cb_code merge_data_of_successor(merge *m, item *it, const place *at, inod
 cb_code merge_successors_here(merge *m, item *it, cb_error *err)
 {
 	if (!it->base.present || it->disputed || it->base.node.rec.type != CB_FILE) return CB_OK;
-	for (size_t i = 0; i < it->base.count; i++) {
-		const place *at = &it->base.places[i];
+	const unit *old = merge_old_names(it);
+	for (size_t i = 0; i < old->count; i++) {
+		const place *at = &old->places[i];
 		inode node;
 		uint64_t ino = 0;
 		if (merge_place_in(&it->ours, at) || !merge_place_in(&it->theirs, at)) continue;

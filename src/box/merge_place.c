@@ -191,15 +191,16 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 {
 	bool set = has_set_of_names(it), moved = it->fate == FATE_FIELDS && it->base.present && it->base.node.rec.type != CB_DIR;
 	if (!set && !moved && !has_names_left(it)) return CB_OK;
-	for (size_t i = 0; i < it->base.count; i++) {
-		const place *at = &it->base.places[i];
+	const unit *old = merge_old_names(it);
+	for (size_t i = 0; i < old->count; i++) {
+		const place *at = &old->places[i];
 		bool theirs_wins = false;
-		if (merge_place_in(&it->theirs, at)) continue;
-		if (!merge_place_in(&it->ours, at)) {
+		if (!merge_place_in(&it->theirs, at) && !merge_place_in(&it->ours, at))
 			CB_TRY(drop_successor(m, it, at, &theirs_wins, err));
-			continue;
-		}
-		if (!set) continue;
+	}
+	for (size_t i = 0; set && i < it->base.count; i++) {
+		const place *at = &it->base.places[i];
+		if (merge_place_in(&it->theirs, at) || !merge_place_in(&it->ours, at)) continue;
 		tree_view v = txn_raw(m->t);
 		inode node;
 		char name[32];

@@ -87,7 +87,8 @@ cb_code merge_settle_names(merge *m, item *it, cb_error *err)
 	const unit *as = it->settled == SETTLED_OURS ? &it->theirs : &it->ours;
 	place *copy = mem_dup(as->places, as->count * sizeof(place));
 	if (!copy) return cb_err_nomem(err);
-	free(it->base.places);
+	free(it->was.places);
+	it->was = it->base;
 	it->base.places = copy;
 	it->base.count = as->count;
 	return CB_OK;

@@ -800,3 +800,43 @@ TEST_LIMIT(a_large_tree_and_a_long_history_go, 240)
 	refiller_stop(&g.d);
 	disk_unmount(&g.d);
 }
+
+/* A fork whose origin goes must first have all of its own tree written down, which needs room: what else may go makes it. */
+TEST_LIMIT(forks_part_with_a_deleted_box, 240)
+{
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	cb_box *t = NULL, *spare = NULL, *fork = NULL;
+	char path[64];
+	stage_make(&g, DISK_EXT4, LARGE_BYTES);
+	CHECK_OK(cb_box_create(g.s, "spare", &spare, &err));
+	for (unsigned i = 0; i < 60; i++) CHECK_OK(write_one(spare, i, true, &err));
+	cb_box_close(spare);
+	CHECK_OK(cb_txn_begin(g.junk, NULL, &t, &err));
+	for (unsigned i = 0; i < 5 * BIG_FILES; i++) {
+		(void)snprintf(path, sizeof(path), "/work/big/%u/%u", i % 60, i);
+		cb_write_options o = CB_WITH(cb_write_options, .parents = true);
+		CHECK_OK(cb_write_file(t, path, path, strlen(path), &o, &err));
+	}
+	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));
+	cb_box_close(t);
+	fork = must_fork(g.s, "junk", "fork");
+	must_write(fork, "/work/own", "own");
+	refiller_start(&g.d);
+	fill(&g);
+	check_kept(&g);
+	CHECK_OK(cb_box_delete(g.s, "spare", &err));
+	delete_and_gc(&g);
+	CHECK_STR(must_read(fork, "/work/big/7/7"), "/work/big/7/7");
+	ordinary_again(&g, fork);
+	CHECK_OK(cb_store_gc(g.s, NULL, &err));
+	CHECK_STR(must_read(fork, "/work/own"), "own");
+	CHECK_STR(must_read(fork, "/work/big/59/29999"), "/work/big/59/29999");
+	check_kept(&g);
+	cb_box_close(fork);
+	test_store_sound(g.s);
+	stage_close(&g);
+	refiller_stop(&g.d);
+	disk_unmount(&g.d);
+}

@@ -272,3 +272,29 @@ TEST(whatever_the_numbers)
 {
 	for (int i = 0; i < 20; i++) settle(folder_b, b_becomes_e_and_is_made_again, e_is_made, "b/ e/ e/d/");
 }
+
+static void file_and_full_folder(cb_box *b)
+{
+	must_write(b, "/work/a", "a");
+	must_write(b, "/work/c/x", "x");
+}
+
+static void file_takes_the_folders_place_and_is_made_again(cb_box *b)
+{
+	mv(b, "/work/c", "/work/b");
+	mv(b, "/work/a", "/work/c");
+	must_write(b, "/work/a", "new");
+}
+
+static void file_goes_into_the_folder(cb_box *b)
+{
+	mv(b, "/work/a", "/work/c/c");
+}
+
+/* Where the file goes is settled by one pass; what becomes of its old name was decided in that, and forgotten by the next. */
+TEST(a_new_file_under_the_old_name)
+{
+	settle(file_and_full_folder, file_takes_the_folders_place_and_is_made_again, file_goes_into_the_folder, "c/ c/c=a c/x=x");
+	settle(file_and_full_folder, file_goes_into_the_folder, file_takes_the_folders_place_and_is_made_again,
+	       "a=new b/ b/x=x c=a");
+}
