@@ -366,9 +366,12 @@ static bool must_be_there(const outcome *o, int into, int side, const model_entr
 	if (other && wrote) return old && strcmp(old->bytes, other->bytes) == 0;
 	if (other) return strcmp(e->bytes, other->bytes) == 0;
 	if (!wrote) return false;
-	for (size_t i = 0; i < o->sides[side]->count; i++) {
-		const model_entry *name = &o->sides[side]->entries[i];
-		if (name->ino == e->ino && is_name_answered_against(o, into, side, name->path)) return false;
+	const model_state *const all[] = {o->sides[side], o->base}; /* it may have moved, and where it was too */
+	for (size_t k = 0; k < 2; k++) {
+		for (size_t i = 0; i < all[k]->count; i++) {
+			const model_entry *name = &all[k]->entries[i];
+			if (name->ino == e->ino && is_name_answered_against(o, into, side, name->path)) return false;
+		}
 	}
 	return true;
 }
