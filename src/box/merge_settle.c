@@ -18,47 +18,61 @@ static cb_code settle_one(merge *m, uint64_t ino, settling how, cb_error *err)
 	return pmap_put(&m->settled, key_span(&k), span_make(&value, 1), err);
 }
 
-/* A file with one name, as the winner of the settling or the loser has it. */
-static cb_code load_single(merge *m, uint64_t number, const tree_view *v, place *out, bool *found, cb_error *err)
+/* The file of an item as one side has it, or the base. free() its places. */
+static cb_code load_side(merge *m, uint64_t number, const tree_view *v, unit *out, cb_error *err)
 {
 	const item *it = merge_item_find(m, number);
 	uint64_t ino = !it || v == m->base ? number : v == m->ours ? merge_ino_here(it) : merge_ino_there(it);
-	unit u = {0};
-	CB_TRY(merge_unit_load(v, ino, &u, err));
-	*found = u.present && u.count == 1;
-	if (*found) *out = u.places[0];
-	free(u.places);
-	return CB_OK;
+	return merge_unit_load(v, ino, out, err);
 }
 
-/* *out: whom the loser moved to where the file goes back to, 0: nobody. It goes back too, and so on: each would be found by a pass of its
- * own. */
-static cb_code find_next(merge *m, uint64_t ino, settling how, uint64_t *out, cb_error *err)
+/* Did the loser move a file to that place, of which the winner has it elsewhere? */
+static cb_code was_moved_to(merge *m, uint64_t number, const place *at, const tree_view *winner, const tree_view *loser, bool *out,
+                            cb_error *err)
+{
+	unit base = {0}, wins = {0}, loses = {0};
+	cb_code code = load_side(m, number, m->base, &base, err);
+	if (code == CB_OK && base.present) code = load_side(m, number, winner, &wins, err);
+	if (code == CB_OK && wins.present) code = load_side(m, number, loser, &loses, err);
+	*out = code == CB_OK && loses.present && !merge_place_in(&base, at) && !merge_place_in(&wins, at) &&
+	       merge_took_away(&base, &loses);
+	free(base.places);
+	free(wins.places);
+	free(loses.places);
+	return code;
+}
+
+/* Adds whom the loser moved to where the file goes back to. They go back too, and so on: each would be found by a pass of its own. */
+static cb_code add_displaced(merge *m, uint64_t ino, settling how, buf *list, cb_error *err)
 {
 	const tree_view *winner = how == SETTLED_OURS ? m->ours : m->theirs, *loser = how == SETTLED_OURS ? m->theirs : m->ours;
-	place goes_to, was, is;
-	inode there;
-	bool found = false;
-	*out = 0;
-	CB_TRY(load_single(m, ino, winner, &goes_to, &found, err));
-	if (!found) return CB_OK;
-	cb_code code = inode_at(loser, goes_to.parent, place_name(&goes_to), &there, NULL, err);
-	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
-	uint64_t next = merge_item_number(m, there.rec.ino);
-	if (next == ino) return CB_OK;
-	CB_TRY(load_single(m, next, m->base, &was, &found, err));
-	if (!found || place_compare(&was, &goes_to) == 0) return CB_OK;
-	CB_TRY(load_single(m, next, winner, &is, &found, err));
-	if (found && place_compare(&is, &goes_to) != 0) *out = next;
-	return CB_OK;
+	unit u = {0};
+	cb_code code = load_side(m, ino, winner, &u, err);
+	for (size_t i = 0; code == CB_OK && i < u.count; i++) {
+		const place *at = &u.places[i];
+		inode there;
+		bool moved = false;
+		code = inode_at(loser, at->parent, place_name(at), &there, NULL, err);
+		if (code == CB_NOTFOUND) code = CB_OK;
+		else if (code == CB_OK) {
+			uint64_t next = merge_item_number(m, there.rec.ino);
+			if (next != ino) code = was_moved_to(m, next, at, winner, loser, &moved, err);
+			if (code == CB_OK && moved) code = buf_append(list, &next, sizeof(next), err);
+		}
+	}
+	free(u.places);
+	return code;
 }
 
 cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
 {
-	while (ino && settled_find(m, ino) == SETTLED_NOT) {
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
+	CB_TRY(buf_append(&list, &ino, sizeof(ino), err));
+	for (size_t i = 0; i < list.size; i += sizeof(ino)) {
+		memcpy(&ino, list.bytes + i, sizeof(ino));
+		if (settled_find(m, ino) != SETTLED_NOT) continue;
 		CB_TRY(settle_one(m, ino, how, err));
-		if (m->left) return CB_OK;
-		CB_TRY(find_next(m, ino, how, &ino, err));
+		if (!m->left) CB_TRY(add_displaced(m, ino, how, &list, err));
 	}
 	return CB_OK;
 }
