@@ -38,33 +38,29 @@ static cb_code cursor_extent(tree_cursor *c, uint64_t ino, extent *out, bool *fo
 	return extent_decode(value, parts.offset, out, err);
 }
 
-/* Opens a cursor at the first extent that ends after `offset`. An extent is at most LIMIT_CONTENT_BYTES long, so it starts at most that
- * much before. */
-static cb_code extents_open(const tree_view *v, uint64_t ino, uint64_t offset, tree_cursor **out, cb_error *err)
+/* Opens a cursor at the first extent that ends after `offset`, for those that begin before `to`. */
+static cb_code extents_open(const tree_view *v, uint64_t ino, uint64_t offset, uint64_t to, tree_cursor **out, cb_error *err)
 {
-	uint64_t from = offset > LIMIT_CONTENT_BYTES ? offset - LIMIT_CONTENT_BYTES : 0;
-	key k = key_extent(ino, from);
-	CB_TRY(tree_cursor_open(v, key_span(&k), out, err));
-	for (;;) {
-		extent x;
-		bool found = false;
-		cb_code code = cursor_extent(*out, ino, &x, &found, err);
-		if (code == CB_OK && (!found || extent_end(&x) > offset)) return CB_OK;
-		if (code == CB_OK) code = tree_cursor_next(*out, err);
-		if (code != CB_OK) {
-			tree_cursor_close(*out);
-			*out = NULL;
-			return code;
-		}
+	key from = key_extent(ino, offset + 1), until = key_extent(ino, to), before;
+	tree_value value;
+	key_parts parts;
+	extent x;
+	cb_code code = tree_reaching(v, key_span(&from), before.bytes, &before.size, &value, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	if (code == CB_OK) CB_TRY(key_parse(key_span(&before), &parts, err));
+	if (code == CB_OK && parts.kind == KIND_EXTENT && parts.ino == ino) {
+		CB_TRY(extent_decode(span_make(value.bytes, value.size), parts.offset, &x, err));
+		if (extent_end(&x) > offset) from = before;
 	}
+	return tree_cursor_open_until(v, key_span(&from), key_span(&until), out, err);
 }
 
 static cb_code extents_read(const cb_store *cs, const txn *t, const tree_view *v, uint64_t ino, uint64_t offset, uint8_t *to,
                             size_t size, cb_error *err)
 {
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(extents_open(v, ino, offset, &c, err));
 	uint64_t end = offset + size;
+	CB_TRY(extents_open(v, ino, offset, end, &c, err));
 	while (offset < end) {
 		extent x;
 		bool found = false;
@@ -80,7 +76,7 @@ static cb_code extents_read(const cb_store *cs, const txn *t, const tree_view *v
 		CB_TRY(content_read(cs, t, x.content, x.start + (offset - x.offset), to, (size_t)(stop - offset), err));
 		to += stop - offset;
 		offset = stop;
-		CB_TRY(tree_cursor_next(c, err));
+		if (offset < end) CB_TRY(tree_cursor_next(c, err));
 	}
 	return CB_OK;
 }
@@ -97,13 +93,14 @@ static cb_code extent_put(txn *t, uint64_t ino, const extent *x, cb_error *err)
 static cb_code extents_collect(const tree_view *v, uint64_t ino, uint64_t from, uint64_t to, buf *out, cb_error *err)
 {
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(extents_open(v, ino, from, &c, err));
+	CB_TRY(extents_open(v, ino, from, to, &c, err));
 	for (;;) {
 		extent x;
 		bool found = false;
 		CB_TRY(cursor_extent(c, ino, &x, &found, err));
 		if (!found || x.offset >= to) return CB_OK;
 		CB_TRY(buf_append(out, &x, sizeof(x), err));
+		if (extent_end(&x) >= to) return CB_OK;
 		CB_TRY(tree_cursor_next(c, err));
 	}
 }
@@ -184,7 +181,7 @@ cb_code data_seek(const tree_view *v, const record *r, uint64_t offset, bool hol
 		return hole ? CB_OK : cb_err_set(err, CB_NOTFOUND, "no data past the offset");
 	}
 	AUTO_CURSOR tree_cursor *c = NULL;
-	CB_TRY(extents_open(v, r->ino, offset, &c, err));
+	CB_TRY(extents_open(v, r->ino, offset, r->size, &c, err));
 	for (;;) {
 		extent x;
 		bool found = false;
@@ -304,7 +301,7 @@ static cb_code last_extent(txn *t, const record *r, extent *out, bool *found, cb
 	if (r->size == 0) return CB_OK;
 	AUTO_CURSOR tree_cursor *c = NULL;
 	tree_view v = txn_raw(t);
-	CB_TRY(extents_open(&v, r->ino, r->size - 1, &c, err));
+	CB_TRY(extents_open(&v, r->ino, r->size - 1, r->size, &c, err));
 	return cursor_extent(c, r->ino, out, found, err);
 }
 

@@ -103,3 +103,25 @@ cb_code path_seek(path *p, uint64_t root, span key, cb_error *err)
 	leaf->at--; /* all of this leaf is below the key: the next one is not */
 	return path_next(p, err);
 }
+
+cb_code path_seek_before(path *p, uint64_t root, span key, cb_error *err)
+{
+	CB_TRY(path_start(p, root, err));
+	if (p->depth == 0) return CB_OK;
+	while (!path_at_leaf(p)) {
+		path_frame *f = path_top(p);
+		f->at = node_find_child(&f->n, key);
+		CB_TRY(path_enter(p, err));
+	}
+	bool equal;
+	path_frame *leaf = path_top(p);
+	leaf->at = node_find(&leaf->n, key, &equal);
+	while (p->depth > 0 && path_top(p)->at == 0) pop(p); /* nothing here is below the key: what is on its left is */
+	if (p->depth == 0) return CB_OK;
+	path_top(p)->at--;
+	while (!path_at_leaf(p)) {
+		CB_TRY(path_enter(p, err));
+		path_top(p)->at = path_top(p)->n.count - 1U;
+	}
+	return CB_OK;
+}

@@ -30,6 +30,8 @@ void path_done(path *p);
 cb_code path_start(path *p, uint64_t root, cb_error *err);
 /* At the first leaf entry whose key is not below `key`. */
 cb_code path_seek(path *p, uint64_t root, span key, cb_error *err);
+/* At the last leaf entry whose key is below `key`. */
+cb_code path_seek_before(path *p, uint64_t root, span key, cb_error *err);
 /* Into the subtree the path stands at. */
 cb_code path_enter(path *p, cb_error *err);
 /* Past the current entry or subtree; may come to stand at a subtree. */

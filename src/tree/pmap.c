@@ -3,7 +3,7 @@
  *
  * Invariants of every node, checked by pmap_sound:
  *   - the keys on its left are smaller, those on its right larger;
- *   - the heights of its two sides differ by at most one; height and count are those of its subtree;
+ *   - the heights of its two sides differ by at most one; height, count and has_values are those of its subtree;
  *   - refs counts the links that lead to it: parents and pmap variables.
  *
  * A node with one reference, below nodes with one reference each, can be reached through one variable only: it is *owned* and may be
@@ -24,6 +24,7 @@ struct pmap_node {
 	uint32_t value_size;
 	uint8_t height; /* of a leaf: 1 */
 	bool tombstone;
+	bool has_values; /* in its subtree: not tombstones only */
 	size_t count;
 	pmap_node *side[2]; /* smaller, larger keys */
 	uint8_t bytes[];    /* key, then value */
@@ -49,6 +50,11 @@ static int height_of(const pmap_node *n)
 static size_t count_of(const pmap_node *n)
 {
 	return n ? n->count : 0;
+}
+
+static bool has_values(const pmap_node *n)
+{
+	return n && n->has_values;
 }
 
 static pmap_node *node_ref(pmap_node *n)
@@ -85,6 +91,7 @@ static pmap_node *node_create(span key, span value, bool tombstone)
 	n->value_size = (uint32_t)value.size;
 	n->height = 1;
 	n->tombstone = tombstone;
+	n->has_values = !tombstone;
 	n->count = 1;
 	n->side[LEFT] = n->side[RIGHT] = NULL;
 	if (key.size) memcpy(n->bytes, key.bytes, key.size);
@@ -100,6 +107,7 @@ static bool own(pmap_node **link)
 	pmap_node *copy = node_create(node_key(n), node_value(n), n->tombstone);
 	if (!copy) return false;
 	copy->height = n->height;
+	copy->has_values = n->has_values;
 	copy->count = n->count;
 	copy->side[LEFT] = node_ref(n->side[LEFT]);
 	copy->side[RIGHT] = node_ref(n->side[RIGHT]);
@@ -113,6 +121,7 @@ static void measure(pmap_node *n)
 	int l = height_of(n->side[LEFT]), r = height_of(n->side[RIGHT]);
 	n->height = (uint8_t)((l > r ? l : r) + 1);
 	n->count = count_of(n->side[LEFT]) + count_of(n->side[RIGHT]) + 1;
+	n->has_values = !n->tombstone || has_values(n->side[LEFT]) || has_values(n->side[RIGHT]);
 }
 
 /* The child on `up`'s side takes its parent's place. Both are owned. */
@@ -183,14 +192,29 @@ pmap_found pmap_get(const pmap *m, span key, span *out)
 	return PMAP_ABSENT;
 }
 
+bool pmap_last_value(const pmap *m, span before, span *out)
+{
+	const pmap_node *n = m->root, *at = NULL; /* the last one below `before` that is a value or has some on its left */
+	while (n) {
+		bool below = span_compare(node_key(n), before) < 0;
+		if (below && (!n->tombstone || has_values(n->side[LEFT]))) at = n;
+		n = n->side[below ? RIGHT : LEFT];
+	}
+	if (at && at->tombstone) {
+		at = at->side[LEFT];
+		while (at->tombstone || has_values(at->side[RIGHT])) at = at->side[has_values(at->side[RIGHT]) ? RIGHT : LEFT];
+	}
+	if (at) *out = node_key(at);
+	return at != NULL;
+}
+
 /* `fresh` takes the place and the children of the node behind an owned link. */
 static void replace(pmap_node **link, pmap_node *fresh)
 {
 	pmap_node *old = *link;
-	fresh->height = old->height;
-	fresh->count = old->count;
 	fresh->side[LEFT] = node_ref(old->side[LEFT]);
 	fresh->side[RIGHT] = node_ref(old->side[RIGHT]);
+	measure(fresh);
 	*link = fresh;
 	node_unref(old);
 }
@@ -207,6 +231,7 @@ static cb_code put(pmap *m, span key, span value, bool tombstone, cb_error *err)
 		int c = span_compare(key, node_key(*link));
 		if (c == 0) {
 			replace(link, fresh);
+			while (depth > 0) measure(*path[--depth]); /* a value came, or went */
 			return CB_OK;
 		}
 		if (!own(link)) {
@@ -406,6 +431,7 @@ static bool sound(const pmap_node *n, const pmap_node *above, const pmap_node *b
 	int l = height_of(n->side[LEFT]), r = height_of(n->side[RIGHT]);
 	if (l - r > 1 || r - l > 1 || n->height != (l > r ? l : r) + 1) return false;
 	if (n->count != count_of(n->side[LEFT]) + count_of(n->side[RIGHT]) + 1) return false;
+	if (n->has_values != (!n->tombstone || has_values(n->side[LEFT]) || has_values(n->side[RIGHT]))) return false;
 	if (n->refs == 0) return false;
 	return sound(n->side[LEFT], above, n) && sound(n->side[RIGHT], n, below);
 }

@@ -29,6 +29,8 @@ typedef enum pmap_found { PMAP_ABSENT, PMAP_VALUE, PMAP_TOMBSTONE } pmap_found;
 
 /* *out is lent: until the map is changed or dropped. */
 pmap_found pmap_get(const pmap *m, span key, span *out);
+/* The last key before `before` that has a value, however many tombstones lie between; lent likewise. false: none. */
+bool pmap_last_value(const pmap *m, span before, span *out);
 /* Inserts or replaces. On CB_NOMEM the map is as it was. Key and value are copied. */
 cb_code pmap_put(pmap *m, span key, span value, cb_error *err);
 cb_code pmap_put_tombstone(pmap *m, span key, cb_error *err);

@@ -61,6 +61,27 @@ cb_code tree_get(const tree_view *v, span key, tree_value *out, cb_error *err)
 	return CB_OK;
 }
 
+/*
+ * The last key of each source is enough. What lies before it in the same source does not reach over where it begins, also if it has been
+ * deleted since.
+ */
+cb_code tree_reaching(const tree_view *v, span before, uint8_t key[TREE_KEY_MAX], size_t *out_size, tree_value *out, cb_error *err)
+{
+	PATH_AUTO path at;
+	span ignored, k, last = {0};
+	path_init(&at, v->nodes);
+	CB_TRY(path_seek_before(&at, v->root, before, err));
+	if (at.depth > 0 && layers_get(v, path_key(&at), &ignored) == PMAP_ABSENT) last = path_key(&at);
+	if (v->overlay && pmap_last_value(v->overlay, before, &k) && (!last.bytes || span_compare(k, last) > 0) &&
+	    (!v->delta || pmap_get(v->delta, k, &ignored) == PMAP_ABSENT))
+		last = k;
+	if (v->delta && pmap_last_value(v->delta, before, &k) && (!last.bytes || span_compare(k, last) > 0)) last = k;
+	if (!last.bytes) return CB_NOTFOUND;
+	memcpy(key, last.bytes, last.size);
+	*out_size = last.size;
+	return tree_get(v, last, out, err);
+}
+
 /* ---- cursor ---- */
 
 enum { FROM_DELTA, FROM_OVERLAY, FROM_ROOT, SOURCES };
@@ -79,8 +100,8 @@ struct tree_cursor {
 	source sources[SOURCES];
 	const source *current; /* the newest source of the current key; NULL: at the end */
 	unsigned holders;      /* bit per source that stands at the current key */
-	size_t below_size;     /* the prefix that all wanted keys have; 0: none */
-	uint8_t below[TREE_KEY_MAX];
+	size_t until_size;     /* only keys before this one are wanted; 0: all */
+	uint8_t until[TREE_KEY_MAX];
 	const tree_veil *veil;
 	tree_value room; /* of a value that the veil shows otherwise */
 	tree_veil plain; /* as it was when something plain was shown; version NULL: nothing was */
@@ -134,6 +155,11 @@ static const source *smallest(const tree_cursor *c, unsigned *out_holders)
 	return least;
 }
 
+static bool is_past(const tree_cursor *c, span key)
+{
+	return c->until_size && span_compare(key, span_make(c->until, c->until_size)) >= 0;
+}
+
 /* Comes to stand at the first key from here on that the view has. */
 static cb_code settle(tree_cursor *c, cb_error *err)
 {
@@ -146,7 +172,7 @@ static cb_code settle(tree_cursor *c, cb_error *err)
 		c->current = smallest(c, &c->holders);
 		if (!c->current->tombstone) return CB_OK;
 		/* Past what is wanted there may be thousands of deleted keys before the next one that is there. */
-		if (c->below_size && !span_starts(c->current->key, span_make(c->below, c->below_size))) {
+		if (is_past(c, c->current->key)) {
 			c->current = NULL;
 			return CB_OK;
 		}
@@ -170,7 +196,7 @@ static cb_code settle_asking(tree_cursor *c, cb_error *err)
 {
 	while (c->current) {
 		bool shown = false;
-		if (c->below_size && !span_starts(c->current->key, span_make(c->below, c->below_size))) {
+		if (is_past(c, c->current->key)) {
 			c->current = NULL;
 			return CB_OK;
 		}
@@ -221,12 +247,13 @@ cb_code tree_cursor_seek(tree_cursor *c, span from, cb_error *err)
 	return end_on_error(c, seek(c, from, err));
 }
 
-static cb_code cursor_open(const tree_view *v, span from, span below, tree_cursor **out, cb_error *err)
+cb_code tree_cursor_open_until(const tree_view *v, span from, span until, tree_cursor **out, cb_error *err)
 {
+	if (until.size > TREE_KEY_MAX) return cb_err_set(err, CB_TOOBIG, "a key of %zu bytes", until.size);
 	tree_cursor *c = mem_alloc(sizeof(*c));
 	if (!c) return cb_err_nomem(err);
-	c->below_size = below.size;
-	if (below.size) memcpy(c->below, below.bytes, below.size);
+	c->until_size = until.size;
+	if (until.size) memcpy(c->until, until.bytes, until.size);
 	c->root = v->root;
 	c->veil = v->veil;
 	c->plain.version = NULL;
@@ -245,13 +272,18 @@ static cb_code cursor_open(const tree_view *v, span from, span below, tree_curso
 
 cb_code tree_cursor_open(const tree_view *v, span from, tree_cursor **out, cb_error *err)
 {
-	return cursor_open(v, from, (span){0}, out, err);
+	return tree_cursor_open_until(v, from, (span){0}, out, err);
 }
 
 cb_code tree_cursor_open_below(const tree_view *v, span prefix, tree_cursor **out, cb_error *err)
 {
-	if (prefix.size > TREE_KEY_MAX) return cb_err_set(err, CB_TOOBIG, "a key of %zu bytes", prefix.size);
-	return cursor_open(v, prefix, prefix, out, err);
+	uint8_t after[TREE_KEY_MAX]; /* the first key after all that have the prefix */
+	size_t size = prefix.size;
+	if (size > TREE_KEY_MAX) return cb_err_set(err, CB_TOOBIG, "a key of %zu bytes", size);
+	if (size) memcpy(after, prefix.bytes, size);
+	while (size > 0 && after[size - 1] == UINT8_MAX) size--;
+	if (size > 0) after[size - 1]++;
+	return tree_cursor_open_until(v, prefix, span_make(after, size), out, err);
 }
 
 bool tree_cursor_get(const tree_cursor *c, span *key, span *value)

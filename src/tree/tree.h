@@ -81,10 +81,18 @@ typedef struct tree_view {
 /* CB_NOTFOUND (err is not filled: it is an answer, not a failure). */
 cb_code tree_get(const tree_view *v, span key, tree_value *out, cb_error *err);
 
+/*
+ * Of keys that are the beginnings of ranges which overlap neither in the view nor in what any of its sources had: the last before `before`
+ * that may reach there, with its value. CB_NOTFOUND: none does. Cost: that of tree_get; deleted keys on the way are not counted.
+ */
+cb_code tree_reaching(const tree_view *v, span before, uint8_t key[TREE_KEY_MAX], size_t *out_size, tree_value *out, cb_error *err);
+
 /* Iteration in key order over view keys >= from. Tombstones are hidden. The view's maps must not change meanwhile. */
 typedef struct tree_cursor tree_cursor;
 cb_code tree_cursor_open(const tree_view *v, span from, tree_cursor **out, cb_error *err);
-/* At the first key with that prefix. It need not go on past the last: keys without the prefix may or may not follow. */
+/* The same where only keys before `until` are wanted: from there on some may or may not be given. What was deleted there costs nothing. */
+cb_code tree_cursor_open_until(const tree_view *v, span from, span until, tree_cursor **out, cb_error *err);
+/* At the first key with that prefix, where only those with it are wanted. */
 cb_code tree_cursor_open_below(const tree_view *v, span prefix, tree_cursor **out, cb_error *err);
 /* false: at the end. Spans are lent until the next call on the cursor. */
 bool tree_cursor_get(const tree_cursor *c, span *key, span *value);

@@ -111,11 +111,15 @@ static void check_twin(const twin *t)
 	CHECK(pmap_sound(&t->map));
 	uint8_t room[4];
 	size_t count = 0;
+	uint32_t last = KEYS; /* the last key with a value; KEYS: none yet */
 	pmap_cursor c;
 	pmap_seek(&c, &t->map, span_make(NULL, 0));
 	for (uint32_t k = 0; k < KEYS; k++) {
 		span key, value, got;
 		bool tombstone;
+		CHECK(pmap_last_value(&t->map, number_key(k, room), &got) == (last < KEYS));
+		if (last < KEYS) CHECK(span_equal(got, number_key(last, room)));
+		if (t->state[k] > 1) last = k;
 		pmap_found found = pmap_get(&t->map, number_key(k, room), &got);
 		CHECK(found == (t->state[k] == 0 ? PMAP_ABSENT : t->state[k] == 1 ? PMAP_TOMBSTONE : PMAP_VALUE));
 		if (t->state[k] == 0) continue;
