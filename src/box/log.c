@@ -4,6 +4,7 @@
  * what had its name earlier, in folders that are gone. While it is a folder, whatever changed below it belongs to it.
  */
 #include "base/args.h"
+#include "base/id_set.h"
 #include "base/sized.h"
 #include "box/cursor.h"
 #include "box/gate.h"
@@ -245,10 +246,17 @@ cb_code trail_next(trail *t, uint64_t *out, cb_error *err)
 
 /* ---- a folder ---- */
 
+/* Which inodes lie below a folder, as far as it was asked, and which do not: changes come in heaps, of one step and of steps one after the
+ * other, and what is above them is gone through once. Holds for one folder in one state. */
+typedef struct placed {
+	id_set elsewhere, below;
+} placed;
+
 /* What is asked of the changes of a step. */
 typedef struct below {
 	const around *shown; /* NULL: there are no rules */
 	tree_view folders;   /* where folders were after the step, or (before) all there was before it */
+	placed *known;       /* of these */
 	bool before;
 	uint64_t folder;
 	bool found;  /* something below the folder changed */
@@ -258,14 +266,27 @@ typedef struct below {
 
 static cb_code ino_below(below *w, uint64_t ino, cb_error *err)
 {
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* uint64_t: what was not known */
+	bool was;
 	climb up = climb_from(ino);
-	while (up.at != w->folder && up.at != INO_ROOT) {
+	for (;;) {
+		w->found = up.at == w->folder || id_set_has(&w->known->below, up.at);
+		if (w->found || up.at == INO_ROOT || id_set_has(&w->known->elsewhere, up.at)) break;
+		CB_TRY(buf_append(&way, &up.at, sizeof(up.at), err));
 		cb_code code = climb_up(&up, &w->folders, NULL, err);
-		if (code == CB_NOTFOUND) return CB_OK;
+		if (code == CB_NOTFOUND) break;
 		if (code != CB_OK) return code;
 	}
-	w->found = up.at == w->folder;
+	const uint64_t *all = (const uint64_t *)(const void *)way.bytes;
+	id_set *set = w->found ? &w->known->below : &w->known->elsewhere;
+	for (size_t i = 0; i < way.size / sizeof(*all); i++) CB_TRY(id_set_add(set, all[i], &was, err));
 	return CB_OK;
+}
+
+static void placed_forget(placed *known)
+{
+	id_set_done(&known->elsewhere);
+	id_set_done(&known->below);
 }
 
 /* A folder's attributes are its own; those of a file are told by its record, and where that was. */
@@ -341,7 +362,8 @@ typedef struct log_cursor {
 	bool of_path;
 	snapshot now; /* of a path; and a state by which folders that moved since are found */
 	kept_state then;
-	bool moved; /* neither is right any more: load the one that is */
+	bool moved;   /* neither is right any more: load the one that is */
+	placed known; /* by the one that is */
 	trail path;
 	uint64_t folder;     /* that the trail's entry is in */
 	uint64_t since;      /* in the state after this step that folder is there */
@@ -404,6 +426,7 @@ static cb_code log_give_seq(log_cursor *l, uint64_t seq, const void **out, cb_er
 static cb_code log_folders(log_cursor *l, uint64_t seq, tree_view *out, cb_error *err)
 {
 	if (l->moved) {
+		placed_forget(&l->known);
 		kept_done(&l->then);
 		CB_TRY(kept_load(&l->then, l->c.cs, l->box, seq, KEPT_VISIT, err));
 		l->moved = false;
@@ -417,7 +440,7 @@ static cb_code log_below(log_cursor *l, uint64_t seq, bool *out, cb_error *err)
 {
 	bool rules = gate_has_rules(l->c.cs, l->c.b);
 	ATTR_CLEANUP(around_close) around seen = {0};
-	below w = {.shown = rules ? &seen : NULL, .folder = l->path.ino};
+	below w = {.shown = rules ? &seen : NULL, .known = &l->known, .folder = l->path.ino};
 	if (rules) CB_TRY(around_open(&seen, l->c.b, l->box, seq, err));
 	CB_TRY(log_folders(l, seq, &w.folders, err));
 	CB_TRY(step_changes(l->c.cs, l->box, seq, below_key, &w, err));
@@ -618,6 +641,7 @@ static void log_done(cb_cursor *c)
 	log_cursor *l = (log_cursor *)c;
 	page_clear(l);
 	step_row_done(&l->row);
+	placed_forget(&l->known);
 	snapshot_done(&l->now);
 	kept_done(&l->then);
 	gate_past_done(&l->past);
