@@ -1,10 +1,11 @@
 /*
  * clean.c: folders that nobody uses.
  *
- * Layers are chosen, and sealed, under a shared lock and named in a stamp before it is let go; here the lock is held alone, so a layer
- * that no stamp names is nobody's. What a layer is made of is its slot's until then, and a slot that somebody has is passed over. Files
- * of stamps go first and folders after them: a folder without a stamp is found again, a stamp without a folder says nothing false. The
- * holder removes: what programs left may have any modes.
+ * Slots are taken, and layers chosen and sealed, under a shared lock, and named in a stamp before it is let go; here the lock is held
+ * alone, so a slot without a stamp and a layer that no stamp names are nobody's. What a layer is made of is its slot's until then, and a
+ * slot that somebody has, or whose command was not captured, is passed over. Files of stamps go first and folders after them: a folder
+ * without a stamp is found again, a stamp without a folder says nothing false. The holder removes, and keeps the lock until that is done:
+ * what programs left may have any modes.
  */
 #include "work/internal.h"
 
@@ -20,6 +21,7 @@ typedef struct cleaning {
 	bool all;
 	buf slots;   /* names of slots that stay, each with its NUL */
 	buf used;    /* the same of layers */
+	bool unread; /* what a slot in use stands on could not be read: all layers stay */
 	buf removed; /* of folders that go */
 	uint64_t count;
 } cleaning;
@@ -58,7 +60,9 @@ static cb_code look_at_slot(void *context, uint64_t box, unsigned number, cb_err
 	bool got = false;
 	CB_TRY(slot_try(&c->d, box, number, false, &f, &got, err));
 	stamp now = f.stamp;
-	if (!got && slot_peek(&c->d, box, number, &now, NULL) != CB_OK) memset(&now, 0, sizeof(now));
+	cb_code read = got ? CB_OK : slot_peek(&c->d, box, number, &now, NULL);
+	if (read != CB_OK) memset(&now, 0, sizeof(now));
+	if (read != CB_OK && read != CB_NOTFOUND) c->unread = true; /* it may be written just now */
 	cb_code code = CB_OK;
 	if (got && !now.base.box && (c->all || box_is_gone(c->cs, box))) (void)unlinkat(c->d.slots, f.name, 0);
 	else code = slot_stays(c, f.name, &now, err);
@@ -66,11 +70,16 @@ static cb_code look_at_slot(void *context, uint64_t box, unsigned number, cb_err
 	return code;
 }
 
+static bool layer_stays(const cleaning *c, const char *id)
+{
+	return c->unread || list_has(&c->used, id);
+}
+
 static cb_code look_at_layer(void *context, const char *id, cb_error *err)
 {
 	cleaning *c = context;
 	(void)err;
-	if (!list_has(&c->used, id)) (void)unlinkat(c->d.layers, id, 0);
+	if (!layer_stays(c, id)) (void)unlinkat(c->d.layers, id, 0);
 	return CB_OK;
 }
 
@@ -79,7 +88,7 @@ static cb_code look_at_folder(cleaning *c, const char *name, cb_error *err)
 {
 	if (name[0] == '.') return CB_OK;
 	bool slot_name = name[0] >= '1' && name[0] <= '9', layer_name_ = stamp_id_valid(span_str(name));
-	bool stays = slot_name ? list_has(&c->slots, name) : layer_name_ ? list_has(&c->used, name) : c->slots.size || !c->all;
+	bool stays = slot_name ? list_has(&c->slots, name) : layer_name_ ? layer_stays(c, name) : c->slots.size || !c->all;
 	if (stays) return CB_OK;
 	c->count++;
 	return list_add(&c->removed, name, err);

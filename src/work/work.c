@@ -34,13 +34,16 @@ cb_code work_hold(work *w, cb_error *err)
 	return CB_OK;
 }
 
-/* The slot, and the holder for it. */
+/* The slot, and the holder for it. Not while somebody removes slots: a folder whose stamp is gone would be taken for nobody's. */
 static cb_code take_slot(work *w, cb_error *err)
 {
 	box_place at;
+	AUTO_FD int lock = -1;
 	CB_TRY(box_place_of(w->b, &at, err));
+	CB_TRY(layers_lock(&w->dirs, false, &lock, err));
 	if (!w->memory) CB_TRY(slot_take(&w->dirs, at.box, at.state, &w->slot, err));
 	else (void)snprintf(w->slot.name, sizeof(w->slot.name), "%" PRIu64 ".0", at.box);
+	if (lock >= 0) (void)close(TAKE_FD(lock));
 	cb_code code = work_hold(w, err);
 	if (code != CB_OK) slot_file_done(&w->slot);
 	return code;

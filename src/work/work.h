@@ -6,7 +6,7 @@
  *   work/                 0700, the caller's
  *     slots/BOX.N         stamp of slot N of a box, its lock (flock, the holder's) and the caller's (OFD, byte 0): one text of some
  *                         lines with a sum, rewritten in place
- *     layers.lock         shared while somebody chooses or makes layers, exclusive to remove some
+ *     layers.lock         shared while somebody takes a slot, chooses or makes layers, exclusive to remove some
  *     layers/ID           stamp of a sealed layer: {state it is, its parents' ids, entries, boot, synced}
  *     uid                 as root: the reserved uid of this store
  *     area/               0700, of the reserved uid (as root) or the caller's: the holder's working folder

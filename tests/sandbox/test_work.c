@@ -606,6 +606,50 @@ TEST(clean_leaves_what_is_used)
 	end();
 }
 
+/* What is removed while another program takes the slot would be that program's. */
+TEST(clean_is_waited_for)
+{
+	begin();
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	work_result r;
+	CHECK_OK(kit_sh(w, "echo x > work/x", &r, &err));
+	work_close(w);
+	work_dirs d;
+	AUTO_FD int lock = -1;
+	CHECK_OK(dirs_open(s, &d, &err));
+	CHECK_OK(layers_lock(&d, true, &lock, &err));
+	CHECK_OK(cb_limit_push(&CB_WITH(cb_limit, .timeout_ms = 100), &err));
+	CHECK_CODE(work_open(s, "demo", &(work_options){.tier = CB_TIER_AUTO}, &w, &err), CB_TIMEOUT);
+	cb_limit_pop();
+	CHECK(close(TAKE_FD(lock)) == 0);
+	dirs_done(&d);
+	w = kit_open(s, "demo", CB_TIER_AUTO);
+	CHECK_OK(kit_sh(w, "test -e work/x", &r, &err));
+	work_close(w);
+	end();
+}
+
+/* A stamp is rewritten in place: who reads it meanwhile may see half of it, and must not take the layers for nobody's. */
+TEST(clean_beside_a_stamp_that_is_written)
+{
+	small_bounds();
+	begin();
+	work *w = kit_open(s, "demo", CB_TIER_OVERLAY);
+	work_result r;
+	uint64_t removed = 0;
+	CHECK_OK(kit_sh(w, "echo x > work/x", &r, &err));
+	CHECK_U64(w->slot.stamp.layer_count, 1);
+	CHECK(pwrite(w->slot.fd, "?", 1, 20) == 1);
+	CHECK_OK(work_clean(s, true, &removed, &err));
+	CHECK_U64(removed, 0);
+	CHECK_OK(kit_sh(w, "test -e work/x && test -e work/a && echo y > work/y", &r, &err));
+	work_close(w);
+	CHECK(exists(b, "/work/y"));
+	CHECK_OK(work_clean(s, true, &removed, &err));
+	CHECK(removed >= 2);
+	end();
+}
+
 static uint64_t removed_beside;
 
 static void clean_beside(const char *stage)
