@@ -191,8 +191,8 @@ CB_API void cb_exec_close(cb_exec *exec);
  * is lost. cb_sandbox_open tries it too. Steps are recorded for whom the program ran. What cannot be captured now, for lack of room say,
  * waits. CB_DENIED: rules bind the store's who in a box where something waits. CB_NOTFOUND: no such box. out_steps may be NULL. */
 CB_API cb_code cb_exec_recover(cb_store *store, const char *box, uint64_t *out_steps, cb_error *err);
-/* Removes the folders kept for running programs in boxes, or in boxes that are gone, which nobody uses now; they are made again when
- * needed. */
+/* Removes the folders that were laid out for programs in boxes (all), or in boxes that are gone, where none runs, no sandbox is open and
+ * nothing waits to be captured; they are laid out again when needed. A sandbox that needs one waits meanwhile. */
 CB_API cb_code cb_work_clean(cb_store *store, bool all, uint64_t *out_removed, cb_error *err);
 
 /* What this machine can do, tried for real. */

@@ -113,7 +113,7 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(cli_store(c, &store, err));
 	/* What an interrupted program left may wait for the room that gc makes. */
 	cb_error why = {0};
-	cb_code cleaned = cb_work_clean(store, false, &folders, &why);
+	cb_code cleaned = cb_work_clean(store, true, &folders, &why);
 	CB_TRY(cb_store_gc(store, &r, err));
 	if (cleaned != CB_OK) cli_note(c, "%s", why.message);
 	if (cli_flag(call, "vacuum")) CB_TRY(cb_store_vacuum(store, err));
@@ -141,8 +141,8 @@ const cli_command cmd_gc = {
 	.name = "gc",
 	.group = "Keeping house",
 	.summary = "free the room of what was pruned and deleted",
-	.text = "Removes what no box, step or checkpoint refers to, and the folders kept for running programs in boxes that are "
-		"gone; "
+	.text = "Removes what no box, step or checkpoint refers to, and the folders that were laid out for programs, where none "
+		"runs (the next program has them laid out anew, and waits while they are removed); "
 		"others may go on reading and writing. The freed room is "
 		"used again by the store; --vacuum gives it back to the filesystem: the database is written anew, for which "
 		"twice its room is needed meanwhile, and who writes waits until that is done.",
@@ -150,7 +150,7 @@ const cli_command cmd_gc = {
 	.examples = (const char *const[]){"cowbox gc", "cowbox gc --vacuum", NULL},
 	.json = "bytes_freed\ncontents_freed contents_kept\nnodes_freed nodes_kept\nboxes_freed      deleted boxes that are gone "
 		"now\n"
-		"work_folders_removed    folders kept for programs of boxes that are gone\n"
+		"work_folders_removed    folders that were laid out for programs\n"
 		"vacuumed         true with --vacuum",
 	.run = run_gc,
 };

@@ -451,6 +451,16 @@ subtest 'keeping house' => sub {
 	cow('delete', 'gone', '--yes', {notes => 1});
 	ok(json('gc')->{work_folders_removed} > 0, 'gc removes the folders of a deleted box');
 	is(json('gc')->{work_folders_removed}, 0, 'once');
+	cow('exec', 'demo', '--', 'sh', '-c', 'head -c 20000000 /dev/zero >large');
+	cow('rm', 'demo:/work/large');
+	ok(json('gc')->{work_folders_removed} > 0, 'and those of a living one');
+	my ($left) = shell("du -sk \Q$ENV{COWBOX_STORE}\E/work")->{out} =~ /^(\d+)/;
+	ok($left < 1000, "nothing of them is left ($left kB)");
+	my $run = start('exec', 'demo', '--', 'sh', '-c', 'echo 1 >one; echo ready; read line; cat one >two');
+	is(readline($run->{out}), "ready\n", 'a program waits');
+	is(json('gc')->{work_folders_removed}, 0, 'gc leaves its folder');
+	is(finish($run)->{status}, 0, 'and it goes on');
+	is(cow('cat', 'demo:/work/two'), "1\n", 'with its files');
 	is(cow('exec', 'demo', '--', 'echo', 'still'), "still\n", 'and programs run');
 	cow('fsck');
 };
