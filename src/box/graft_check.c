@@ -7,7 +7,7 @@
  *   - the parent of an entry is a folder, and leads to the root: at every new D;
  *   - what is no longer there, or no longer a folder, has nothing below it, and no X, A, T: where its record went;
  *   - extents belong to a file that has extents, end before its end and do not overlap: at every new X, and where a file shrank;
- *   - the counters are those before, plus what came, less what went.
+ *   - the counters are those before, plus what came, less what went, and within LIMIT_BOX_BYTES.
  *
  * The adversary wrote the keys. Nothing here is recursive, and the work is about that of the changes.
  */
@@ -27,6 +27,7 @@ struct graft_check {
 	const tree_view *before, *after;
 	uint64_t keys;
 	counters shift;    /* what came less what went, in two's complement */
+	uint64_t came;     /* bytes of all records that came: part of what the state has */
 	uint64_t linked;   /* the inode whose links were checked last */
 	uint64_t live;     /* the inode that was looked up last, */
 	record live_rec;   /* and what it is now */
@@ -183,10 +184,13 @@ static cb_code check_record(const record *r, bool linked, cb_error *err)
 	return fits ? CB_OK : bad(err, "a symbolic link without a target");
 }
 
-static void count_record(graft_check *c, const record *r, bool came)
+/* Sizes are the adversary's too: what comes is counted apart, so that no sum of them comes round to a small number. */
+static cb_code count_record(graft_check *c, const record *r, bool came, cb_error *err)
 {
 	c->shift.files += came ? 1 : (uint64_t)-1;
 	c->shift.bytes += came ? r->size : 0 - r->size;
+	if (came) c->came += r->size;
+	return c->came > LIMIT_BOX_BYTES ? box_refuse_bytes(err) : CB_OK;
 }
 
 /* Extents from an offset on: do those that reach there end in time? */
@@ -276,7 +280,7 @@ static cb_code check_old_entry(graft_check *c, const key_parts *k, const entry *
 		if (named) return bad(err, "a name without its entry");
 	}
 	if (was->is_link) return CB_OK;
-	count_record(c, &was->rec, false);
+	CB_TRY(count_record(c, &was->rec, false, err));
 	return check_replaced(c, &was->rec, same && !now->is_link ? &now->rec : NULL, err);
 }
 
@@ -291,7 +295,7 @@ static cb_code check_new_entry(graft_check *c, const key_parts *k, const entry *
 	if (same && was->is_link != now->is_link) CB_TRY(check_links(c, now->rec.ino, err));
 	if (now->is_link) return CB_OK;
 	CB_TRY(check_record(&now->rec, false, err));
-	count_record(c, &now->rec, true);
+	CB_TRY(count_record(c, &now->rec, true, err));
 	return now->rec.type == CB_DIR && !same ? check_reach(c, now->rec.ino, err) : CB_OK;
 }
 
@@ -324,13 +328,13 @@ static cb_code check_inode(graft_check *c, const key_parts *k, span old_value, s
 	record was, now;
 	if (old_value.bytes) {
 		CB_TRY(record_decode(old_value, &was, err));
-		count_record(c, &was, false);
+		CB_TRY(count_record(c, &was, false, err));
 	}
 	if (new_value.bytes) {
 		CB_TRY(record_decode(new_value, &now, err));
 		if (now.ino != k->ino || k->ino == INO_ROOT) return bad(err, "a record under another number");
 		CB_TRY(check_record(&now, true, err));
-		count_record(c, &now, true);
+		CB_TRY(count_record(c, &now, true, err));
 	}
 	if (old_value.bytes) CB_TRY(check_replaced(c, &was, new_value.bytes ? &now : NULL, err));
 	bool steady = old_value.bytes && new_value.bytes && was.links == now.links;
@@ -428,8 +432,9 @@ cb_code graft_check_end(graft_check *c, uint64_t *out_keys, cb_error *err)
 	CB_TRY(counters_of(c->after, &has, &now, err));
 	CB_TRY(entry_after(c, 0, (span){0}, &rooted, &root, err));
 	if (!rooted) return bad(err, "it has no root");
-	if (!has || now.files != was.files + c->shift.files || now.bytes != was.bytes + c->shift.bytes || now.bytes > INT64_MAX)
+	if (!has || now.files != was.files + c->shift.files || now.bytes != was.bytes + c->shift.bytes)
 		return bad(err, "its counters are wrong");
+	if (now.bytes > LIMIT_BOX_BYTES) return box_refuse_bytes(err);
 	*out_keys = c->keys;
 	return CB_OK;
 }

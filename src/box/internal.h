@@ -226,6 +226,7 @@ cb_code txn_put(txn *t, const key *k, const tree_value *v, cb_error *err);
 cb_code txn_delete(txn *t, const key *k, cb_error *err);
 /* Counters and quotas; CB_QUOTA. */
 cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err);
+cb_code box_refuse_bytes(cb_error *err); /* CB_LIMIT: more than LIMIT_BOX_BYTES */
 /* Bytes that a record, extent or value will refer to; 1..LIMIT_CONTENT_BYTES of them. */
 cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err);
 /* Puts contents into the store early when many wait in memory. Call it where no value is half written. */

@@ -163,12 +163,16 @@ cb_code txn_delete(txn *t, const key *k, cb_error *err)
 	return pmap_put_tombstone(&t->delta, key_span(k), err);
 }
 
+cb_code box_refuse_bytes(cb_error *err)
+{
+	return cb_err_set(err, CB_LIMIT, "the files of the box would have more than %llu bytes, holes included",
+	                  (unsigned long long)LIMIT_BOX_BYTES);
+}
+
 cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err)
 {
 	counters next = {t->now.files + (uint64_t)files, t->now.bytes + (uint64_t)bytes};
-	if (bytes > 0 && next.bytes > LIMIT_BOX_BYTES)
-		return cb_err_set(err, CB_LIMIT, "the files of the box would have more than %llu bytes, holes included",
-		                  (unsigned long long)LIMIT_BOX_BYTES);
+	if (bytes > 0 && next.bytes > LIMIT_BOX_BYTES) return box_refuse_bytes(err);
 	if ((int64_t)next.files < 0 || (int64_t)next.bytes < 0)
 		return cb_err_set(err, CB_CORRUPT, "the counters of the box would fall below zero: run fsck");
 	if (files > 0 && t->quota_files && next.files > t->quota_files)
