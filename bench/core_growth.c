@@ -5,6 +5,8 @@
  * are written, 90 % are pruned, then gc and vacuum. The comparison is a fresh store in which the same 1,000 files were written and then
  * changed by as many steps as were kept, collected and vacuumed too: what the pruned store would hold had the rest never been. Sizes
  * are of closed stores.
+ *
+ * Beside it, steps that change a part of one file by 100 bytes: appends, and writes anywhere.
  */
 #include "bench.h"
 
@@ -106,6 +108,33 @@ static void shrink(const char *path, uint64_t keep)
 	cb_store_close(s);
 }
 
+/* What such a step adds to a closed store, its own bytes not counted. */
+static void part_steps(const char *what, size_t file_bytes, bool append)
+{
+	enum { STEPS = 10000, PART = 100 };
+	char path[BENCH_PATH];
+	cb_box *b = NULL;
+	cb_store *s = bench_store(bench_path(path, "growth-parts"), false);
+	CB(cb_box_create(s, "demo", &b, &bench_err));
+	bench_write(b, "/work/f", bench_bytes(0), file_bytes);
+	cb_box_close(b);
+	cb_store_close(s);
+	uint64_t before = bench_disk_bytes(path);
+	s = bench_store(path, false);
+	CB(cb_box_open(s, "demo", &b, &bench_err));
+	for (uint64_t i = 1; i <= STEPS; i++) {
+		cb_file *f = NULL;
+		uint64_t at = append ? 0 : bench_random() % (file_bytes - PART);
+		CB(cb_open(b, "/work/f", CB_WRITE | (append ? CB_APPEND : 0), 0, &f, &bench_err));
+		CB(cb_pwrite(f, bench_bytes(i), PART, at, &bench_err));
+		CB(cb_close(f, &bench_err));
+	}
+	cb_box_close(b);
+	cb_store_close(s);
+	bench_value(what, "B", (double)(bench_disk_bytes(path) - before) / STEPS - PART, NULL, 0, 0);
+	bench_remove(path);
+}
+
 int main(int argc, char **argv)
 {
 	bench_init(argc, argv);
@@ -124,6 +153,9 @@ int main(int argc, char **argv)
 	uint64_t before = fresh_bytes(0, false), full = bench_disk_bytes(path);
 	bench_value("bytes per step", "B", (double)(full - before) / (double)steps, NULL, 0, 0);
 	bench_value("bytes per step beside its content", "B", (double)(full - before) / (double)steps - STEP_BYTES, NULL, 0, 2048);
+	part_steps("the same of 100 bytes at the end of a log", 1, true);
+	part_steps("the same of 100 bytes anywhere in 10 kB", 10000, false);
+	part_steps("the same of 100 bytes anywhere in 1 MB", 1000000, false);
 	shrink(path, steps / 10);
 	uint64_t after = bench_disk_bytes(path), fresh = fresh_bytes(steps / 10, true);
 	bench_value("store after all steps", "MB", (double)full / 1e6, NULL, 0, 0);
