@@ -38,20 +38,28 @@ static cb_code cursor_extent(tree_cursor *c, uint64_t ino, extent *out, bool *fo
 	return extent_decode(value, parts.offset, out, err);
 }
 
+cb_code data_extent_at(const tree_view *v, uint64_t ino, uint64_t offset, extent *out, bool *found, cb_error *err)
+{
+	key after = key_extent(ino, offset + 1), last;
+	tree_value value;
+	key_parts parts;
+	*found = false;
+	cb_code code = tree_reaching(v, key_span(&after), last.bytes, &last.size, &value, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	CB_TRY(key_parse(key_span(&last), &parts, err));
+	if (parts.kind != KIND_EXTENT || parts.ino != ino) return CB_OK;
+	CB_TRY(extent_decode(span_make(value.bytes, value.size), parts.offset, out, err));
+	*found = extent_end(out) > offset;
+	return CB_OK;
+}
+
 /* Opens a cursor at the first extent that ends after `offset`, for those that begin before `to`. */
 static cb_code extents_open(const tree_view *v, uint64_t ino, uint64_t offset, uint64_t to, tree_cursor **out, cb_error *err)
 {
-	key from = key_extent(ino, offset + 1), until = key_extent(ino, to), before;
-	tree_value value;
-	key_parts parts;
 	extent x;
-	cb_code code = tree_reaching(v, key_span(&from), before.bytes, &before.size, &value, err);
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	if (code == CB_OK) CB_TRY(key_parse(key_span(&before), &parts, err));
-	if (code == CB_OK && parts.kind == KIND_EXTENT && parts.ino == ino) {
-		CB_TRY(extent_decode(span_make(value.bytes, value.size), parts.offset, &x, err));
-		if (extent_end(&x) > offset) from = before;
-	}
+	bool found = false;
+	CB_TRY(data_extent_at(v, ino, offset, &x, &found, err));
+	key from = key_extent(ino, found ? x.offset : offset + 1), until = key_extent(ino, to);
 	return tree_cursor_open_until(v, key_span(&from), key_span(&until), out, err);
 }
 

@@ -26,15 +26,12 @@ typedef struct reach_slot {
 struct graft_check {
 	const tree_view *before, *after;
 	uint64_t keys;
-	counters shift;    /* what came less what went, in two's complement */
-	uint64_t came;     /* bytes of all records that came: part of what the state has */
-	uint64_t linked;   /* the inode whose links were checked last */
-	uint64_t live;     /* the inode that was looked up last, */
-	record live_rec;   /* and what it is now */
-	uint64_t scan_ino; /* the file whose extents were looked through last, */
-	uint64_t scan_at;  /* up to this offset, */
-	uint64_t scan_end; /* where the last one seen ends */
-	buf way;           /* uint64_t: folders on the way to the root */
+	counters shift;  /* what came less what went, in two's complement */
+	uint64_t came;   /* bytes of all records that came: part of what the state has */
+	uint64_t linked; /* the inode whose links were checked last */
+	uint64_t live;   /* the inode that was looked up last, */
+	record live_rec; /* and what it is now */
+	buf way;         /* uint64_t: folders on the way to the root */
 	reach_slot reach[REACH_SLOTS];
 };
 
@@ -193,23 +190,34 @@ static cb_code count_record(graft_check *c, const record *r, bool came, cb_error
 	return c->came > LIMIT_BOX_BYTES ? box_refuse_bytes(err) : CB_OK;
 }
 
-/* Extents from an offset on: do those that reach there end in time? */
+/* Does data begin in [from, to)? */
+static cb_code has_extents(graft_check *c, uint64_t ino, uint64_t from, uint64_t to, bool *out, cb_error *err)
+{
+	key first = key_extent(ino, from), until = key_extent(ino, to);
+	AUTO_CURSOR tree_cursor *cursor = NULL;
+	span k, value;
+	CB_TRY(tree_cursor_open_until(c->after, key_span(&first), key_span(&until), &cursor, err));
+	*out = tree_cursor_get(cursor, &k, &value) && span_compare(k, key_span(&until)) < 0;
+	return CB_OK;
+}
+
+/* Do data that begin before an offset reach over it? */
+static cb_code reaches_over(graft_check *c, uint64_t ino, uint64_t offset, bool *out, cb_error *err)
+{
+	extent x;
+	*out = false;
+	if (offset == 0) return CB_OK;
+	CB_TRY(data_extent_at(c->after, ino, offset - 1, &x, out, err));
+	*out = *out && x.offset + x.length > offset;
+	return CB_OK;
+}
+
 static cb_code check_tail(graft_check *c, uint64_t ino, uint64_t size, cb_error *err)
 {
-	key from = key_extent(ino, size > LIMIT_CONTENT_BYTES ? size - LIMIT_CONTENT_BYTES : 0),
-	    prefix = key_prefix(KIND_EXTENT, ino);
-	AUTO_CURSOR tree_cursor *cursor = NULL;
-	CB_TRY(tree_cursor_open(c->after, key_span(&from), &cursor, err));
-	span k, value;
-	while (tree_cursor_get(cursor, &k, &value) && span_starts(k, key_span(&prefix))) {
-		key_parts parts;
-		extent x;
-		CB_TRY(key_parse(k, &parts, err));
-		CB_TRY(extent_decode(value, parts.offset, &x, err));
-		if (x.offset + x.length > size) return bad(err, "data past the end of a file");
-		CB_TRY(tree_cursor_next(cursor, err));
-	}
-	return CB_OK;
+	bool over = false, behind = false;
+	CB_TRY(reaches_over(c, ino, size, &over, err));
+	CB_TRY(has_extents(c, ino, size, LIMIT_FILE_BYTES, &behind, err));
+	return over || behind ? bad(err, "data past the end of a file") : CB_OK;
 }
 
 /* A record was replaced or went away: what hung on it? `now` is what the inode is afterwards, NULL when that is to be looked up. */
@@ -341,31 +349,17 @@ static cb_code check_inode(graft_check *c, const key_parts *k, span old_value, s
 	return steady ? CB_OK : check_links(c, k->ino, err);
 }
 
-/* Looks through the extents around a new one, each only once when many are new. An extent is never longer than a content. */
+/*
+ * Of data that lie over each other, two lie side by side, and one of these is new, for the state before was sound. If it is the first, the
+ * other begins in it. If it is the second, the first is the last before it in the tree or the overlay, where nothing else, deleted or not,
+ * can begin in between: that is what data_extent_at relies on.
+ */
 static cb_code check_overlap(graft_check *c, uint64_t ino, uint64_t offset, uint64_t end, cb_error *err)
 {
-	uint64_t from = offset > LIMIT_CONTENT_BYTES ? offset - LIMIT_CONTENT_BYTES : 0;
-	if (c->scan_ino != ino || c->scan_at < from) {
-		c->scan_ino = ino;
-		c->scan_at = from;
-		c->scan_end = 0;
-	}
-	key at = key_extent(ino, c->scan_at), prefix = key_prefix(KIND_EXTENT, ino);
-	AUTO_CURSOR tree_cursor *cursor = NULL;
-	CB_TRY(tree_cursor_open(c->after, key_span(&at), &cursor, err));
-	span k, value;
-	while (tree_cursor_get(cursor, &k, &value) && span_starts(k, key_span(&prefix))) {
-		key_parts parts;
-		extent x;
-		CB_TRY(key_parse(k, &parts, err));
-		if (parts.offset < c->scan_end) return bad(err, "data of a file lie over each other");
-		if (parts.offset >= end) break;
-		CB_TRY(extent_decode(value, parts.offset, &x, err));
-		c->scan_at = x.offset + 1;
-		c->scan_end = x.offset + x.length;
-		CB_TRY(tree_cursor_next(cursor, err));
-	}
-	return CB_OK;
+	bool over = false, within = false;
+	CB_TRY(reaches_over(c, ino, offset, &over, err));
+	CB_TRY(has_extents(c, ino, offset + 1, end, &within, err));
+	return over || within ? bad(err, "data of a file lie over each other") : CB_OK;
 }
 
 static cb_code check_extent(graft_check *c, const key_parts *k, span new_value, cb_error *err)

@@ -661,6 +661,8 @@ cb_code data_replace(txn *t, inode *node, const void *bytes, size_t size, cb_err
 cb_code data_resize(txn *t, inode *node, uint64_t size, cb_error *err);
 cb_code data_drop(txn *t, inode *node, cb_error *err);
 /* The next offset >= offset that is data / a hole (end of file counts as a hole); data: CB_NOTFOUND past the last. */
+/* The extent that has the byte at an offset. */
+cb_code data_extent_at(const tree_view *v, uint64_t ino, uint64_t offset, extent *out, bool *found, cb_error *err);
 cb_code data_seek(const tree_view *v, const record *r, uint64_t offset, bool hole, uint64_t *out, cb_error *err);
 /* The whole file; *out: free() it, NUL-terminated. CB_TOOBIG above max. */
 cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const record *r, uint64_t max, char **out, size_t *out_size,
