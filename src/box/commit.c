@@ -349,7 +349,8 @@ static cb_code write_ended(cb_box *b, cb_code code, state *head, bool told, bool
 
 enum { REBASES = 3 }; /* of which the last is done under the lock */
 
-/* One try. p: what was prepared of last, or NULL. *out_moved: its base is not the head; nothing happened. */
+/* One try. *pp: what was prepared of last, or NULL. relied: the transaction that it stands for; NULL: it is for this very step of the box
+ * (txn_commit_exact). *out_moved: its base is not the head; nothing happened. */
 static cb_code publish_once(cb_box *b, txn *last, const txn *relied, prepared **pp, folder_news *folder, bool sync, bool rebase,
                             bool *out_moved, cb_commit_result *out, cb_error *err)
 {
@@ -361,10 +362,11 @@ static cb_code publish_once(cb_box *b, txn *last, const txn *relied, prepared **
 	if (code == CB_OK && rebase) code = txn_rebase(b, last, pp, relied, &rebase, err);
 	prepared *p = *pp;
 	*out_moved = code == CB_OK && b->head->id != last->base->id;
-	/* Records may have been added: the base is the head, under a later number. What was prepared has the wrong one then. */
+	/* Steps that change no file may have been added: the base is the head, under a later number. What was prepared has the wrong one
+	 * then; and what was computed from the past (undo, merge) would know nothing of a merge or an undo among them. */
 	bool renumbered = code == CB_OK && !*out_moved && b->head->seq != last->base->seq;
-	if (renumbered && p) *out_moved = true;
-	if (renumbered && !p) code = txn_base_set(last, b->head, err);
+	if (renumbered && (p || !relied)) *out_moved = true;
+	else if (renumbered) code = txn_base_set(last, b->head, err);
 	if (code == CB_OK && !*out_moved) {
 		txn_quotas_set(last, &b->row);
 		code = p ? txn_append_prepared(last, p, b->id, step_who(b), &head, err)
