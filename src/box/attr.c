@@ -302,23 +302,30 @@ cb_code cb_meta_list(cb_box *b, const char *path, cb_name_visit visit, void *con
 
 /* ---- key-values ---- */
 
-static cb_code kv_set(op *o, const char *name, const void *value, size_t size, cb_error *err)
+typedef struct kv_setting {
+	const char *name;
+	span value;
+} kv_setting;
+
+static cb_code kv_set(op *o, void *context, cb_error *err)
 {
+	const kv_setting *s = context;
 	span n;
-	CB_TRY(name_span(name, "a key", &n, err));
-	if (size > LIMIT_KV_VALUE_BYTES) return cb_err_set(err, CB_TOOBIG, "a value may have %d bytes", LIMIT_KV_VALUE_BYTES);
+	CB_TRY(name_span(s->name, "a key", &n, err));
+	if (s->value.size > LIMIT_KV_VALUE_BYTES)
+		return cb_err_set(err, CB_TOOBIG, "a value may have %d bytes", LIMIT_KV_VALUE_BYTES);
 	CB_TRY(gate_key(o->b, GATE_WRITE, n, err));
 	key k = key_kv(n);
-	return value_store(o->t, &k, value, size, err);
+	o->t->rebases = o->own;
+	return value_store(o->t, &k, s->value.bytes, s->value.size, err);
 }
 
 cb_code cb_kv_set(cb_box *b, const char *name, const void *value, size_t size, cb_error *err)
 {
 	NEED(err, "box key", b, name);
 	CB_TRY(args_bytes("value", value, size, err));
-	op o;
-	CB_TRY(op_begin(&o, b, "kv", name, err));
-	return op_end(&o, kv_set(&o, name, value, sized_bytes(value, size).size, err), NULL, err);
+	kv_setting s = {name, sized_bytes(value, size)};
+	return op_run_bytes(b, s.value.size, "kv", name, kv_set, &s, NULL, err);
 }
 
 static cb_code kv_find(cb_box *b, const tree_view *v, const char *name, gate_access access, key *k, tree_value *out, cb_error *err)

@@ -388,7 +388,7 @@ static cb_code publish(cb_box *b, txn *last, const txn *relied, folder_news *fol
 	cb_code code = CB_OK;
 	*out_moved = true;
 	for (int tries = 0; code == CB_OK && *out_moved; tries++) {
-		bool large = txn_is_large(last), on = large && last->rebases;
+		bool large = txn_is_large(last), on = (large || last->owner) && last->rebases;
 		if (large && !p) code = txn_prepare(last, b->id, &p, err);
 		if (code == CB_OK)
 			code = publish_once(b, last, relied, &p, folder, sync, on && tries == REBASES, out_moved, out, err);
@@ -405,6 +405,7 @@ static cb_code publish(cb_box *b, txn *last, const txn *relied, folder_news *fol
 
 cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *out, cb_error *err)
 {
+	CB_TRY(txn_lighten(t, err));
 	return publish(b, t, NULL, NULL, false, out_moved, out, err);
 }
 

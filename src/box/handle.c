@@ -557,6 +557,15 @@ cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params,
 	}
 }
 
+cb_code op_run_bytes(cb_box *b, size_t size, const char *kind, const char *params, op_body body, void *context,
+                     cb_commit_result *out, cb_error *err)
+{
+	if (size > TXN_AHEAD_BYTES) return op_run(b, STORE_GROWS, kind, params, body, context, out, err);
+	op o;
+	CB_TRY(op_begin(&o, b, kind, params, err));
+	return op_end(&o, body(&o, context, err), out, err);
+}
+
 cb_code cb_step_record(cb_box *b, const cb_step_info *info, uint64_t *out_seq, cb_error *err)
 {
 	NEED(err, "box", b);

@@ -242,6 +242,8 @@ cb_code txn_append(txn *t, uint64_t box, const char *who, state **out, cb_error 
  * their own, kept from gc by t's owner; then inside one, with t->base still the head: a few rows. */
 typedef struct prepared prepared;
 bool txn_is_large(const txn *t);
+/* Of nodes or contents under one hold of the writer lock: a few milliseconds. More is put into the store ahead of a commit. */
+enum { TXN_AHEAD_BYTES = 1 << 18 };
 cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err);
 cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err);
 void prepared_destroy(prepared *p); /* accepts NULL */
@@ -519,6 +521,9 @@ cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err);
 typedef cb_code (*op_body)(op *o, void *context, cb_error *err);
 cb_code op_run(cb_box *b, store_need need, const char *kind, const char *params, op_body body, void *context, cb_commit_result *out,
                cb_error *err);
+/* One that writes so many bytes: as op_run where others would wait for them, else under the lock. */
+cb_code op_run_bytes(cb_box *b, size_t size, const char *kind, const char *params, op_body body, void *context,
+                     cb_commit_result *out, cb_error *err);
 
 /* ---- inodes ---- */
 

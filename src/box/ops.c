@@ -114,18 +114,27 @@ static cb_code file_for_write(op *o, const char *path, uint32_t mode, resolved *
 	return inode_create(o->t, r->parent, resolved_name(r), CB_FILE, mode, &r->node, err);
 }
 
-static cb_code write_file(op *o, const char *path, const void *bytes, size_t size, const cb_write_options *options, cb_error *err)
+typedef struct writing {
+	const char *path;
+	span bytes;
+	cb_write_options how;
+} writing;
+
+static cb_code do_write(op *o, void *context, cb_error *err)
 {
-	if (options->parents) CB_TRY(path_make_parents(o, path, err));
+	const writing *w = context;
+	const cb_write_options *how = &w->how;
+	if (how->parents) CB_TRY(path_make_parents(o, w->path, err));
 	tree_view v = txn_view(o->t);
 	resolved r;
-	CB_TRY(path_resolve(o->b, &v, path, PATH_FOLLOW | PATH_FILE, GATE_CREATE, &r, err));
-	CB_TRY(resolved_expect_version(&r, options->expected_version, path, err));
-	CB_TRY(expect_version(o->t, &r, options->expected_version, err));
-	CB_TRY(file_for_write(o, path, options->mode ? options->mode : 0644, &r, err));
+	CB_TRY(path_resolve(o->b, &v, w->path, PATH_FOLLOW | PATH_FILE, GATE_CREATE, &r, err));
+	CB_TRY(resolved_expect_version(&r, how->expected_version, w->path, err));
+	CB_TRY(expect_version(o->t, &r, how->expected_version, err));
+	CB_TRY(file_for_write(o, w->path, how->mode ? how->mode : 0644, &r, err));
+	o->t->rebases = o->own;
 	inode_changed(o->t, &r.node, true);
-	if (options->append) CB_TRY(data_write(o->t, &r.node, r.node.rec.size, bytes, size, err));
-	else CB_TRY(data_replace(o->t, &r.node, bytes, size, err));
+	if (how->append) CB_TRY(data_write(o->t, &r.node, r.node.rec.size, w->bytes.bytes, w->bytes.size, err));
+	else CB_TRY(data_replace(o->t, &r.node, w->bytes.bytes, w->bytes.size, err));
 	return inode_save(o->t, &r.node, err);
 }
 
@@ -133,15 +142,12 @@ cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t siz
 {
 	NEED(err, "box path", b, path);
 	CB_TRY(args_bytes("bytes", bytes, size, err));
-	cb_write_options how;
-	op o;
+	writing w = {.path = path, .bytes = sized_bytes(bytes, size)};
 	cb_commit_result result = {0};
-	CB_TRY(SIZED_TAKE(cb_write_options, out_version, &how, options, err));
-	CB_TRY(args_mode(how.mode, err));
-	size = sized_bytes(bytes, size).size;
-	CB_TRY(op_begin(&o, b, how.append ? "append" : "write", path, err));
-	CB_TRY(op_end(&o, write_file(&o, path, bytes, size, &how, err), &result, err));
-	if (how.out_version) *how.out_version = result.state;
+	CB_TRY(SIZED_TAKE(cb_write_options, out_version, &w.how, options, err));
+	CB_TRY(args_mode(w.how.mode, err));
+	CB_TRY(op_run_bytes(b, w.bytes.size, w.how.append ? "append" : "write", path, do_write, &w, &result, err));
+	if (w.how.out_version) *w.how.out_version = result.state;
 	return CB_OK;
 }
 

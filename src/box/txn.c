@@ -14,8 +14,7 @@
 #include <assert.h>
 
 enum {
-	AHEAD_KEYS = 1024,           /* changes of more keys are written ahead of the commit: others wait for the rest only */
-	AHEAD_BATCH_BYTES = 1 << 18, /* of nodes or contents under one hold of the writer lock: a few milliseconds */
+	AHEAD_KEYS = 1024, /* changes of more keys are written ahead of the commit: others wait for the rest only */
 	KEYFRAME_WEIGHT =
 		256, /* key changes after which a root is kept: a cold open replays at most these; measured in bench/core */
 	LARGE_STEP_KEYS = 4096, /* a step of more keys keeps roots on both sides instead of a change list */
@@ -261,7 +260,7 @@ void txn_content_forget(txn *t, const record *r, size_t since)
 static cb_code locals_put_some(txn *t, size_t *next, cb_error *err)
 {
 	size_t bytes = 0;
-	for (; *next < t->local_count && bytes < AHEAD_BATCH_BYTES; ++*next) {
+	for (; *next < t->local_count && bytes < TXN_AHEAD_BYTES; ++*next) {
 		local_content *l = &t->locals[*next];
 		if (l->stored) continue;
 		CB_TRY(store_content_put(t->cs->s, buf_span(&l->bytes), &l->stored, err));
@@ -288,7 +287,7 @@ cb_code txn_contents_store(txn *t, cb_error *err)
 
 cb_code txn_lighten(txn *t, cb_error *err)
 {
-	return t->local_bytes > AHEAD_BATCH_BYTES ? txn_contents_store(t, err) : CB_OK;
+	return t->local_bytes > TXN_AHEAD_BYTES ? txn_contents_store(t, err) : CB_OK;
 }
 
 static cb_code picture_add(txn *p, const txn *t, size_t index, cb_error *err)
@@ -704,7 +703,7 @@ static cb_code ahead_put(void *context, span bytes, uint64_t *out_id, cb_error *
 	a->writing = true;
 	CB_TRY(store_node_put(a->cs->s, bytes, out_id, err));
 	a->bytes += bytes.size;
-	if (a->bytes < AHEAD_BATCH_BYTES) return CB_OK;
+	if (a->bytes < TXN_AHEAD_BYTES) return CB_OK;
 	a->writing = false;
 	a->bytes = 0;
 	return store_write_commit(a->cs->s, false, err);
