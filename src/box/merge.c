@@ -131,6 +131,14 @@ static cb_code unit_same(merge *m, const tree_view *va, const unit *a, const tre
 	return same ? merge_data_same(m, va, &a->node.rec, vb, &b->node.rec, out, err) : CB_OK;
 }
 
+cb_code merge_is_as_before(merge *m, const item *it, bool here, bool *out, cb_error *err)
+{
+	const unit *side = here ? &it->ours : &it->theirs;
+	*out = false;
+	if (!it->base.present || !side->present) return CB_OK;
+	return unit_same(m, m->base, &it->base, here ? m->ours : m->theirs, side, out, err);
+}
+
 bool merge_place_in(const unit *u, const place *p)
 {
 	if (!u->unsorted) return u->count && bsearch(p, u->places, u->count, sizeof(place), place_compare);
@@ -424,6 +432,9 @@ static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 	/* Who has it loses it: what the winner has in its place stays. */
 	bool goes = theirs_wins ? !it->theirs.present : !it->ours.present;
 	if (!same && goes) CB_TRY(merge_settle_covered(m, it, theirs_wins, err));
+	const unit *stays = theirs_wins ? &it->theirs : &it->ours;
+	if (!same && !goes && !(it->ours.present && it->theirs.present) && stays->node.rec.type == CB_DIR)
+		CB_TRY(merge_settle_below(m, stays->node.rec.ino, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
 	if (!theirs_wins && it->settled != SETTLED_THEIRS) return CB_OK;
 	it->fate = !it->theirs.present ? FATE_DELETE : it->ours.present ? FATE_FIELDS : FATE_ADD;
 	if (it->fate == FATE_ADD) it->into = merge_ino_there(it);
@@ -462,7 +473,7 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
 	if (!same || is_renewed(m, it->replaced_here))
 		CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
-	if (!theirs_wins) return CB_OK;
+	if (!theirs_wins) return merge_keep(m, merge_ino_here(it), err);
 	it->fate = FATE_DELETE;
 	return merge_settle_covered(m, it, true, err);
 }
@@ -584,6 +595,7 @@ static void merge_done(merge *m)
 	free(m->items);
 	pmap_done(&m->successors);
 	pmap_done(&m->judged);
+	pmap_done(&m->kept);
 	pmap_done(&m->base_delta);
 	pmap_done(&m->theirs_delta);
 	buf_done(&m->contradictions);

@@ -89,6 +89,7 @@ typedef struct merge {
 	size_t count;
 	pmap successors;    /* new files that were taken for the ones they replaced: inode keys, and the number of the item */
 	pmap settled;       /* settling, by inode keys */
+	pmap kept;          /* of ours, by inode keys: what theirs took away and a decision keeps */
 	buf contradictions; /* paths, each with its NUL, about which the answers contradict each other */
 	bool gave_way;      /* something was removed for what theirs has there */
 	bool unsettled;     /* something was settled that this pass did not know when it began: it is made once more */
@@ -130,6 +131,7 @@ bool merge_disputes_name(const merge_disputed *d, const place *at);
  */
 cb_code merge_contradicts_at(merge *m, const item *it, cb_error *err);
 cb_code merge_contradicts_name(merge *m, const place *at, cb_error *err); /* in a folder of theirs */
+cb_code merge_contradicts_ino(merge *m, uint64_t ino, cb_error *err);     /* of ours */
 cb_code merge_check_placed(merge *m, cb_error *err); /* what both sides have is in the result, or it contradicts */
 cb_code merge_tell_contradictions(merge *m, cb_error *err);
 
@@ -137,6 +139,8 @@ cb_code merge_tell_contradictions(merge *m, cb_error *err);
 
 /* free() its places. */
 cb_code merge_unit_load(const tree_view *v, uint64_t ino, unit *out, cb_error *err);
+/* Has ours, or theirs, what the base has, but for times? */
+cb_code merge_is_as_before(merge *m, const item *it, bool here, bool *out, cb_error *err);
 bool merge_places_equal(const unit *a, const unit *b);
 bool merge_place_in(const unit *u, const place *p);
 /* At most one name on every side: it moves, instead of gaining and losing names. */
@@ -168,6 +172,8 @@ static inline size_t merge_parked_name(uint64_t ino, char out[32])
 
 /* Notes for the next pass whose names a file has, unless that is known. */
 cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err);
+/* A folder that only one side has stays or comes, with what is in it that this side did not change. */
+cb_code merge_settle_below(merge *m, uint64_t dir, settling how, cb_error *err);
 /* The side whose names it does not have did not change them: the base had the same. */
 cb_code merge_settle_names(merge *m, item *it, cb_error *err);
 /* The loser had moved it to where the base has another file: where the winner still has that there, it stays. */
@@ -175,6 +181,10 @@ cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_erro
 /* Theirs wins a place: what is there goes with all that is below it, but for what theirs has as well. When there is such, the pass ends as
  * if it had been put aside: what else it finds is to be as true as it can. */
 cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupant, cb_error *err);
+/* What theirs took away stays, by a decision. */
+cb_code merge_keep(merge *m, uint64_t ino, cb_error *err);
+/* Is nothing in a folder of ours but what was kept so, and folders that theirs took away too? Then it stays with that. */
+cb_code merge_holds_kept(merge *m, uint64_t dir, bool *out, cb_error *err);
 /* Did an earlier conflict settle that it stays where ours has it? */
 bool merge_stays(merge *m, uint64_t ino);
 /* Did a side take a name away that the base has? */

@@ -177,34 +177,58 @@ static cb_code decide_item(merge *m, const item *it, uint64_t other, const char 
 	return chosen == CB_PREFER_NONE ? leave_in_conflict(m, it, other, err) : CB_OK;
 }
 
+static cb_code path_append_name(const tree_view *v, const place *at, buf *path, cb_error *err)
+{
+	CB_TRY(inode_path(v, at->parent, path, err));
+	if (at->parent != INO_ROOT) CB_TRY(buf_append_byte(path, '/', err));
+	return buf_append(path, at->name, at->size, err);
+}
+
+/* Of several names the one that the others know, so that it is the same path whichever side is merged into the other. NULL: the first. */
+static const place *known_place(const unit *side, const unit *other, const unit *old)
+{
+	const place *best = NULL;
+	int most = 0;
+	for (size_t i = 0; i < side->count && most < 3; i++) {
+		int known = 2 * merge_place_in(other, &side->places[i]) + merge_place_in(old, &side->places[i]);
+		if (known > most) best = &side->places[i];
+		if (known > most) most = known;
+	}
+	return best;
+}
+
 /* The path on one side, if whoever the merge is for may be told. CB_NOTFOUND: not there. */
-static cb_code path_told(const merge *m, const tree_view *side, uint64_t ino, buf *path, cb_error *err)
+static cb_code path_told(const merge *m, const tree_view *side, uint64_t ino, const place *known, buf *path, cb_error *err)
 {
 	AUTO_VEIL veil *veiled = NULL;
 	tree_view v;
 	inode node;
 	CB_TRY(gate_view(m->t->b, side, &veiled, &v, err));
 	if (v.veil) CB_TRY(inode_find(&v, ino, &node, err));
-	return inode_path(side, ino, path, err);
+	return known ? path_append_name(side, known, path, err) : inode_path(side, ino, path, err);
 }
 
 /* Appends it, with its NUL. */
 static cb_code path_of_item(const merge *m, const item *it, buf *path, cb_error *err)
 {
+	const unit *old = merge_old_names(it);
 	cb_code code = CB_NOTFOUND;
-	if (it->ours.present) code = path_told(m, m->ours, merge_ino_here(it), path, err);
-	if (code == CB_NOTFOUND && it->theirs.present) code = path_told(m, m->theirs, merge_ino_there(it), path, err);
-	if (code == CB_NOTFOUND) code = path_told(m, m->base, it->ino, path, err);
+	if (it->ours.present) code = path_told(m, m->ours, merge_ino_here(it), known_place(&it->ours, &it->theirs, old), path, err);
+	if (code == CB_NOTFOUND && it->theirs.present)
+		code = path_told(m, m->theirs, merge_ino_there(it), known_place(&it->theirs, &it->ours, old), path, err);
+	if (code == CB_NOTFOUND) code = path_told(m, m->base, it->ino, NULL, path, err);
 	if (code == CB_NOTFOUND) code = buf_append_byte(path, '?', err);
 	return code == CB_OK ? buf_append_byte(path, 0, err) : code;
 }
 
+/* In a folder that theirs has, or ours. */
 static cb_code path_of_place(const merge *m, const place *at, buf *path, cb_error *err)
 {
-	CB_TRY(inode_path(m->theirs, at->parent, path, err));
-	if (at->parent != INO_ROOT) CB_TRY(buf_append_byte(path, '/', err));
-	CB_TRY(buf_append(path, at->name, at->size, err));
-	return buf_append_byte(path, 0, err);
+	size_t size = path->size;
+	cb_code code = path_append_name(m->theirs, at, path, err);
+	if (code == CB_NOTFOUND) path->size = size;
+	if (code == CB_NOTFOUND) code = path_append_name(m->ours, at, path, err);
+	return code == CB_OK ? buf_append_byte(path, 0, err) : code;
 }
 
 cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err)
@@ -232,6 +256,12 @@ cb_code merge_contradicts_at(merge *m, const item *it, cb_error *err)
 cb_code merge_contradicts_name(merge *m, const place *at, cb_error *err)
 {
 	return path_of_place(m, at, &m->contradictions, err);
+}
+
+cb_code merge_contradicts_ino(merge *m, uint64_t ino, cb_error *err)
+{
+	CB_TRY(inode_path(m->ours, ino, &m->contradictions, err));
+	return buf_append_byte(&m->contradictions, 0, err);
 }
 
 cb_code merge_check_placed(merge *m, cb_error *err)

@@ -46,6 +46,7 @@ static cb_code delete_aside(merge *m, item *it, cb_error *err)
 		if (code == CB_OK && !renewed) continue; /* something of theirs, which meets this one when it is placed */
 		if (!same && !renewed) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
 		if (theirs_wins) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
+		else CB_TRY(merge_keep(m, merge_ino_here(it), err));
 	}
 	return CB_OK;
 }
@@ -102,9 +103,12 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err)
 		cb_code code = inode_find(&v, merge_ino_here(it), &now, err);
 		if (code == CB_NOTFOUND) continue; /* went with a folder above it */
 		if (code != CB_OK) return code;
-		bool theirs_wins = false;
+		bool theirs_wins = false, decided = false;
+		CB_TRY(merge_holds_kept(m, now.rec.ino, &decided, err));
+		if (decided) continue;
 		CB_TRY(merge_conflict_at(m, it, "deleted there, but it holds something here", &theirs_wins, err));
 		if (theirs_wins) CB_TRY(merge_give_way(m, it->ours.places[0].parent, place_name(&it->ours.places[0]), &now, err));
+		else CB_TRY(merge_keep(m, now.rec.ino, err));
 	}
 	return CB_OK;
 }
@@ -163,26 +167,26 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
 	bool same = false;
 	cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
 	if (code != CB_NOTFOUND) return code; /* something new of theirs, which meets ours when it is placed */
-	CB_TRY(merge_new_file_here(m, at, &ino, err));
-	if (!ino && !merge_is_strict(m)) return CB_OK;
+	if (it->base.node.rec.type == CB_FILE) CB_TRY(merge_new_file_here(m, at, &ino, err)); /* as compare_with_old has it */
+	bool gone = !it->ours.present && !it->theirs.present;                                 /* which was decided as a whole */
+	if (!ino && (gone || !merge_is_strict(m))) return CB_OK;
 	if (!ino) return merge_conflict_at(m, it, "a name of it was taken away on both sides", theirs_wins, err);
 	CB_TRY(inode_find(m->ours, ino, &node, err));
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->ours, &node.rec, &same, err));
 	*theirs_wins = true;
 	if (!same || merge_is_strict(m))
 		CB_TRY(merge_conflict_name(m, it, ino, at, "changed here, deleted there", theirs_wins, err));
-	if (!*theirs_wins) return CB_OK;
+	if (!*theirs_wins) return merge_keep(m, ino, err);
 	slot s;
 	CB_TRY(slot_find(m, at->parent, place_name(at), &s, err));
 	return s.taken && s.occupant.rec.ino == ino ? inode_unlink(m->t, at->parent, place_name(at), err) : CB_OK;
 }
 
-/* Ours still has it, or a new file for it; theirs has neither. Or theirs put it aside, and ours has it no more. It was decided as a whole,
- * but not about its other names. */
+/* Theirs has it no more, nor a new file for it. Or theirs put it aside, and ours has it no more. It was decided as a whole, but not about
+ * each of its names. */
 static bool has_names_left(const item *it)
 {
-	bool gone_there = it->ours.present && !it->theirs.present;
-	return (it->aside || gone_there) && it->base.present && !it->disputed && it->base.node.rec.type != CB_DIR;
+	return (it->aside || !it->theirs.present) && it->base.present && !it->disputed && it->base.node.rec.type != CB_DIR;
 }
 
 /* Of a file with several names, those that theirs took away; before anything is placed, so that the names are free. The last one is
@@ -413,7 +417,8 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 		tree_view v = txn_raw(m->t);
 		bool made = false; /* on both sides: what was moved here is itself, and does not unite */
 		CB_TRY(is_new_here(m, mine->ino, &made, err));
-		if (mine->type == CB_DIR) same = made && !it->base.present && !merge_disputes_name(m->disputed, at);
+		made = made && !it->base.present;
+		if (mine->type == CB_DIR) same = made && !merge_disputes_name(m->disputed, at);
 		else if (made && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
 		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
@@ -444,7 +449,7 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 	*has = *text = *drop = false;
 	if (it->fate != FATE_ADD || it->base.present || it->theirs.node.rec.type != CB_FILE) return CB_OK;
 	CB_TRY(merge_file_at(m->base, at, old, &had, err));
-	if (!had) return CB_OK;
+	if (!had || old->rec.ino == merge_ino_there(it)) return CB_OK; /* itself, in dispute: decided as a whole */
 	CB_TRY(merge_file_at(m->ours, at, here, has, err));
 	if (*has && here->rec.ino != old->rec.ino) { /* somebody sits there: settle_occupant */
 		*has = false;

@@ -77,6 +77,34 @@ cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code collect_ino(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)key_bytes;
+	entry e;
+	CB_TRY(entry_decode(value, &e, err));
+	return buf_append(context, &e.rec.ino, sizeof(uint64_t), err);
+}
+
+cb_code merge_settle_below(merge *m, uint64_t dir, settling how, cb_error *err)
+{
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
+	const bool here = how == SETTLED_OURS;
+	const tree_view *winner = here ? m->ours : m->theirs, *loser = here ? m->theirs : m->ours;
+	CB_TRY(inode_keys(winner, dir, KIND_ENTRY, collect_ino, &list, err));
+	for (size_t i = 0; !m->left && i < list.size; i += sizeof(dir)) {
+		inode node;
+		memcpy(&dir, list.bytes + i, sizeof(dir));
+		const item *it = merge_item_find(m, dir);
+		bool same = true;
+		cb_code code = inode_find(loser, dir, &node, err);
+		if (code == CB_NOTFOUND && it) CB_TRY(merge_is_as_before(m, it, here, &same, err));
+		if (code == CB_NOTFOUND && same) CB_TRY(merge_settle(m, dir, how, err));
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		CB_TRY(inode_keys(winner, dir, KIND_ENTRY, collect_ino, &list, err));
+	}
+	return CB_OK;
+}
+
 cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_error *err)
 {
 	const unit *lost = theirs_wins ? &it->ours : &it->theirs;
@@ -139,14 +167,6 @@ static cb_code settle_yielded(merge *m, uint64_t ino, cb_error *err)
 	return code;
 }
 
-static cb_code collect_ino(void *context, span key_bytes, span value, cb_error *err)
-{
-	(void)key_bytes;
-	entry e;
-	CB_TRY(entry_decode(value, &e, err));
-	return buf_append(context, &e.rec.ino, sizeof(uint64_t), err);
-}
-
 /* The file or folder and all below it; not what is in a folder that theirs has too, and that takes it along. */
 static cb_code collect_yielding(merge *m, uint64_t ino, buf *out, cb_error *err)
 {
@@ -164,6 +184,13 @@ static cb_code collect_yielding(merge *m, uint64_t ino, buf *out, cb_error *err)
 	return CB_OK;
 }
 
+static bool is_kept(const merge *m, uint64_t ino)
+{
+	span ignored;
+	key k = key_inode(ino);
+	return pmap_get(&m->kept, key_span(&k), &ignored) == PMAP_VALUE;
+}
+
 cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupant, cb_error *err)
 {
 	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
@@ -177,6 +204,7 @@ cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupa
 	for (size_t i = 0; code == CB_OK && i < list.size; i += sizeof(ino)) {
 		memcpy(&ino, list.bytes + i, sizeof(ino));
 		code = settle_yielded(m, ino, err);
+		if (code == CB_OK && is_kept(m, ino)) code = merge_contradicts_ino(m, ino, err);
 	}
 	if (code == CB_OK && pmap_count(&m->settled) > known && occupant->rec.type == CB_DIR) {
 		char aside[32];
@@ -188,6 +216,29 @@ cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupa
 	}
 	pmap_done(&before);
 	return code;
+}
+
+cb_code merge_keep(merge *m, uint64_t ino, cb_error *err)
+{
+	key k = key_inode(ino);
+	return m->left ? CB_OK : pmap_put(&m->kept, key_span(&k), (span){0}, err);
+}
+
+cb_code merge_holds_kept(merge *m, uint64_t dir, bool *out, cb_error *err)
+{
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
+	tree_view v = txn_raw(m->t);
+	uint64_t ino = dir;
+	*out = pmap_count(&m->kept) > 0;
+	if (*out) CB_TRY(buf_append(&list, &ino, sizeof(ino), err));
+	for (size_t i = 0; *out && i < list.size; i += sizeof(ino)) {
+		memcpy(&ino, list.bytes + i, sizeof(ino));
+		if (is_kept(m, ino)) continue;
+		const item *it = merge_item_find(m, ino);
+		*out = it && it->base.present && it->ours.present && !it->theirs.present && it->ours.node.rec.type == CB_DIR;
+		if (*out) CB_TRY(inode_keys(&v, ino, KIND_ENTRY, collect_ino, &list, err));
+	}
+	return CB_OK;
 }
 
 bool merge_stays(merge *m, uint64_t ino)

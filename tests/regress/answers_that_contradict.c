@@ -1,6 +1,6 @@
 /*
  * answers_that_contradict.c: an answer for each path may be right alone, and all together leave a file no place: it went without a word.
- * Now the conflict stays open, and nothing is merged.
+ * Now the conflict stays open, and nothing is merged. A file that an answer keeps stays, with the folders that it is in.
  */
 #include "harness/boxes.h"
 
@@ -103,4 +103,66 @@ TEST_BOTH(in_a_commit)
 	cb_box_close(t);
 	cb_box_close(b);
 	cb_store_close(s);
+}
+
+/* ---- a file that is kept in a folder that goes ---- */
+
+static cb_box *open_nested(cb_store *s)
+{
+	cb_error err = {0};
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "box", &b, &err));
+	must_write(b, "/work/e/d/a", "base");
+	must_write(b, "/work/e/other", "other");
+	return b;
+}
+
+static const cb_resolution KEEP_A[] = {{"/work/e/d/a", CB_PREFER_OURS}};
+
+/* Merged or committed, with theirs preferred but for the file. */
+static cb_code merge_keeping(cb_box *ours, cb_box *theirs, bool commit, cb_error *err)
+{
+	said x = {KEEP_A, 1, 0, 0, ""};
+	cb_commit_options how = CB_WITH(cb_commit_options, .prefer = CB_PREFER_TXN, .resolutions = KEEP_A, .resolution_count = 1);
+	if (commit) return cb_txn_commit(theirs, &how, NULL, err);
+	return cb_merge(ours, theirs, &CB_WITH(cb_merge_options, .resolve = resolve, .context = &x, .prefer = CB_PREFER_THEIRS),
+	                NULL, NULL, err);
+}
+
+static void kept_in_a_folder(bool memory, bool commit, bool becomes_a_file)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	cb_box *ours = open_nested(s), *theirs = commit ? must_begin(ours) : must_fork(s, "box", "theirs");
+	must_write(ours, "/work/e/d/a", "precious");
+	CHECK_OK(cb_remove(theirs, "/work/e", &err));
+	if (becomes_a_file) must_write(theirs, "/work/e", "file");
+	CHECK_CODE(merge_keeping(ours, theirs, commit, &err), becomes_a_file ? CB_CONFLICT : CB_OK);
+	if (becomes_a_file) CHECK_MSG(strstr(err.message, "/work/e/d/a") && strstr(err.message, "contradict"), "%s", err.message);
+	CHECK_STR(must_read(ours, "/work/e/d/a"), "precious");
+	CHECK(exists(ours, "/work/e/other") == becomes_a_file);
+	test_store_sound(s);
+	cb_box_close(theirs);
+	cb_box_close(ours);
+	cb_store_close(s);
+}
+
+TEST_BOTH(a_file_is_kept_in_a_folder_that_goes)
+{
+	kept_in_a_folder(memory, false, false);
+}
+
+TEST_BOTH(a_file_is_kept_in_a_folder_that_goes_in_a_commit)
+{
+	kept_in_a_folder(memory, true, false);
+}
+
+TEST_BOTH(a_file_is_kept_in_a_folder_that_becomes_a_file)
+{
+	kept_in_a_folder(memory, false, true);
+}
+
+TEST_BOTH(a_file_is_kept_in_a_folder_that_becomes_a_file_in_a_commit)
+{
+	kept_in_a_folder(memory, true, true);
 }

@@ -1,7 +1,8 @@
 /*
  * deleted_in_one_of_two_pasts.c: two common pasts, of which one deleted a file and the other changed it. Whoever merges both decides; where
  * one decided for the removal and the other made the file anew, that is a conflict, as git says. The base that was made of the two did not
- * have the file, so that the new one passed for an addition.
+ * have the file, so that the new one passed for an addition. And where the file is still as one of the pasts has it, it passed for the base's
+ * own: who was preferred had it, and it did not come.
  */
 #include "harness/boxes.h"
 
@@ -50,19 +51,20 @@ static void close_cross(cross *c)
 
 static void both_ways(const char *path, const char *changed)
 {
-	for (int how = 0; how < 8; how++) {
+	for (int how = 0; how < 16; how++) {
 		cb_error err = {0};
 		cross c = open_cross(how & 1, path, changed);
-		remove_it(c.with, changed);
-		must_write(c.with, changed, "new\n");
+		bool anew = how & 8;
+		if (anew) remove_it(c.with, changed);
+		if (anew) must_write(c.with, changed, "new\n");
 		cb_box *into = how & 2 ? c.with : c.without, *from = how & 2 ? c.without : c.with;
 		CHECK_CODE(cb_merge(into, from, NULL, NULL, NULL, &err), CB_CONFLICT);
-		CHECK_MSG(strstr(err.message, changed), "%s", err.message);
+		CHECK_MSG(strstr(err.message, anew ? changed : path), "%s", err.message); /* or its folder */
 		cb_prefer prefer = how & 4 ? CB_PREFER_OURS : CB_PREFER_THEIRS;
 		CHECK_OK(cb_merge(into, from, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
 		bool stays = (prefer == CB_PREFER_OURS) == (into == c.with);
 		CHECK(exists(into, changed) == stays);
-		if (stays) CHECK_STR(must_read(into, changed), "new\n");
+		if (stays) CHECK_STR(must_read(into, changed), anew ? "new\n" : "one\n2\n3\n");
 		close_cross(&c);
 	}
 }

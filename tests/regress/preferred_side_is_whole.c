@@ -298,3 +298,82 @@ TEST(a_new_file_under_the_old_name)
 	settle(file_and_full_folder, file_goes_into_the_folder, file_takes_the_folders_place_and_is_made_again,
 	       "a=new b/ b/x=x c=a");
 }
+
+static void link_and_folder(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_symlink(b, "x", "/work/b", &err));
+	must_mkdir(b, "/work/d");
+}
+
+static void folder_for_the_link_becomes_a_file(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, "/work/d", "/work/b", CB_EXCHANGE, &err));
+	rm(b, "/work/b");
+	must_write(b, "/work/b", "file");
+}
+
+static void link_goes(cb_box *b)
+{
+	rm(b, "/work/b");
+}
+
+/* What is where a link was is new, whichever side is merged into the other. */
+TEST(a_new_file_where_a_link_was)
+{
+	settle(link_and_folder, folder_for_the_link_becomes_a_file, link_goes, "b=file d/");
+}
+
+static void one_file_b(cb_box *b)
+{
+	must_write(b, "/work/b", "base");
+}
+
+static void b_is_renewed_and_linked(cb_box *b)
+{
+	cb_error err = {0};
+	must_renew(b, "/work/b", "renewed");
+	CHECK_OK(cb_link(b, "/work/b", "/work/a", &err));
+}
+
+static void b_is_written_beside_a_folder(cb_box *b)
+{
+	must_mkdir(b, "/work/a");
+	must_write(b, "/work/b", "written");
+}
+
+/* A file in conflict is called by the name that both have, not by its first. */
+TEST(a_conflict_has_the_name_that_both_know)
+{
+	sides p = sides_open(true, one_file_b);
+	b_is_renewed_and_linked(p.ours);
+	b_is_written_beside_a_folder(p.theirs);
+	must_conflict(p.ours, p.theirs, "/work/b (changed on both sides)");
+	sides_close(&p);
+}
+
+static void one_file_two_names(cb_box *b)
+{
+	cb_error err = {0};
+	must_write(b, "/work/b", "base");
+	CHECK_OK(cb_link(b, "/work/b", "/work/c", &err));
+}
+
+static void b_goes_and_c_is_renewed(cb_box *b)
+{
+	rm(b, "/work/b");
+	must_renew(b, "/work/c", "renewed");
+}
+
+static void c_is_renewed_and_becomes_b(cb_box *b)
+{
+	must_renew(b, "/work/c", "other");
+	mv(b, "/work/c", "/work/b");
+}
+
+TEST(new_files_under_two_names_of_one)
+{
+	settle(one_file_two_names, c_is_renewed_and_becomes_b, b_goes_and_c_is_renewed, "c=renewed");
+	settle(one_file_two_names, b_goes_and_c_is_renewed, c_is_renewed_and_becomes_b, "b=other");
+}
