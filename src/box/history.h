@@ -29,9 +29,10 @@ void step_row_done(step_row *r);
 /* Up to max rows from a step downwards, without changes; step_row_done() each. *out_count 0: none left. */
 cb_code step_page_load(cb_store *cs, uint64_t box, uint64_t from, step_row *rows, size_t max, size_t *out_count, cb_error *err);
 
-/* The newest step at or before max_seq that touched one of the subjects; 0: none. Step 0 is never given. */
+/* The newest step at or before max_seq that touched one of the subjects; 0: none. Step 0 is never given. *gap becomes true when steps were
+ * passed that cannot be asked, because they were pruned. */
 cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out,
-                        cb_error *err);
+                        bool *gap, cb_error *err);
 
 /* A folder whose entries changed has a new record, which differs in times and version only: that is its entries' history, not its own,
  * and nobody's to take back. So has one whose attributes, tags or metadata changed, or to which somebody gave times: the former are its
@@ -48,6 +49,7 @@ typedef struct trail {
 	uint64_t ino;
 	bool known;  /* ino is known */
 	bool is_dir; /* it is a folder's */
+	bool gap;    /* it passed steps of which nobody knows whether they touched it: they were pruned */
 } trail;
 /* Starts at a path of a view (which belongs to (box, seq)). CB_NOTFOUND when no folder on the way exists. */
 cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, cb_error *err);

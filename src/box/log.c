@@ -230,7 +230,7 @@ cb_code trail_next(trail *t, uint64_t *out, cb_error *err)
 		uint64_t subjects[2] = {step_subject(key_span(&t->entry)), step_subject(key_span(&inode_key))};
 		uint64_t seq = 0;
 		bool touched = false;
-		CB_TRY(step_last_touch(t->cs, t->box, subjects, t->known ? 2 : 1, t->seq, &seq, err));
+		CB_TRY(step_last_touch(t->cs, t->box, subjects, t->known ? 2 : 1, t->seq, &seq, &t->gap, err));
 		if (seq == 0) {
 			t->seq = 0;
 			return CB_OK;
@@ -366,7 +366,6 @@ typedef struct log_cursor {
 	placed known; /* by the one that is */
 	trail path;
 	uint64_t folder;     /* that the trail's entry is in */
-	uint64_t since;      /* in the state after this step that folder is there */
 	uint64_t made;       /* by this step; 0: it was there from the beginning */
 	step_row rows[PAGE]; /* read, and from `at` on still to be given */
 	size_t count, at;
@@ -445,9 +444,13 @@ static cb_code log_below(log_cursor *l, uint64_t seq, bool *out, cb_error *err)
 	CB_TRY(log_folders(l, seq, &w.folders, err));
 	CB_TRY(step_changes(l->c.cs, l->box, seq, below_key, &w, err));
 	l->moved = w.moved || (w.linked && !w.found);
-	if (l->moved && !w.found) {
+	if (l->moved && !w.found) { /* the step before may be pruned */
+		AUTO_KEPT kept_state after = {0};
+		AUTO_STATE state *earlier = NULL;
+		CB_TRY(kept_load(&after, l->c.cs, l->box, seq, KEPT_VISIT, err));
+		CB_TRY(state_before_gap(l->c.cs, after.s, &earlier, err));
 		w.before = true;
-		CB_TRY(log_folders(l, seq - 1, &w.folders, err));
+		w.folders = state_view(l->c.cs, earlier);
 		CB_TRY(step_changes(l->c.cs, l->box, seq, below_key, &w, err));
 	}
 	*out = w.found;
@@ -550,15 +553,20 @@ static cb_code trail_find(trail *t, cb_box *b, const char *path, uint64_t *seq, 
 	}
 }
 
-/* The trail is in another folder now, which is there in the state after step `since`. */
+/* The trail is in another folder now, which is there in the state after step `since`. One whose beginning was pruned was made nobody knows
+ * when: what had the path before it cannot be told. */
 static cb_code log_in_folder(log_cursor *l, uint64_t since, cb_error *err)
 {
 	key_parts parts;
 	CB_TRY(key_parse(key_span(&l->path.entry), &parts, err));
 	if (parts.ino == l->folder) return CB_OK;
 	l->folder = parts.ino;
-	l->since = since;
-	return folder_made(l->c.b, l->box, since, parts.ino, &l->made, err);
+	cb_error why;
+	cb_code code = folder_made(l->c.b, l->box, since, parts.ino, &l->made, cb_err_aside(&why));
+	if (code != CB_STALE) return cb_err_pass(err, code, &why);
+	l->pruned = true;
+	l->made = 0;
+	return CB_OK;
 }
 
 /* Before the folder was made, what had the path then? A folder that was removed and came back was made anew, too. */
@@ -580,7 +588,9 @@ static cb_code log_before_folder(log_cursor *l, bool *more, cb_error *err)
 	if (code == CB_LIMIT || code == CB_TOOBIG) return CB_OK; /* no path can say it */
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	uint64_t seq = l->made - 1;
-	CB_TRY(trail_find(&l->path, l->c.b, (const char *)path.bytes, &seq, more, err));
+	code = trail_find(&l->path, l->c.b, (const char *)path.bytes, &seq, more, cb_err_aside(&why));
+	if (code == CB_STALE) l->pruned = true; /* that cannot be told, and the trail is nowhere: it ends */
+	else if (code != CB_OK) return cb_err_pass(err, code, &why);
 	l->folder = 0;
 	l->moved = true;
 	return *more ? log_in_folder(l, seq, err) : CB_OK;
@@ -594,6 +604,7 @@ static cb_code log_back(log_cursor *l, uint64_t *out, bool *more, cb_error *err)
 	if (t->seq == 0 || t->seq < l->made) return log_before_folder(l, more, err);
 	if (t->known && t->is_dir) CB_TRY(log_back_below(l, out, err));
 	else CB_TRY(trail_next(t, out, err));
+	l->pruned = l->pruned || t->gap;
 	if (t->ino != ino) l->moved = true; /* another folder, perhaps one that is gone by now */
 	if (*out < l->made) *out = 0;       /* when the folder was another one's, or not there */
 	else if (*out) CB_TRY(log_in_folder(l, *out - 1, err));
@@ -607,9 +618,9 @@ static cb_code log_next_of_path(log_cursor *l, const void **out, cb_error *err)
 		uint64_t seq = 0;
 		cb_error why;
 		cb_code code = log_back(l, &seq, &more, cb_err_aside(&why));
-		if (code == CB_STALE) {
+		if (code == CB_STALE) { /* a folder was looked at step by step: the one before is next */
 			l->pruned = l->moved = true;
-			if (!is_folder || l->path.seq == 0) return CB_OK;
+			if (!is_folder) return CB_OK;
 			continue;
 		}
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
@@ -664,8 +675,8 @@ static cb_code log_start_path(log_cursor *l, cb_box *b, const char *path, cb_err
 	if (code == CB_OK) {
 		CB_TRY(trail_start(&l->path, b, &l->now.v, path, err));
 		code = log_in_folder(l, seq, cb_err_aside(&pruned));
-		/* A folder that is only in a transaction, or whose beginning was pruned, was made nobody knows when. */
-		return code == CB_NOTFOUND || code == CB_STALE ? CB_OK : cb_err_pass(err, code, &pruned);
+		/* A folder that is only in a transaction was made by no step. */
+		return code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &pruned);
 	}
 	if (code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
 	/* Folders on the way are gone. */

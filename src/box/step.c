@@ -337,7 +337,7 @@ static cb_code search_row(void *context, uint64_t first, uint64_t last, span row
 }
 
 cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, size_t count, uint64_t max_seq, uint64_t *out,
-                        cb_error *err)
+                        bool *gap, cb_error *err)
 {
 	uint64_t indexed = 0;
 	*out = 0;
@@ -346,7 +346,10 @@ cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, si
 		subject_search s = {subjects, count, false};
 		cb_error why;
 		cb_code code = step_changes(cs, box, max_seq, match_subject, &s, cb_err_aside(&why));
-		if (code == CB_STALE) continue;
+		if (code == CB_STALE) {
+			*gap = true;
+			continue;
+		}
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		if (s.found) {
 			*out = max_seq;
