@@ -170,8 +170,7 @@ static cb_code times_as_begun(const txn *t, txn *merged, cb_error *err)
 	return CB_OK;
 }
 
-/* A transaction over the head that will hold what t changed. Bounds are looked at when it is whole: on the way there a merge may hold more
- * than at its end. */
+/* A transaction over the head that will hold what t changed. */
 static cb_code merged_create(cb_box *b, const txn *t, bool in_write, txn **out, cb_error *err)
 {
 	AUTO_TXN txn *m = NULL;
@@ -182,7 +181,6 @@ static cb_code merged_create(cb_box *b, const txn *t, bool in_write, txn **out, 
 	m->inside_write = in_write;
 	m->record = t->record;
 	m->epoch = t->epoch;
-	m->quota_bytes = m->quota_files = m->quota_file_bytes = 0;
 	*out = TAKE_PTR(m);
 	return CB_OK;
 }

@@ -214,8 +214,7 @@ static cb_code set_size(txn *t, record *r, uint64_t size, cb_error *err)
 {
 	if (size > LIMIT_FILE_BYTES)
 		return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
-	if (size > r->size && t->quota_file_bytes && size > t->quota_file_bytes)
-		return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)t->quota_file_bytes);
+	if (size > r->size) CB_TRY(txn_file_fits(t, r->ino, size, err));
 	if (size != r->size) CB_TRY(txn_count(t, 0, (int64_t)(size - r->size), err));
 	r->size = size;
 	return CB_OK;

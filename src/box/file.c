@@ -439,7 +439,7 @@ static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
 		/* The box no longer counts the file; here it counts again, and against no quota. */
 		t->now.files++;
 		t->now.bytes += node->rec.size;
-		t->quota_bytes = t->quota_files = t->quota_file_bytes = 0;
+		txn_quotas_lift(t);
 		if (code == CB_OK) code = data_replace(t, node, bytes, size, err);
 	}
 	if (code == CB_OK) code = inode_save(t, node, err);

@@ -33,7 +33,7 @@ static cb_code picture_make(folder_news *f, txn *t, cb_error *err)
 	CB_TRY(txn_create(&over, t->kind, "", &picture, err));
 	picture->b = t->b;
 	picture->need = t->need;
-	picture->quota_bytes = picture->quota_files = picture->quota_file_bytes = 0;
+	txn_quotas_lift(picture);
 	CB_TRY(txn_sealed_delta(t, &picture->delta, err));
 	picture->now = t->now;
 	CB_TRY(picture_less(picture, f->says->only, f->says->only_count, err));

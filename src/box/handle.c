@@ -442,7 +442,7 @@ static void op_join(op *o, store_need need)
 	if (need < o->t->need && !o->t->is_account) o->t->need = need;
 	o->t->now_ns = clock_now(store_clock(o->b->cs->s));
 	o->saved = pmap_ref(&o->t->delta);
-	o->saved_now = o->t->now;
+	o->saved_now = o->t->began = o->t->now;
 	o->saved_locals = o->t->local_count;
 	o->saved_expected = o->t->expected.size;
 }
@@ -507,6 +507,7 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 
 static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
 {
+	if (code == CB_OK) code = txn_counters_hold(o->t, &o->saved_now, err);
 	if (code == CB_OK) code = txn_relieve(o->t, err);
 	if (code != CB_OK) {
 		/* What parts of it passed the gate for is not so any more. */

@@ -155,6 +155,7 @@ typedef struct txn {
 	kept_state kept; /* the base, of one that outlives a call; empty: the writer lock keeps it */
 	pmap delta;
 	counters now;    /* of the box with delta applied */
+	counters began;  /* the same when the call began that changes it */
 	uint32_t serial; /* of the process: what its contents in memory are numbered by */
 	local_content *locals;
 	size_t local_count, local_capacity;
@@ -206,7 +207,7 @@ static inline void txn_auto_(txn **t)
 	txn_destroy(*t);
 }
 #define AUTO_TXN ATTR_CLEANUP(txn_auto_)
-/* The bounds of a box, as its row has them. */
+/* The bounds of a box, as its row has them. They are about what a call leaves behind, not about its way there (txn_quotas_hold). */
 static inline void txn_quotas_set(txn *t, const store_box *row)
 {
 	t->quota_bytes = row->quota_bytes;
@@ -224,9 +225,20 @@ tree_view txn_raw(const txn *t);
 cb_code txn_get(const txn *t, const key *k, tree_value *out, cb_error *err);
 cb_code txn_put(txn *t, const key *k, const tree_value *v, cb_error *err);
 cb_code txn_delete(txn *t, const key *k, cb_error *err);
-/* Counters and quotas; CB_QUOTA. */
+/* Without bounds, until txn_quotas_set. */
+static inline void txn_quotas_lift(txn *t)
+{
+	t->quota_bytes = t->quota_files = t->quota_file_bytes = 0;
+}
+/* Counters. CB_QUOTA: so much that the end of the call cannot hold the bounds. */
 cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err);
 cb_code box_refuse_bytes(cb_error *err); /* CB_LIMIT: more than LIMIT_BOX_BYTES */
+/* May a file have so many bytes? One that does not grow may. CB_QUOTA. */
+cb_code txn_file_fits(const txn *t, uint64_t ino, uint64_t size, cb_error *err);
+/* Do the bounds of the box hold? What adds nothing to what there was before always passes. CB_QUOTA. */
+cb_code txn_counters_hold(const txn *t, const counters *before, cb_error *err);
+/* The same for the whole transaction, and for each of its files. */
+cb_code txn_quotas_hold(const txn *t, cb_error *err);
 /* Bytes that a record, extent or value will refer to; 1..LIMIT_CONTENT_BYTES of them. */
 cb_code txn_content_add(txn *t, span bytes, uint64_t *out, cb_error *err);
 /* Puts contents into the store early when many wait in memory. Call it where no value is half written. */
@@ -739,7 +751,7 @@ typedef struct merge_sides {
 	merge_disputed *left;                  /* gets what stays in conflict; NULL: nobody asks */
 } merge_sides;
 /* Puts into t (whose view is that of ours) what leads from base to theirs. CB_OK also with open conflicts: look at conflicts->open before
- * using t. */
+ * using t. The bounds of t are lifted: they are asked when it is whole. */
 cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,
                      cb_error *err);
 cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conflicts, cb_error *err);

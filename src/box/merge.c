@@ -628,6 +628,7 @@ cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conf
 {
 	pmap settled = PMAP_EMPTY, delta = pmap_ref(&t->delta), keys = PMAP_EMPTY;
 	counters now = t->now;
+	txn_quotas_lift(t); /* on the way there it may hold more than at its end */
 	size_t left = sides->left ? sides->left->inos.size : 0;
 	if (sides->left) keys = pmap_ref(&sides->left->keys);
 	bool again = false;

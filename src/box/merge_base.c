@@ -254,7 +254,6 @@ static cb_code base_join(const finding *f, state *const *states, size_t count, u
 	               .head = out->first}; /* a transaction is made over its handle's head */
 	CB_TRY(txn_create(&over, "merge", "", &out->t, err));
 	out->t->b = f->b;
-	out->t->quota_bytes = out->t->quota_files = out->t->quota_file_bytes = 0;
 	if (lender) locals_move(lender, out->t);
 	for (size_t i = 1; i < count; i++) CB_TRY(base_merge(f, states, i, depth, out, err));
 	return CB_OK;

@@ -94,6 +94,13 @@ static cb_code merge_compute(merging *g, txn *t, state *ours, state *theirs, cb_
 	return code;
 }
 
+/* For who only wants to know: a commit asks by itself. */
+static cb_code merge_fits(const merging *g, txn *t, cb_error *err)
+{
+	txn_quotas_set(t, &g->into->row);
+	return txn_quotas_hold(t, err);
+}
+
 typedef enum round_end {
 	ROUND_DONE,    /* merged, or it cannot be: the code says it */
 	ROUND_AGAIN,   /* the head has moved meanwhile */
@@ -124,10 +131,11 @@ static cb_code round_open(merging *g, bool ask_only, round_end *end, cb_error *e
 		AUTO_STATE state *ours = state_ref(t->base);
 		g->conflicts.ask_nobody = false;
 		code = merge_compute(g, t, ours, g->theirs, err);
-		bool answer = code == CB_CONFLICT || code == CB_DENIED || code == CB_NOTHING || code == CB_INVALID ||
-		              code == CB_LIMIT || code == CB_QUOTA;
-		if (answer) *end = ROUND_DONE;
-		if (code == CB_OK && g->options && g->options->dry_run) *end = ROUND_DONE;
+		bool answer =
+			code == CB_CONFLICT || code == CB_DENIED || code == CB_NOTHING || code == CB_INVALID || code == CB_LIMIT;
+		bool dry = code == CB_OK && g->options && g->options->dry_run;
+		if (answer || dry) *end = ROUND_DONE;
+		if (dry) code = merge_fits(g, t, err);
 		else if (code == CB_OK && ask_only) *end = ROUND_AGAIN;
 		else if (code == CB_OK) code = commit_open(g, t, end, err);
 	}
@@ -149,7 +157,8 @@ static cb_code round_locked(merging *g, bool *unasked, cb_error *err)
 	if (code == CB_OK) code = merge_compute(g, o.t, g->into->head, theirs, err);
 	*unasked = code == CB_CONFLICT && g->conflicts.unasked;
 	bool dry = code == CB_OK && g->options && g->options->dry_run;
-	if (dry || *unasked) code = CB_INTERRUPTED;
+	if (dry) code = merge_fits(g, o.t, err);
+	if ((dry && code == CB_OK) || *unasked) code = CB_INTERRUPTED;
 	code = op_end(&o, code, &result, err);
 	if (code == CB_OK) g->seq = result.seq;
 	return code == CB_INTERRUPTED ? CB_OK : code;

@@ -89,7 +89,7 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 		txn *t = (*out)->txn;
 		t->is_account = true;
 		/* It happened: all of it is collected, and the quotas are asked at the commit. */
-		t->quota_bytes = t->quota_files = t->quota_file_bytes = 0;
+		txn_quotas_lift(t);
 	}
 	return box_leave(b, code);
 }

@@ -93,6 +93,7 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	CB_TRY(txn_field_set(&t->params, &t->params_size, span_str(params), err));
 	CB_TRY(txn_field_set(&t->result, &t->result_size, span_str(""), err));
 	CB_TRY(state_counters(t->cs, t->base, &t->now, err));
+	t->began = t->now;
 	if (b->ruled) CB_TRY(veil_create(b->cs, box_governed(&b->row), b->who, &t->veil, err));
 	veil_know(t->veil, b->veil);
 	*out = TAKE_PTR(t);
@@ -168,21 +169,80 @@ cb_code box_refuse_bytes(cb_error *err)
 	                  (unsigned long long)LIMIT_BOX_BYTES);
 }
 
+static cb_code files_error(const txn *t, cb_error *err)
+{
+	return cb_err_set(err, CB_QUOTA, "the box may hold %llu files", (unsigned long long)t->quota_files);
+}
+
+static cb_code bytes_error(const txn *t, cb_error *err)
+{
+	return cb_err_set(err, CB_QUOTA, "the box may hold %llu bytes", (unsigned long long)t->quota_bytes);
+}
+
+/*
+ * A call that replaces may hold more on its way than at its end, which is what counts; but by no more than there was to replace. So what
+ * will not fit is refused before all of it was taken in.
+ */
 cb_code txn_count(txn *t, int64_t files, int64_t bytes, cb_error *err)
 {
 	counters next = {t->now.files + (uint64_t)files, t->now.bytes + (uint64_t)bytes};
 	if (bytes > 0 && next.bytes > LIMIT_BOX_BYTES) return box_refuse_bytes(err);
 	if ((int64_t)next.files < 0 || (int64_t)next.bytes < 0)
 		return cb_err_set(err, CB_CORRUPT, "the counters of the box would fall below zero: run fsck");
-	if (files > 0 && t->quota_files && next.files > t->quota_files)
-		return cb_err_set(err, CB_QUOTA, "the box may hold %llu files", (unsigned long long)t->quota_files);
-	if (bytes > 0 && t->quota_bytes && next.bytes > t->quota_bytes)
-		return cb_err_set(err, CB_QUOTA, "the box may hold %llu bytes", (unsigned long long)t->quota_bytes);
+	bool more_files = next.files > t->began.files && next.files - t->began.files > t->quota_files;
+	bool more_bytes = next.bytes > t->began.bytes && next.bytes - t->began.bytes > t->quota_bytes;
+	if (files > 0 && t->quota_files && more_files) return files_error(t, err);
+	if (bytes > 0 && t->quota_bytes && more_bytes) return bytes_error(t, err);
 	t->now = next;
 	key k = key_counters();
 	tree_value v;
 	counters_encode(&next, &v);
 	return txn_put(t, &k, &v, err);
+}
+
+cb_code txn_counters_hold(const txn *t, const counters *before, cb_error *err)
+{
+	if (t->quota_files && t->now.files > t->quota_files && t->now.files > before->files) return files_error(t, err);
+	if (t->quota_bytes && t->now.bytes > t->quota_bytes && t->now.bytes > before->bytes) return bytes_error(t, err);
+	return CB_OK;
+}
+
+/* A file that was only moved, or made smaller, passes: whoever lowers a quota does not forbid to touch what is there. */
+cb_code txn_file_fits(const txn *t, uint64_t ino, uint64_t size, cb_error *err)
+{
+	if (!t->quota_file_bytes || size <= t->quota_file_bytes) return CB_OK;
+	tree_view base = state_view(t->cs, t->base);
+	inode old;
+	cb_code code = inode_find(&base, ino, &old, err);
+	if (code == CB_OK && size <= old.rec.size) return CB_OK;
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)t->quota_file_bytes);
+}
+
+/* The file's record in the value of a D or I key; false: there is none. */
+static cb_code record_of(span key_bytes, span value, record *out, bool *found, cb_error *err)
+{
+	*found = value.bytes && (key_bytes.bytes[0] == KIND_INODE || (key_bytes.bytes[0] == KIND_ENTRY && !entry_is_link(value)));
+	if (!*found) return CB_OK;
+	return key_bytes.bytes[0] == KIND_INODE ? record_decode(value, out, err) : entry_record(value, out, err);
+}
+
+/* The bounds as they are now: they may have been lowered since t began, and others may have filled the box. */
+cb_code txn_quotas_hold(const txn *t, cb_error *err)
+{
+	counters before = {0};
+	pmap_cursor c;
+	span k, value;
+	bool tombstone, has = false;
+	record r;
+	if (t->quota_files || t->quota_bytes) CB_TRY(state_counters(t->cs, t->base, &before, err));
+	CB_TRY(txn_counters_hold(t, &before, err));
+	if (!t->quota_file_bytes) return CB_OK;
+	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &k, &value, &tombstone); pmap_cursor_next(&c)) {
+		CB_TRY(record_of(k, tombstone ? (span){0} : value, &r, &has, err));
+		if (has && r.type == CB_FILE) CB_TRY(txn_file_fits(t, r.ino, r.size, err));
+	}
+	return CB_OK;
 }
 
 /* ---- contents ---- */
@@ -422,34 +482,6 @@ static cb_code seal_keep(seal *s, span key_bytes, span old_value, span new_value
 	return pmap_put(&s->delta, key_bytes, new_value, err);
 }
 
-/* The file's record in the value of a D or I key; false: there is none. */
-static cb_code record_of(span key_bytes, span value, record *out, bool *found, cb_error *err)
-{
-	*found = value.bytes && (key_bytes.bytes[0] == KIND_INODE || (key_bytes.bytes[0] == KIND_ENTRY && !entry_is_link(value)));
-	if (!*found) return CB_OK;
-	return key_bytes.bytes[0] == KIND_INODE ? record_decode(value, out, err) : entry_record(value, out, err);
-}
-
-/* The bound may have been lowered while the transaction was open. A file that does not grow, and one that was only moved (its old key is
- * another), passes: whoever lowers a quota does not forbid to touch what is there. */
-static cb_code seal_file_quota(const seal *s, span key_bytes, span before, span after, cb_error *err)
-{
-	record was, is;
-	bool had = false, has = false;
-	CB_TRY(record_of(key_bytes, after, &is, &has, err));
-	if (!has || is.type != CB_FILE || is.size <= s->t->quota_file_bytes) return CB_OK;
-	CB_TRY(record_of(key_bytes, before, &was, &had, err));
-	if (had && was.ino == is.ino && is.size <= was.size) return CB_OK;
-	if (!had) {
-		inode old;
-		tree_view base = state_view(s->t->cs, s->t->base);
-		cb_code code = inode_find(&base, is.ino, &old, err);
-		if (code == CB_OK && is.size <= old.rec.size) return CB_OK;
-		if (code != CB_OK && code != CB_NOTFOUND) return code;
-	}
-	return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)s->t->quota_file_bytes);
-}
-
 static cb_code seal_key(seal *s, const tree_view *base, span key_bytes, span value, bool tombstone, cb_error *err)
 {
 	tree_value old_value, new_value;
@@ -460,7 +492,6 @@ static cb_code seal_key(seal *s, const tree_view *base, span key_bytes, span val
 	CB_TRY(seal_value(s, key_bytes, value, &new_value, err));
 	span after = span_make(new_value.bytes, new_value.size);
 	if (before.bytes && span_equal(before, after)) return CB_OK;
-	if (s->t->quota_file_bytes) CB_TRY(seal_file_quota(s, key_bytes, before, after, err));
 	return seal_keep(s, key_bytes, before, after, err);
 }
 
@@ -631,25 +662,11 @@ static cb_code protect_borrowed(txn *t, const seal *s, cb_error *err)
 	return CB_OK;
 }
 
-/* The bounds as they are now: they may have been lowered since t began, and others may have filled the box. What does not add to what the
- * box holds always passes. */
-static cb_code quota_holds(const txn *t, cb_error *err)
-{
-	counters before = {0};
-	if (!t->quota_files && !t->quota_bytes) return CB_OK;
-	CB_TRY(state_counters(t->cs, t->base, &before, err));
-	if (t->quota_files && t->now.files > t->quota_files && t->now.files > before.files)
-		return cb_err_set(err, CB_QUOTA, "the box may hold %llu files", (unsigned long long)t->quota_files);
-	if (t->quota_bytes && t->now.bytes > t->quota_bytes && t->now.bytes > before.bytes)
-		return cb_err_set(err, CB_QUOTA, "the box may hold %llu bytes", (unsigned long long)t->quota_bytes);
-	return CB_OK;
-}
-
 /* Is there anything to append? Then what has to hold now holds. */
 static cb_code append_check(const txn *t, const seal *s, bool *out, cb_error *err)
 {
 	*out = s->count || t->record;
-	return s->count ? quota_holds(t, err) : CB_OK;
+	return s->count ? txn_quotas_hold(t, err) : CB_OK;
 }
 
 static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, next_step *next, cb_error *err)

@@ -381,8 +381,7 @@ static cb_code copy_key(void *context, span key_bytes, span value, cb_error *err
 cb_code inode_copy_data(txn *t, const tree_view *from, const record *source, inode *made, cb_error *err)
 {
 	record *r = &made->rec;
-	if (t->quota_file_bytes && source->size > t->quota_file_bytes)
-		return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)t->quota_file_bytes);
+	CB_TRY(txn_file_fits(t, r->ino, source->size, err));
 	CB_TRY(txn_count(t, 0, (int64_t)source->size, err));
 	r->size = source->size;
 	r->form = source->form;
