@@ -118,12 +118,14 @@ typedef struct writing {
 	const char *path;
 	span bytes;
 	cb_write_options how;
+	uint64_t version; /* of a file that stays as it is, since nothing was appended to it; else 0 */
 } writing;
 
 static cb_code do_write(op *o, void *context, cb_error *err)
 {
-	const writing *w = context;
+	writing *w = context;
 	const cb_write_options *how = &w->how;
+	w->version = 0;
 	if (how->parents) CB_TRY(path_make_parents(o, w->path, err));
 	tree_view v = txn_view(o->t);
 	resolved r;
@@ -131,6 +133,10 @@ static cb_code do_write(op *o, void *context, cb_error *err)
 	CB_TRY(resolved_expect_version(&r, how->expected_version, w->path, err));
 	CB_TRY(expect_version(o->t, &r, how->expected_version, err));
 	CB_TRY(file_for_write(o, w->path, how->mode ? how->mode : 0644, &r, err));
+	if (how->append && w->bytes.size == 0 && r.exists) {
+		w->version = r.node.rec.version;
+		return CB_OK;
+	}
 	o->t->rebases = o->own;
 	inode_changed(o->t, &r.node, true);
 	if (how->append) CB_TRY(data_write(o->t, &r.node, r.node.rec.size, w->bytes.bytes, w->bytes.size, err));
@@ -147,7 +153,7 @@ cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t siz
 	CB_TRY(SIZED_TAKE(cb_write_options, out_version, &w.how, options, err));
 	CB_TRY(args_mode(w.how.mode, err));
 	CB_TRY(op_run_bytes(b, w.bytes.size, w.how.append ? "append" : "write", path, do_write, &w, &result, err));
-	if (w.how.out_version) *w.how.out_version = result.state;
+	if (w.how.out_version) *w.how.out_version = w.version ? w.version : result.state;
 	return CB_OK;
 }
 

@@ -126,6 +126,25 @@ TEST_BOTH(append_costs_what_it_adds)
 	end();
 }
 
+TEST_BOTH(appending_nothing_changes_nothing)
+{
+	begin(memory);
+	uint64_t version = 0;
+	cb_stat_info before = CB_INIT(cb_stat_info), after = CB_INIT(cb_stat_info);
+	cb_write_options append = CB_WITH(cb_write_options, .append = true, .out_version = &version);
+	CHECK_OK(cb_write_file(b, "/work/log", "", 0, &append, &err)); /* makes it */
+	CHECK_U64(version, must_version(b, "/work/log"));
+	must_write(b, "/work/log", "line");
+	CHECK_OK(cb_stat(b, "/work/log", 0, &before, &err));
+	uint64_t seq = must_seq(b);
+	CHECK_OK(cb_write_file(b, "/work/log", "", 0, &append, &err));
+	CHECK_OK(cb_stat(b, "/work/log", 0, &after, &err));
+	CHECK_U64(must_seq(b), seq);
+	CHECK(after.mtime_ns == before.mtime_ns && after.ctime_ns == before.ctime_ns && after.version == before.version);
+	CHECK_U64(version, before.version);
+	end();
+}
+
 TEST_BOTH(handles_survive_rename_and_unlink)
 {
 	begin(memory);
