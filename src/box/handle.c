@@ -442,7 +442,8 @@ static void op_join(op *o, store_need need)
 	if (need < o->t->need && !o->t->is_account) o->t->need = need;
 	o->t->now_ns = clock_now(store_clock(o->b->cs->s));
 	o->saved = pmap_ref(&o->t->delta);
-	o->saved_now = o->t->began = o->t->now;
+	o->saved_now = o->t->now;
+	if (!o->b->changing) o->t->began = o->t->now;
 	o->saved_locals = o->t->local_count;
 	o->saved_expected = o->t->expected.size;
 }
@@ -507,7 +508,7 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 
 static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
 {
-	if (code == CB_OK) code = txn_counters_hold(o->t, &o->saved_now, err);
+	if (code == CB_OK && o->b->changing == 1) code = txn_counters_hold(o->t, &o->saved_now, err);
 	if (code == CB_OK) code = txn_relieve(o->t, err);
 	if (code != CB_OK) {
 		/* What parts of it passed the gate for is not so any more. */
@@ -537,7 +538,8 @@ static cb_code op_end_how(op *o, cb_code code, bool *out_moved, cb_commit_result
 		code = op_end_joined(o, code, err);
 	}
 	b->changing--;
-	return box_leave(b, box_refused(b, o->kind, o->subject, code, err));
+	/* Of a call that is made of others it is the whole that was refused. */
+	return box_leave(b, b->changing ? code : box_refused(b, o->kind, o->subject, code, err));
 }
 
 cb_code op_end(op *o, cb_code code, cb_commit_result *out, cb_error *err)

@@ -74,6 +74,7 @@ typedef struct tar_extra {
 	buf regions;           /* tar_region */
 	buf xattrs;            /* varint name size, varint value size, name, value */
 	bool other_attrs;      /* attributes that are not user.* were there */
+	bool large_attrs;      /* attributes that no box holds were there */
 } tar_extra;
 void tar_extra_init(tar_extra *x);
 void tar_extra_done(tar_extra *x);

@@ -238,6 +238,10 @@ static cb_code take_xattr(tar_extra *x, span name, span value, cb_error *err)
 	uint8_t plain[3 * LIMIT_NAME_BYTES];
 	size_t size = name_decode(name, plain);
 	if (memchr(plain, 0, size)) return bad_value("attribute name", err);
+	if (size > LIMIT_NAME_BYTES || value.size > LIMIT_XATTR_VALUE_BYTES) {
+		x->large_attrs = true;
+		return CB_OK;
+	}
 	CB_TRY(buf_append_varint(&x->xattrs, size, err));
 	CB_TRY(buf_append_varint(&x->xattrs, value.size, err));
 	CB_TRY(buf_append(&x->xattrs, plain, size, err));

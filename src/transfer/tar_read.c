@@ -3,7 +3,8 @@
  *
  * Adversary: whoever made the archive. Names are taken apart here: an absolute one or one with ".." refuses the whole import, and no
  * member is placed by way of a symbolic link, whether the archive or the box brought it. What stands at a member's place is replaced as
- * tar does: a file or link by anything, an empty folder by anything, a folder with something in it only by a folder.
+ * tar does: a file or link by anything, an empty folder by anything, a folder with something in it only by a folder. What is so already
+ * stays as it is: the same stream again changes nothing.
  */
 #include <cowbox/cowbox.h>
 
@@ -12,6 +13,7 @@
 #include "base/args.h"
 #include "base/bytes.h"
 #include "base/entry.h"
+#include "base/id_set.h"
 #include "base/sized.h"
 #include "box/box.h"
 #include "box/pen.h"
@@ -34,7 +36,9 @@ typedef struct importing {
 	cb_transfer_count count;
 	ignore *exclude; /* NULL: nothing is left out */
 	buf folders;
-	uint8_t *chunk;
+	id_set kept;    /* files with several names that stand for a member already: they cannot stand for another one too */
+	uint8_t *chunk; /* of the stream, */
+	uint8_t *old;   /* and of the box, to compare */
 	char to[LIMIT_PATH_BYTES]; /* without a '/' at its end; "" is the root */
 	size_t to_size;
 	char path[LIMIT_PATH_BYTES];   /* of the member at hand, in the box */
@@ -51,7 +55,8 @@ static cb_code progress(const importing *i, const char *path, cb_error *err)
 	CB_TRY(cancel_check(err));
 	CB_TRY(entry_stays(i->era, err)); /* a note was told since */
 	const cb_transfer_watch *w = i->options->watch;
-	cb_progress p = CB_WITH(cb_progress, .path = path, .files = i->count.files + i->count.folders + i->count.symlinks,
+	cb_progress p = CB_WITH(cb_progress, .path = path,
+	                        .files = i->count.files + i->count.folders + i->count.symlinks + i->count.unchanged,
 	                        .bytes = i->count.bytes);
 	bool on = !w->progress || w->progress(w->context, &p);
 	CB_TRY(entry_stays(i->era, err));
@@ -186,30 +191,70 @@ static cb_code drop_xattrs(importing *i, cb_error *err)
 	return code;
 }
 
+static void xattr_next(reader *r, char name[LIMIT_NAME_BYTES + 1], span *value)
+{
+	size_t name_size = (size_t)reader_varint(r), value_size = (size_t)reader_varint(r);
+	span text = reader_span(r, name_size);
+	*value = reader_span(r, value_size);
+	memcpy(name, text.bytes, text.size);
+	name[text.size] = 0;
+}
+
+static cb_code count_name(void *context, const char *name, const char *value, size_t size, cb_error *err)
+{
+	(void)value;
+	(void)size;
+	(void)err;
+	*(size_t *)context += strncmp(name, "user.", 5) == 0;
+	return CB_OK;
+}
+
+/* Has what is at i->path the member's attributes, and (all) no others of the user's? */
+static cb_code has_xattrs(importing *i, const tar_member *m, bool all, bool *out, cb_error *err)
+{
+	size_t left = 0;
+	CB_TRY(cb_xattr_list(i->b, i->path, CB_NOFOLLOW, count_name, &left, err));
+	*out = true;
+	reader r = reader_make(buf_span(&m->extra.xattrs));
+	while (*out && !reader_at_end(&r)) {
+		char name[LIMIT_NAME_BYTES + 1];
+		span value;
+		AUTO_FREE char *now = NULL;
+		size_t size = 0;
+		cb_error why;
+		xattr_next(&r, name, &value);
+		cb_code code = left ? cb_xattr_get(i->b, i->path, name, CB_NOFOLLOW, &now, &size, cb_err_aside(&why)) : CB_NODATA;
+		if (code != CB_OK && code != CB_NODATA) return cb_err_pass(err, code, &why);
+		*out = code == CB_OK && span_equal(span_make(now, size), value);
+		left -= *out;
+	}
+	*out = *out && (left == 0 || !all);
+	return CB_OK;
+}
+
 static cb_code set_xattrs(importing *i, const tar_member *m, cb_error *err)
 {
 	reader r = reader_make(buf_span(&m->extra.xattrs));
 	while (!reader_at_end(&r)) {
-		size_t name_size = (size_t)reader_varint(&r), value_size = (size_t)reader_varint(&r);
-		span name = reader_span(&r, name_size), value = reader_span(&r, value_size);
-		char text[LIMIT_NAME_BYTES + 1];
-		if (name.size > LIMIT_NAME_BYTES || value.size > LIMIT_XATTR_VALUE_BYTES) {
-			note(i, m->name, "left out: an attribute that is too large");
-			continue;
-		}
-		memcpy(text, name.bytes, name.size);
-		text[name.size] = 0;
-		CB_TRY(cb_xattr_set(i->b, i->path, text, value.bytes ? (const void *)value.bytes : "", value.size, CB_NOFOLLOW,
+		char name[LIMIT_NAME_BYTES + 1];
+		span value;
+		xattr_next(&r, name, &value);
+		CB_TRY(cb_xattr_set(i->b, i->path, name, value.bytes ? (const void *)value.bytes : "", value.size, CB_NOFOLLOW,
 		                    err));
 	}
-	if (m->extra.other_attrs) note(i, m->name, "left out: attributes that are not user.*");
 	return CB_OK;
 }
 
-static uint32_t safe_mode(importing *i, const tar_member *m)
+static uint32_t safe_mode(const tar_member *m)
+{
+	return m->mode & ~(uint32_t)06000;
+}
+
+static void note_dropped(importing *i, const tar_member *m)
 {
 	if (m->mode & 06000) note(i, m->name, "setuid and setgid bits dropped");
-	return m->mode & ~(uint32_t)06000;
+	if (m->extra.large_attrs) note(i, m->name, "left out: an attribute that is too large");
+	if (m->extra.other_attrs) note(i, m->name, "left out: attributes that are not user.*");
 }
 
 /* ---- members ---- */
@@ -218,87 +263,216 @@ static cb_code place_folder(importing *i, const tar_member *m, cb_error *err)
 {
 	cb_stat_info info = CB_INIT(cb_stat_info);
 	bool found;
-	uint32_t mode = safe_mode(i, m);
+	uint32_t mode = safe_mode(m);
 	CB_TRY(lookup(i, i->path, &info, &found, err));
 	/* The folder that was named may be a link in the box; it is entered as such. */
 	bool target = strlen(i->path) <= i->to_size || i->path[1] == 0;
 	if (found && info.type != CB_DIR && !target) {
 		CB_TRY(make_room(i, m->name, &info, err));
 		found = false;
-	}
+	} else if (found && target) CB_TRY(cb_stat(i->b, i->path, 0, &info, err));
+	bool same = false, same_mode = found && info.mode == mode;
 	if (!found) CB_TRY(cb_mkdir(i->b, i->path, mode, 0, err));
-	else CB_TRY(cb_chmod(i->b, i->path, mode, 0, err));
-	if (found && !target) CB_TRY(drop_xattrs(i, err));
-	CB_TRY(set_xattrs(i, m, err));
+	else if (!same_mode) CB_TRY(cb_chmod(i->b, i->path, mode, 0, err));
+	if (found) CB_TRY(has_xattrs(i, m, !target, &same, err));
+	if (found && !same && !target) CB_TRY(drop_xattrs(i, err));
+	if (!same) CB_TRY(set_xattrs(i, m, err));
+	note_dropped(i, m);
+	i->count.folders += !same || !same_mode || info.mtime_ns != m->mtime_ns;
 	folder_time t = {m->mtime_ns, (uint32_t)strlen(i->path) + 1};
-	i->count.folders++;
 	CB_TRY(buf_append(&i->folders, &t, sizeof(t), err));
 	return buf_append(&i->folders, i->path, t.path_size, err);
 }
 
-static cb_code write_regions(importing *i, const tar_member *m, cb_file *f, cb_error *err)
+/* What stands at the place of a file or link. */
+typedef struct standing {
+	cb_stat_info info;
+	bool there;     /* something of the member's type; */
+	bool fits;      /* it has the member's mode, time and attributes; */
+	bool is_shared; /* it has other names, which must not change; */
+	bool changed;   /* it became another, or is to */
+} standing;
+
+/*
+ * A file with one name keeps its identity, and so its history, tags and metadata. One with several stays only when nothing changes, and
+ * then stands for one member.
+ */
+static cb_code stand(importing *i, const tar_member *m, cb_type type, standing *s, cb_error *err)
+{
+	bool found, known = false;
+	*s = (standing){.info = CB_INIT(cb_stat_info)};
+	CB_TRY(lookup(i, i->path, &s->info, &found, err));
+	s->there = found && s->info.type == type;
+	s->is_shared = s->there && s->info.links > 1;
+	if (s->there) CB_TRY(has_xattrs(i, m, true, &s->fits, err));
+	s->fits = s->fits && s->info.mtime_ns == m->mtime_ns && (type == CB_SYMLINK || s->info.mode == safe_mode(m));
+	s->changed = !s->fits;
+	if (s->is_shared && s->fits) CB_TRY(id_set_add(&i->kept, s->info.ino, &known, err));
+	if (!found || (s->there && !s->is_shared) || (s->is_shared && s->fits && !known)) return CB_OK;
+	s->there = s->is_shared = s->fits = false;
+	s->changed = true;
+	return make_room(i, m->name, &s->info, err);
+}
+
+/* Its data is another: what has other names stays with them. */
+static cb_code stand_aside(importing *i, const tar_member *m, standing *s, cb_error *err)
+{
+	s->changed = true;
+	if (!s->is_shared) return CB_OK;
+	s->there = s->is_shared = s->fits = false;
+	return make_room(i, m->name, &s->info, err);
+}
+
+/* Mode, time and attributes of a file or link that is not as the member is. */
+static cb_code finish(importing *i, const tar_member *m, const standing *s, cb_error *err)
+{
+	if (!s->fits) {
+		if (s->there) CB_TRY(drop_xattrs(i, err));
+		if (m->type != '2') CB_TRY(cb_chmod(i->b, i->path, safe_mode(m), CB_NOFOLLOW, err));
+		CB_TRY(set_xattrs(i, m, err));
+	}
+	return cb_utimens(i->b, i->path, CB_TIME_OMIT, m->mtime_ns, CB_NOFOLLOW, err);
+}
+
+/* A member's bytes on their way into a file. */
+typedef struct filling {
+	cb_file *f;
+	bool compare; /* it has what stood there, which is kept as far as it is the same */
+} filling;
+
+static cb_code fill_open(importing *i, cb_file **out, cb_error *err)
+{
+	return cb_open(i->b, i->path, CB_READ | CB_WRITE | CB_CREATE | CB_NOFOLLOW_OPEN, 0600, out, err);
+}
+
+/* From `at` on the file is another than the one that stands there. If that has other names, this becomes a new one, which begins alike. */
+static cb_code fill_differs(importing *i, const tar_member *m, standing *s, filling *to, uint64_t at, cb_error *err)
+{
+	bool is_shared = s->is_shared;
+	CB_TRY(stand_aside(i, m, s, err));
+	if (!is_shared) return CB_OK;
+	cb_file *made = NULL;
+	CB_TRY(fill_open(i, &made, err));
+	cb_code code = CB_OK;
+	for (uint64_t done = 0; code == CB_OK && done < at;) {
+		size_t n = at - done < CHUNK_BYTES ? (size_t)(at - done) : CHUNK_BYTES;
+		code = cb_pread(to->f, i->old, n, done, &n, err);
+		if (code == CB_OK) code = cb_pwrite(made, i->old, n, done, err);
+		done += n;
+	}
+	(void)cb_close(to->f, NULL);
+	*to = (filling){.f = made};
+	return code;
+}
+
+/* n bytes of the stream to `at`, unless they are there. */
+static cb_code fill_chunk(importing *i, const tar_member *m, standing *s, filling *to, size_t n, uint64_t at, cb_error *err)
+{
+	size_t got = 0;
+	CB_TRY(tar_data(&i->reader, i->chunk, n, err));
+	if (to->compare) CB_TRY(cb_pread(to->f, i->old, n, at, &got, err));
+	if (!to->compare || got != n || memcmp(i->chunk, i->old, n) != 0) {
+		CB_TRY(fill_differs(i, m, s, to, at, err));
+		CB_TRY(cb_pwrite(to->f, i->chunk, n, at, err));
+	}
+	i->count.bytes += n;
+	return progress(i, m->name, err);
+}
+
+/* Nothing is to be in [from, end). Where something is, all behind it goes too, and comes anew. */
+static cb_code fill_hole(standing *s, filling *to, uint64_t from, uint64_t end, cb_error *err)
+{
+	uint64_t data = 0;
+	cb_error why;
+	if (!to->compare || from >= end) return CB_OK;
+	cb_code code = cb_seek(to->f, (int64_t)from, CB_SEEK_DATA, &data, cb_err_aside(&why));
+	if (code == CB_NOTFOUND || (code == CB_OK && data >= end)) return CB_OK;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	s->changed = true;
+	to->compare = false;
+	return cb_ftruncate(to->f, from, err);
+}
+
+static cb_code fill(importing *i, const tar_member *m, standing *s, filling *to, cb_error *err)
 {
 	tar_region whole = {0, m->size};
 	const tar_region *regions = m->sparse ? (const tar_region *)(const void *)m->extra.regions.bytes : &whole;
 	size_t count = m->sparse ? m->extra.regions.size / sizeof(tar_region) : 1;
+	uint64_t at = 0;
 	for (size_t k = 0; k < count; k++) {
-		uint64_t at = regions[k].offset, left = regions[k].size;
-		while (left) {
-			size_t n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
-			CB_TRY(tar_data(&i->reader, i->chunk, n, err));
-			CB_TRY(cb_pwrite(f, i->chunk, n, at, err));
+		CB_TRY(fill_hole(s, to, at, regions[k].offset, err));
+		at = regions[k].offset;
+		for (uint64_t end = at + regions[k].size; at < end;) {
+			size_t n = end - at < CHUNK_BYTES ? (size_t)(end - at) : CHUNK_BYTES;
+			CB_TRY(fill_chunk(i, m, s, to, n, at, err));
 			at += n;
-			left -= n;
-			i->count.bytes += n;
-			CB_TRY(progress(i, m->name, err));
 		}
 	}
-	return m->sparse ? cb_ftruncate(f, m->size, err) : CB_OK;
+	CB_TRY(fill_hole(s, to, at, m->size, err));
+	cb_stat_info now = CB_INIT(cb_stat_info);
+	CB_TRY(cb_fstat(to->f, &now, err));
+	if (now.size == m->size) return CB_OK;
+	CB_TRY(fill_differs(i, m, s, to, at, err));
+	return cb_ftruncate(to->f, m->size, err);
 }
 
-static cb_code write_large(importing *i, const tar_member *m, cb_error *err)
+static cb_code write_large(importing *i, const tar_member *m, standing *s, cb_error *err)
 {
-	cb_file *f = NULL;
-	CB_TRY(cb_open(i->b, i->path, CB_WRITE | CB_CREATE | CB_TRUNCATE | CB_NOFOLLOW_OPEN, 0600, &f, err));
-	cb_code code = write_regions(i, m, f, err);
-	cb_code closed = cb_close(f, code == CB_OK ? err : NULL);
+	filling to = {0};
+	if (m->sparse && s->is_shared) CB_TRY(stand_aside(i, m, s, err)); /* its holes would be filled */
+	to.compare = s->there;
+	CB_TRY(fill_open(i, &to.f, err));
+	cb_code code = fill(i, m, s, &to, err);
+	cb_code closed = cb_close(to.f, code == CB_OK ? err : NULL);
 	return code == CB_OK ? closed : code;
 }
 
-static cb_code write_small(importing *i, const tar_member *m, cb_error *err)
+static cb_code write_small(importing *i, const tar_member *m, standing *s, cb_error *err)
 {
-	CB_TRY(tar_data(&i->reader, i->chunk, (size_t)m->size, err));
-	i->count.bytes += m->size;
-	return cb_write_file(i->b, i->path, i->chunk, (size_t)m->size, NULL, err);
+	size_t size = (size_t)m->size, got = 0;
+	CB_TRY(tar_data(&i->reader, i->chunk, size, err));
+	i->count.bytes += size;
+	bool same = s->there && s->info.size == size;
+	if (same && size) CB_TRY(cb_read_at(i->b, i->path, 0, i->old, size, &got, err));
+	if (same && got == size && memcmp(i->chunk, i->old, size) == 0) return CB_OK;
+	CB_TRY(stand_aside(i, m, s, err));
+	return cb_write_file(i->b, i->path, i->chunk, size, NULL, err);
 }
 
 static cb_code place_file(importing *i, const tar_member *m, cb_error *err)
 {
-	cb_stat_info info = CB_INIT(cb_stat_info);
-	bool found;
-	CB_TRY(lookup(i, i->path, &info, &found, err));
-	/* A file with one name keeps its identity, and so its history, tags and metadata. Another name of it must not change. */
-	bool keep = found && info.type == CB_FILE && info.links == 1;
-	if (found && !keep) CB_TRY(make_room(i, m->name, &info, err));
+	standing s;
+	uint64_t bytes = i->count.bytes;
+	CB_TRY(stand(i, m, CB_FILE, &s, err));
 	bool small = !m->sparse && m->size <= SMALL_FILE_BYTES;
-	CB_TRY(small ? write_small(i, m, err) : write_large(i, m, err));
+	CB_TRY(small ? write_small(i, m, &s, err) : write_large(i, m, &s, err));
 	if (m->odd_type) note(i, m->name, "of an unknown type: taken as a file");
-	if (keep) CB_TRY(drop_xattrs(i, err));
-	CB_TRY(cb_chmod(i->b, i->path, safe_mode(i, m), CB_NOFOLLOW, err));
-	CB_TRY(set_xattrs(i, m, err));
-	i->count.files++;
-	return cb_utimens(i->b, i->path, CB_TIME_OMIT, m->mtime_ns, CB_NOFOLLOW, err);
+	note_dropped(i, m);
+	if (s.changed) {
+		i->count.files++;
+		return finish(i, m, &s, err);
+	}
+	i->count.unchanged++;
+	i->count.bytes = bytes;
+	return CB_OK;
 }
 
 static cb_code place_symlink(importing *i, const tar_member *m, cb_error *err)
 {
-	cb_stat_info info = CB_INIT(cb_stat_info);
-	bool found;
-	CB_TRY(lookup(i, i->path, &info, &found, err));
-	if (found) CB_TRY(make_room(i, m->name, &info, err));
-	CB_TRY(cb_symlink(i->b, m->link, i->path, err));
-	i->count.symlinks++;
-	return cb_utimens(i->b, i->path, CB_TIME_OMIT, m->mtime_ns, CB_NOFOLLOW, err);
+	standing s;
+	AUTO_FREE char *target = NULL;
+	CB_TRY(stand(i, m, CB_SYMLINK, &s, err));
+	if (s.there) CB_TRY(cb_readlink(i->b, i->path, &target, NULL, err));
+	if (!target || strcmp(target, m->link) != 0) {
+		if (s.there) CB_TRY(cb_unlink(i->b, i->path, err));
+		s.there = s.fits = false;
+		s.changed = true;
+		CB_TRY(cb_symlink(i->b, m->link, i->path, err));
+	}
+	note_dropped(i, m);
+	if (s.changed) i->count.symlinks++;
+	else i->count.unchanged++;
+	return s.changed ? finish(i, m, &s, err) : CB_OK;
 }
 
 static bool is_excluded(const importing *i, const char *path, bool is_dir)
@@ -324,8 +498,9 @@ static cb_code place_hard_link(importing *i, const tar_member *m, cb_error *err)
 	if (!found) return cb_err_set(err, CB_CORRUPT, "the archive is damaged: a hard link to '%s', which is not there", m->link);
 	if (from.type == CB_DIR) return refuse(m->name, "is a hard link to a folder", err);
 	CB_TRY(lookup(i, i->path, &info, &found, err));
-	*(from.type == CB_SYMLINK ? &i->count.symlinks : &i->count.files) += 1;
-	if (found && info.ino == from.ino) return CB_OK;
+	bool same = found && info.ino == from.ino;
+	*(same ? &i->count.unchanged : from.type == CB_SYMLINK ? &i->count.symlinks : &i->count.files) += 1;
+	if (same) return CB_OK;
 	if (found) CB_TRY(make_room(i, m->name, &info, err));
 	return cb_link(i->b, target, i->path, err);
 }
@@ -367,7 +542,8 @@ static cb_code set_folder_times(importing *i, cb_error *err)
 		bool found;
 		/* A later member may have taken its place. */
 		CB_TRY(lookup(i, path, &info, &found, err));
-		if (found && info.type == CB_DIR) CB_TRY(cb_utimens(i->b, path, CB_TIME_OMIT, t.mtime_ns, CB_NOFOLLOW, err));
+		if (found && info.type == CB_DIR && info.mtime_ns != t.mtime_ns)
+			CB_TRY(cb_utimens(i->b, path, CB_TIME_OMIT, t.mtime_ns, CB_NOFOLLOW, err));
 	}
 	return CB_OK;
 }
@@ -415,7 +591,7 @@ static cb_code import_all(importing *i, cb_error *err)
 	return import_members(i, err);
 }
 
-/* As one call of a transaction that goes on: what its parts did is taken back when it fails. */
+/* As one call of a transaction: what its parts did is taken back when it fails, and bounds are asked at its end. */
 static cb_code import_in_txn(importing *i, const char *to, cb_error *err)
 {
 	pen *e = NULL;
@@ -435,7 +611,7 @@ static cb_code import_stream(importing *i, int fd, cb_error *err)
 	cb_step_info step = CB_WITH(cb_step_info, .kind = "import", .params = to, .params_size = CB_STRING);
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	CB_TRY(cb_txn_begin(box, &CB_WITH(cb_txn_options, .step = &step), &i->b, err));
-	cb_code code = import_all(i, err);
+	cb_code code = import_in_txn(i, to, err);
 	if (code == CB_OK) code = cb_txn_commit(i->b, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, err);
 	cb_box_close(i->b);
 	i->b = box;
@@ -464,11 +640,14 @@ cb_code cb_tar_import(cb_box *b, int fd, const cb_tar_options *options, cb_trans
 	                 .folders = BUF_INIT(LIMIT_TAR_FOLDERS_BYTES)};
 	i->reader.stream.fd = -1;
 	i->chunk = mem_alloc_bytes(CHUNK_BYTES);
-	cb_code code = i->chunk ? import_stream(i, fd, err) : cb_err_nomem(err);
+	i->old = mem_alloc_bytes(CHUNK_BYTES);
+	cb_code code = i->chunk && i->old ? import_stream(i, fd, err) : cb_err_nomem(err);
 	tar_stream_done(&i->reader.stream);
 	ignore_destroy(i->exclude);
 	buf_done(&i->folders);
+	id_set_done(&i->kept);
 	free(i->chunk);
+	free(i->old);
 	if (code == CB_OK) SIZED_GIVE(out, &i->count);
 	return code;
 }

@@ -452,6 +452,115 @@ TEST(members_replace_what_is_there)
 	end();
 }
 
+static void write_at(const char *path, const char *text, uint64_t offset)
+{
+	cb_file *f = NULL;
+	CHECK_OK(cb_open(b, path, CB_WRITE | CB_CREATE, 0644, &f, &err));
+	CHECK_OK(cb_pwrite(f, text, strlen(text), offset, &err));
+	CHECK_OK(cb_close(f, &err));
+}
+
+static void make_all_sorts(void)
+{
+	static char large[3 << 20];
+	CHECK_OK(cb_mkdir(b, "/work/in/folder", 0750, CB_PARENTS, &err));
+	CHECK_OK(cb_xattr_set(b, "/work/in/folder", "user.of", "folder", CB_STRING, 0, &err));
+	must_write(b, "/work/in/folder/empty", "");
+	must_write(b, "/work/in/small", "text");
+	CHECK_OK(cb_chmod(b, "/work/in/small", 0600, 0, &err));
+	CHECK_OK(cb_xattr_set(b, "/work/in/small", "user.b", "2", 1, 0, &err));
+	CHECK_OK(cb_xattr_set(b, "/work/in/small", "user.a", "", 0, 0, &err));
+	CHECK_OK(cb_link(b, "/work/in/small", "/work/in/small-too", &err));
+	memset(large, 'x', sizeof(large));
+	CHECK_OK(cb_write_file(b, "/work/in/large", large, sizeof(large), NULL, &err));
+	CHECK_OK(cb_write_file(b, "/work/in/one", large, sizeof(large), NULL, &err));
+	CHECK_OK(cb_link(b, "/work/in/one", "/work/in/two", &err));
+	write_at("/work/in/holes", "in the middle", 4 << 20);
+	write_at("/work/in/holes", "before", 1 << 20);
+	CHECK_OK(cb_truncate(b, "/work/in/holes", 8 << 20, &err));
+	CHECK_OK(cb_symlink(b, "small", "/work/in/link", &err));
+	CHECK_OK(cb_xattr_set(b, "/work/in/link", "user.of", "link", CB_STRING, CB_NOFOLLOW, &err));
+}
+
+static cb_transfer_count bring_again(void)
+{
+	notes[0] = 0;
+	export_to("/work/in", "x.tar");
+	cb_transfer_count count = import_file("x.tar", "/work/out");
+	CHECK_STR(notes, "");
+	check_same_tree(tree_of_box(b, "/work/out", 0), tree_of_box(b, "/work/in", 0));
+	return count;
+}
+
+TEST(the_same_stream_again_changes_nothing)
+{
+	begin();
+	make_all_sorts();
+	char *value = NULL;
+	cb_transfer_count count = bring_again();
+	CHECK(count.files == 7 && count.symlinks == 1 && count.folders == 2 && count.unchanged == 0 && count.seq != 0);
+	CHECK_OK(cb_xattr_get(b, "/work/out/link", "user.of", CB_NOFOLLOW, &value, NULL, &err));
+	CHECK_STR(value, "link");
+	cb_free(value);
+	count = bring_again();
+	CHECK(count.files == 0 && count.symlinks == 0 && count.folders == 0 && count.bytes == 0);
+	CHECK_U64(count.unchanged, 8);
+	CHECK_U64(count.seq, 0);
+	end();
+}
+
+/* What differs comes over, and nothing else; a name that is no member keeps what it has. */
+TEST(of_a_stream_what_differs_is_brought)
+{
+	begin();
+	make_all_sorts();
+	(void)bring_again();
+	CHECK_OK(cb_link(b, "/work/out/one", "/work/outside", &err));
+	CHECK_OK(cb_link(b, "/work/out/small", "/work/outside-too", &err));
+	uint64_t empty = must_version(b, "/work/out/folder/empty");
+	write_at("/work/in/one", "y", (2 << 20) + 5);
+	write_at("/work/in/large", "y", 5);
+	write_at("/work/in/holes", "y", 2 << 20);
+	must_write(b, "/work/in/small", "other");
+	cb_transfer_count count = bring_again();
+	CHECK_U64(count.files, 6);
+	CHECK_U64(must_version(b, "/work/out/folder/empty"), empty);
+	CHECK_STR(must_read(b, "/work/outside-too"), "text");
+	CHECK(!strchr(must_read(b, "/work/outside"), 'y'));
+	/* shorter, with less in it, and as two files that were one */
+	CHECK_OK(cb_truncate(b, "/work/in/one", 1 << 20, &err));
+	CHECK_OK(cb_truncate(b, "/work/in/holes", 3 << 20, &err));
+	CHECK_OK(cb_copy(b, "/work/in/small", "/work/in/copy", 0, &err));
+	CHECK_OK(cb_rename(b, "/work/in/copy", "/work/in/small-too", 0, &err));
+	CHECK_OK(cb_unlink(b, "/work/in/link", &err));
+	CHECK_OK(cb_symlink(b, "large", "/work/in/link", &err));
+	CHECK_OK(cb_chmod(b, "/work/in/folder", 0700, 0, &err));
+	count = bring_again();
+	CHECK_U64(count.symlinks, 1);
+	CHECK_U64(count.folders, 2);
+	count = bring_again();
+	CHECK_U64(count.seq, 0);
+	end();
+}
+
+TEST(a_stream_that_replaces_holds_the_quota_at_its_end)
+{
+	begin();
+	must_write(b, "/work/in/a", "much of it");
+	must_write(b, "/work/in/b", "1");
+	must_write(b, "/work/out/a", "1");
+	must_write(b, "/work/out/b", "much of it");
+	export_to("/work/in", "x.tar");
+	CHECK_OK(cb_box_quota_set(b, 22, 0, 0, &err));
+	(void)import_file("x.tar", "/work/out");
+	CHECK_STR(must_read(b, "/work/out/a"), "much of it");
+	CHECK_OK(cb_box_quota_set(b, 23, 0, 0, &err));
+	int fd = open_or_fail(place("x.tar"), O_RDONLY);
+	CHECK_CODE(cb_tar_import(b, fd, &CB_WITH(cb_tar_options, .to = "/work/more"), NULL, &err), CB_QUOTA);
+	(void)close(fd);
+	end();
+}
+
 TEST(a_stream_through_a_pipe_is_read_to_its_end)
 {
 	begin();
