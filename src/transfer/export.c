@@ -72,7 +72,7 @@ static cb_code progress(exporting *x, const char *path, uint64_t bytes, cb_error
 typedef struct attribute_target {
 	const exporting *x;
 	const char *path;
-	int fd;
+	int fd; /* -1: a symbolic link, which has none of the user's on Linux */
 } attribute_target;
 
 static cb_code put_attribute(void *context, const char *name, span value, cb_error *err)
@@ -81,6 +81,10 @@ static cb_code put_attribute(void *context, const char *name, span value, cb_err
 	(void)err;
 	if (strncmp(name, "user.", 5) != 0) {
 		watch_note(a->x->options->watch, a->path, "attribute '%s' left out: not user.*", name);
+		return CB_OK;
+	}
+	if (a->fd < 0) {
+		watch_note(a->x->options->watch, a->path, "attribute '%s' left out: a symbolic link has none on the host", name);
 		return CB_OK;
 	}
 	cb_error refused;
@@ -183,6 +187,8 @@ static cb_code put_symlink(exporting *x, const char *path, const char *name, con
 	CB_TRY(look_load(x->now, r, LIMIT_SYMLINK_TARGET_BYTES, &target, NULL, err));
 	CB_TRY(host_symlink_make(dir, name, target, x->options->overwrite, err));
 	CB_TRY(host_times_set_at(dir, name, r->atime_ns, r->mtime_ns, err));
+	attribute_target nowhere = {x, path, -1};
+	CB_TRY(look_attributes(x->now, r, put_attribute, &nowhere, err));
 	x->count.symlinks++;
 	if (r->links < 2) return CB_OK;
 	written w = {.path_at = x->paths.size};

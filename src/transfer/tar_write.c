@@ -241,10 +241,19 @@ static cb_code record_time(exporting *e, int64_t ns, cb_error *err)
 	return record_add(e, "mtime", text, (size_t)n, err);
 }
 
+typedef struct attributes_of {
+	exporting *e;
+	const char *path;
+} attributes_of;
+
 static cb_code add_xattr(void *context, const char *name, const char *value, size_t size, cb_error *err)
 {
-	exporting *e = context;
-	if (strncmp(name, "user.", 5) != 0) return CB_OK;
+	const attributes_of *of = context;
+	exporting *e = of->e;
+	if (strncmp(name, "user.", 5) != 0) {
+		watch_note(e->options->watch, of->path, "attribute '%s' left out: not user.*", name);
+		return CB_OK;
+	}
 	AUTO_BUF buf keyword = BUF_INIT(4 * LIMIT_NAME_BYTES);
 	CB_TRY(buf_append_str(&keyword, "SCHILY.xattr.", err));
 	for (const char *p = name; *p; p++) {
@@ -263,7 +272,8 @@ static cb_code records_of(exporting *e, const header *h, const char *box_path, c
 	if (h->link && strlen(h->link) > TAR_NAME_SIZE) CB_TRY(record_add(e, "linkpath", h->link, strlen(h->link), err));
 	if (!fits_octal(h->size)) CB_TRY(record_number(e, "size", h->size, err));
 	CB_TRY(record_time(e, h->mtime_ns, err));
-	return h->type == '1' ? CB_OK : cb_xattr_list(e->b, box_path, CB_NOFOLLOW, add_xattr, e, err);
+	attributes_of of = {e, box_path};
+	return h->type == '1' ? CB_OK : cb_xattr_list(e->b, box_path, CB_NOFOLLOW, add_xattr, &of, err);
 }
 
 static cb_code put_records(exporting *e, const char *name, cb_error *err)

@@ -350,6 +350,25 @@ TEST(special_files_and_setid_bits_are_left_out_and_said)
 	end();
 }
 
+TEST(attributes_that_are_left_out_are_said)
+{
+	begin();
+	cb_transfer_watch watch = CB_WITH(cb_transfer_watch, .note = take_note);
+	must_write(b, "/work/file", "text");
+	CHECK_OK(cb_symlink(b, "file", "/work/link", &err));
+	CHECK_OK(cb_xattr_set(b, "/work/file", "security.x", "1", 1, 0, &err));
+	CHECK_OK(cb_xattr_set(b, "/work/link", "user.x", "1", 1, CB_NOFOLLOW, &err));
+	int fd = open_or_fail(place("x.tar"), O_WRONLY | O_CREAT);
+	CHECK_OK(cb_tar_export(b, "/work", fd, &CB_WITH(cb_tar_options, .watch = &watch), NULL, &err));
+	(void)close(fd);
+	CHECK_STR(notes, "/work/file: attribute 'security.x' left out: not user.*\n");
+	notes[0] = 0;
+	CHECK_OK(cb_export(b, "/work", place("out"), &CB_WITH(cb_export_options, .watch = &watch), NULL, &err));
+	CHECK_STR(notes, "file: attribute 'security.x' left out: not user.*\n"
+	                 "link: attribute 'user.x' left out: a symbolic link has none on the host\n");
+	end();
+}
+
 TEST(whole_box_leaves_home_and_tmp_out)
 {
 	begin();
