@@ -1,8 +1,8 @@
 /*
  * deleted_in_one_of_two_pasts.c: two common pasts, of which one deleted a file and the other changed it. Whoever merges both decides; where
  * one decided for the removal and the other made the file anew, that is a conflict, as git says. The base that was made of the two did not
- * have the file, so that the new one passed for an addition. And where the file is still as one of the pasts has it, it passed for the base's
- * own: who was preferred had it, and it did not come.
+ * have the file, so that the new one passed for an addition. And where the file is still as one of the pasts has it, it passed for the
+ * base's own: who was preferred had it, and it did not come.
  */
 #include "harness/boxes.h"
 
