@@ -80,7 +80,9 @@ typedef struct cb_export_options {
  * whole: a folder that is not there is filled under a temporary name beside its place and renamed at the end, or nothing is left of it
  * (when its limit ended it, cancel.h, much may be left under the temporary name: the next export beside it takes that away, as after a
  * kill); in one that is, each file is written so, and what was written stays whatever fails after it. Modes, times, links, holes and
- * user.* attributes are kept. out may be NULL. */
+ * user.* attributes are kept. No link in host_path's own place is followed, which an earlier export may have put there: a folder is
+ * refused (CB_LOOP), a file or link replaces it where overwrite allows. With a '/' at its end it names the folder that the link leads
+ * to, and never a file (CB_NOTDIR). out may be NULL. */
 CB_API cb_code cb_export(cb_box *box, const char *path, const char *host_path, const cb_export_options *options,
                          cb_transfer_count *out, cb_error *err);
 
@@ -120,7 +122,9 @@ typedef cb_code (*cb_apply_visit)(void *context, const cb_apply_item *item, cb_e
 /* What is applied, and how. */
 typedef struct cb_apply_options {
 	size_t struct_size;
-	const char *folder; /* NULL: the box's own. Another folder becomes its own; what is in it must be what the box knows of */
+	/* NULL: the box's own. Another folder becomes its own; what is in it must be what the box knows of. CB_LOOP when it is a symbolic
+	 * link, unless a '/' follows, or when one leads elsewhere from where the box's own was. */
+	const char *folder;
 	const char *const *paths; /* in the box or relative to its folder; none: all */
 	size_t path_count;
 	const char *const *allow; /* held paths to write nevertheless: exact, or a folder */

@@ -175,6 +175,9 @@ cb_code cli_stat_after(cli *c, cb_box *box, uint64_t seq, const char *path, cb_s
 cb_code cli_step_report(cli *c, const char *const *paths, size_t count, uint64_t seq, cb_error *err);
 /* Where cp and mv put `source`: below target when that is a folder, else at target. Lent until the end. */
 cb_code cli_target_path(cli *c, cb_box *box, const char *target, const char *source, const char **out, cb_error *err);
+/* Whether a target on the host is a folder to copy into. A link to one may have been copied out of a box before, and leads where an agent
+ * wants: CB_LOOP, unless a '/' after it says that the folder is meant. */
+cb_code cli_host_folder(const char *target, bool *out, cb_error *err);
 /* The last name of a path, without slashes at its end; CB_INVALID when it has none ("/", "."). Lent until the end. */
 cb_code cli_base_name(cli *c, const char *path, const char **out, cb_error *err);
 cb_code cli_path_join(cli *c, const char *folder, const char *name, const char **out, cb_error *err); /* lent until the end */

@@ -225,8 +225,9 @@ static void print_summary(const telling *t, const char *folder, bool dry, const 
 static cb_code folder_of(cli *c, const cli_call *call, cb_box *box, const char **out, cb_error *err)
 {
 	char *host = NULL, *path = NULL;
+	bool exists = false;
 	*out = cli_text(call, "to");
-	if (*out) return CB_OK;
+	if (*out) return cli_host_folder(*out, &exists, err);
 	cb_code code = cb_folder_get(box, &host, &path, err);
 	if (code == CB_NOTFOUND) cli_hint(c, "name a folder with --to");
 	if (code != CB_OK) return code;

@@ -1,6 +1,6 @@
 /*
  * cmd_cp.c: copies within a box, between boxes and states, and between a box and the host. Into a box it is one step, all or nothing. No
- * symbolic link of a box is followed to the host, nor one of the host below what was named.
+ * symbolic link of a box is followed to the host, nor one of the host at or below the target.
  */
 #include "cli/cli.h"
 
@@ -205,7 +205,8 @@ static cb_code into_box(copy *k, uint64_t *out_seq, cb_error *err)
 static cb_code to_host(copy *k, cb_error *err)
 {
 	struct stat info;
-	bool exists = stat(k->target, &info) == 0, folder = exists && S_ISDIR(info.st_mode);
+	bool folder = false;
+	CB_TRY(cli_host_folder(k->target, &folder, err));
 	bool keep = cli_flag(k->call, "no-clobber");
 	if (k->count > 1 && !folder) return several_need_folder(k->target, err);
 	for (size_t i = 0; i < k->count; i++) {
@@ -282,7 +283,7 @@ const cli_command cmd_cp = {
 		"between files of a folder when it comes from elsewhere. Copies within a box share their contents. Symbolic links "
 		"are "
 		"copied, not followed, and replaced where the copy goes; only a SOURCE of the host that is itself a link is "
-		"followed.\n\n"
+		"followed, and a TARGET of the host with a '/' after it.\n\n"
 		"Of the host, one folder or any number of files can be copied at once; 'cowbox import' and 'cowbox export' have "
 		"more "
 		"choices. To the host, files are copied one after the other.",

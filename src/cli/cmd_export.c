@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 static void report(cli *c, const cb_transfer_count *count, const char *target)
 {
@@ -37,31 +36,24 @@ static cb_code export_stream(cli *c, const cli_call *call, cb_box *box, const ch
 	return code;
 }
 
-/* A file goes into a folder of the host under its own name. */
-static cb_code file_target(cli *c, cb_box *box, const char *path, const char **target, cb_error *err)
-{
-	struct stat host;
-	cb_stat_info info = CB_INIT(cb_stat_info);
-	CB_TRY(cb_stat(box, path, CB_NOFOLLOW, &info, err));
-	if (info.type == CB_DIR || stat(*target, &host) != 0 || !S_ISDIR(host.st_mode)) return CB_OK;
-	AUTO_BUF buf text = BUF_INIT(SIZE_MAX);
-	char *made = NULL;
-	CB_TRY(buf_printf(&text, err, "%s%s", *target, strrchr(path, '/')));
-	CB_TRY(buf_take(&text, &made, NULL, err));
-	cli_keep(c, made);
-	*target = made;
-	return CB_OK;
-}
-
 static cb_code run_export(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *target = cli_operand_text(call, "TARGET"), *path = NULL;
 	cb_box *box = NULL;
+	bool folder = false;
+	cb_stat_info info = CB_INIT(cb_stat_info);
 	cb_transfer_count count = CB_INIT(cb_transfer_count);
 	CB_TRY(cli_open(c, cli_operand_text(call, "SOURCE"), CLI_PLACE, &box, &path, err));
 	if (!*path) path = "/work";
+	CB_TRY(cb_stat(box, path, CB_NOFOLLOW, &info, err));
+	/* Else the agent chooses whether TARGET becomes a folder or a link to anywhere. */
+	if (info.type == CB_SYMLINK) {
+		cli_hint(c, "name what it leads to; 'cowbox cp' copies the link itself");
+		return cb_err_set(err, CB_LOOP, "'%s' in the box is a symbolic link", path);
+	}
 	if (strcmp(target, "-") == 0) return export_stream(c, call, box, path, err);
-	CB_TRY(file_target(c, box, path, &target, err));
+	CB_TRY(cli_host_folder(target, &folder, err));
+	if (folder && info.type != CB_DIR) CB_TRY(cli_path_join(c, target, strrchr(path, '/') + 1, &target, err));
 	cb_export_options options =
 		CB_WITH(cb_export_options, .overwrite = cli_flag(call, "overwrite"), .all = cli_flag(call, "all"),
 	                .setid = cli_flag(call, "setid"), .watch = cli_watch(c, "exporting"));
@@ -79,12 +71,11 @@ const cli_command cmd_export = {
 	.group = "To and from the host",
 	.summary = "write a folder or file of a box to the host",
 	.text = "The content of /work, or of the folder named, goes to TARGET, which must not exist or be empty. Modes, times, "
-		"symbolic and "
-		"hard links, holes and user.* attributes are kept; setuid and setgid bits are dropped and said. Nothing is "
-		"removed, no "
-		"link in TARGET is followed, and each file appears whole.\n\nA file goes to TARGET, or into it when that is a "
-		"folder. '-' "
-		"writes a tar stream to standard output. 'BOX:/' is the whole box, without /home/agent and /tmp unless --all.",
+		"symbolic and hard links, holes and user.* attributes are kept; setuid and setgid bits are dropped and said. "
+		"Nothing is removed, and each file appears whole. No link in TARGET is followed, nor TARGET when it is one itself, "
+		"unless a '/' stands after it; a SOURCE that is a link is refused.\n\n"
+		"A file goes to TARGET, or into it when that is a folder. '-' writes a tar stream to standard output. 'BOX:/' is "
+		"the whole box, without /home/agent and /tmp unless --all.",
 	.operands =
 		(const cli_operand[]){
 			{CLI_PLACE, "SOURCE", false, false, "BOX, BOX@STATE or BOX:/PATH (default path: /work)"},

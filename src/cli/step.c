@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
 	STEP_PARAMS_BYTES = 4096, /* of the paths kept with a step */
@@ -155,6 +156,14 @@ cb_code cli_target_path(cli *c, cb_box *box, const char *target, const char *sou
 	}
 	*out = target;
 	return CB_OK;
+}
+
+cb_code cli_host_folder(const char *target, bool *out, cb_error *err)
+{
+	struct stat there, itself;
+	*out = stat(target, &there) == 0 && S_ISDIR(there.st_mode);
+	if (!*out || lstat(target, &itself) != 0 || !S_ISLNK(itself.st_mode)) return CB_OK;
+	return cb_err_set(err, CB_LOOP, "'%s' is a symbolic link: '%s/' names the folder it leads to", target, target);
 }
 
 static int text_compare(const void *a, const void *b)

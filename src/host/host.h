@@ -8,7 +8,7 @@
  * and looked at (fstat) before a byte is read. A tree may be deeper than there are descriptors and longer than PATH_MAX: nothing
  * recurses, few descriptors are open at once, and memory is bounded by limits.h.
  *
- * Only host_root_open and host_path_real follow links, in the path the user typed.
+ * Only host_root_open, host_target_open and host_path_real follow links, in the path the user typed.
  *
  * Errors of the host keep their meaning: ENOENT is CB_NOTFOUND, EEXIST CB_EXISTS, ENOTDIR CB_NOTDIR, EISDIR CB_ISDIR, ENOTEMPTY
  * CB_NOTEMPTY, ELOOP CB_LOOP, EACCES and EPERM CB_DENIED, ENOSPC CB_NOSPACE, EXDEV and EOPNOTSUPP CB_UNSUPPORTED, the rest CB_IO. A
@@ -47,6 +47,9 @@ typedef struct host_root {
 
 /* The folder that was named; links in this path are followed. CB_NOTFOUND, CB_NOTDIR. host_root_done() it. */
 cb_code host_root_open(const char *path, host_root *out, cb_error *err);
+/* The same of a folder to write into: a link in its own place may be one that an earlier copy out of a box put there. It is CB_LOOP, unless
+ * the path ends with '/': then it is the folder that is meant, whatever leads to it. */
+cb_code host_target_open(const char *path, host_root *out, cb_error *err);
 void host_root_done(host_root *root); /* also of one that was never opened: fd -1 */
 /* The absolute path without links that names an existing thing. *out: free() it. */
 cb_code host_path_real(const char *path, char **out, cb_error *err);

@@ -245,15 +245,32 @@ cb_code host_parent_open(int root, const char *path, unsigned flags, int *out_fd
 
 /* ---- roots ---- */
 
-cb_code host_root_open(const char *path, host_root *out, cb_error *err)
+static cb_code root_open(const char *path, int nofollow, host_root *out, cb_error *err)
 {
-	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0) return host_fail(err, errno, "open folder", path);
+	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | nofollow);
+	if (fd < 0) {
+		int failed = errno;
+		struct stat s;
+		/* With a '/' at the end neither call stops at a link. */
+		if (nofollow && lstat(path, &s) == 0 && S_ISLNK(s.st_mode))
+			return cb_err_set(err, CB_LOOP, "'%s' is a symbolic link, and none is followed there", path);
+		return host_fail(err, failed, "open folder", path);
+	}
 	host_stat s;
 	CB_TRY(host_stat_fd(fd, &s, err));
 	out->stat = s;
 	out->fd = TAKE_FD(fd);
 	return CB_OK;
+}
+
+cb_code host_root_open(const char *path, host_root *out, cb_error *err)
+{
+	return root_open(path, 0, out, err);
+}
+
+cb_code host_target_open(const char *path, host_root *out, cb_error *err)
+{
+	return root_open(path, O_NOFOLLOW, out, err);
 }
 
 void host_root_done(host_root *root)

@@ -71,6 +71,10 @@ static cb_code choose_folder(applying *a, cb_box *b, bool *own, cb_error *err)
 	if (code != CB_OK && (code != CB_NOTFOUND || !a->options->folder)) return cb_err_pass(err, code, &why);
 	CB_TRY(host_path_real(a->options->folder ? a->options->folder : host, &a->host_path, err));
 	*own = host && strcmp(host, a->host_path) == 0;
+	if (!*own && !a->options->folder)
+		return cb_err_set(err, CB_LOOP,
+		                  "the box's folder '%s' leads to '%s' by a symbolic link: name the one that is meant", host,
+		                  a->host_path);
 	a->box_path = path_clean(place ? place : "/work");
 	return a->box_path ? CB_OK : cb_err_nomem(err);
 }
@@ -106,7 +110,7 @@ static cb_code set_up(applying *a, cb_box *b, cb_error *err)
 	bool own = false;
 	CB_TRY(box_refuse_txn(b, "apply", err));
 	CB_TRY(choose_folder(a, b, &own, err));
-	CB_TRY(host_root_open(a->host_path, &a->root, err));
+	CB_TRY(host_target_open(a->options->folder ? a->options->folder : a->host_path, &a->root, err));
 	CB_TRY(open_state(a, b, err));
 	CB_TRY(open_base(a, own, err));
 	CB_TRY(check_box_folder(a, err));

@@ -343,7 +343,7 @@ static cb_code refuse_file(const char *host_path, cb_error *err)
 static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
 {
 	cb_error why;
-	cb_code code = host_root_open(host_path, &x->root, cb_err_aside(&why));
+	cb_code code = host_target_open(host_path, &x->root, cb_err_aside(&why));
 	if (code == CB_NOTFOUND) return target_make(x, host_path, err);
 	if (code == CB_NOTDIR) return refuse_file(host_path, err);
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
@@ -378,6 +378,9 @@ static cb_code export_leaf(exporting *x, const box_node *r, const char *host_pat
 {
 	AUTO_FREE char *name = NULL;
 	host_stat stat;
+	/* Such a path means a folder wherever it is written, so what is not one never gets its name. */
+	if (host_path[strlen(host_path) - 1] == '/')
+		return cb_err_set(err, CB_NOTDIR, "'%s' names a folder: name the file to be", host_path);
 	CB_TRY(host_path_parent(host_path, &x->root, &name, err));
 	cb_error why;
 	cb_code code = host_stat_at(x->root.fd, name, &stat, cb_err_aside(&why));

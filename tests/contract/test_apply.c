@@ -262,6 +262,23 @@ TEST(no_symbolic_link_of_the_host_is_followed)
 	end();
 }
 
+/* Another box whose folder lies above this one's may have put it there. */
+TEST(nor_one_in_the_place_of_the_folder)
+{
+	begin();
+	must_write(b, "/work/new", "box");
+	must_run("mv '%s' '%s.moved' && mkdir '%s/elsewhere' && ln -s elsewhere '%s'", folder, folder, test_tmpdir(), folder);
+	CHECK_CODE(apply(NULL), CB_LOOP);
+	CHECK(strstr(err.message, "elsewhere") && strstr(err.message, "symbolic link"));
+	cb_apply_options named = CB_WITH(cb_apply_options, .folder = folder);
+	CHECK_CODE(apply(&named), CB_LOOP);
+	must_run("test -z \"$(ls -A '%s/elsewhere')\"", test_tmpdir());
+	named.folder = place("");
+	CHECK_OK(apply(&named));
+	must_run("test -f '%s/elsewhere/new' && rm '%s' && mv '%s.moved' '%s'", test_tmpdir(), folder, folder, folder);
+	end();
+}
+
 TEST(what_runs_by_itself_is_held)
 {
 	begin();

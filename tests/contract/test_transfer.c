@@ -534,6 +534,37 @@ TEST(export_refuses)
 	cb_store_close(s);
 }
 
+/* What the agent made a link at one export it makes a folder at the next. */
+TEST(export_follows_no_link_that_it_made)
+{
+	cb_error err;
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	const char *outside = make_folder("outside"), *out = place("out"), *slash = host_text("%s/", out);
+	host_shell("echo mine >'%s/f'", outside);
+	cb_export_options over = CB_WITH(cb_export_options, .overwrite = true);
+	CHECK_OK(cb_symlink(b, outside, "/work/res", &err));
+	CHECK_CODE(cb_export(b, "/work/res", slash, &over, NULL, &err), CB_NOTDIR);
+	CHECK_OK(cb_export(b, "/work/res", out, &over, NULL, &err));
+	CHECK_OK(cb_unlink(b, "/work/res", &err));
+	CHECK_OK(cb_mkdir(b, "/work/res", 0755, 0, &err));
+	must_write(b, "/work/res/f", "evil");
+	CHECK_CODE(cb_export(b, "/work/res", out, &over, NULL, &err), CB_LOOP);
+	CHECK(strstr(err.message, "is a symbolic link"));
+	host_shell("test \"$(cat '%s/f')\" = mine && rm '%s/f'", outside, outside);
+	CHECK_CODE(cb_export(b, "/work/res", out, NULL, NULL, &err), CB_LOOP); /* an empty folder is no way in either */
+	host_shell("test -z \"$(ls -A '%s')\" && test -L '%s'", outside, out);
+	CHECK_OK(cb_export(b, "/work/res", slash, NULL, NULL, &err)); /* said in so many words */
+	host_shell("test -f '%s/f'", outside);
+	CHECK_OK(cb_export(b, "/work/res/f", out, &over, NULL, &err)); /* a file takes the link's place */
+	host_shell("test -f '%s' && test ! -L '%s'", out, out);
+	host_shell("rm '%s' && ln -s nowhere '%s'", out, out);
+	CHECK_CODE(cb_export(b, "/work/res", out, &over, NULL, &err), CB_LOOP);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
 TEST(exclude_on_the_way_out)
 {
 	cb_error err;
