@@ -319,13 +319,23 @@ static cb_code restore_below(txn *t, const tree_view *from, const resolved *here
 	return code;
 }
 
+/* As path_resolve, but where the folders above are missing, or no folders, the path is not there either. */
+static cb_code restore_resolve(cb_box *b, const tree_view *v, const char *path, gate_access access, resolved *out, cb_error *err)
+{
+	cb_error why;
+	cb_code code = path_resolve(b, v, path, PATH_PLAIN, access, out, cb_err_aside(&why));
+	if (code != CB_NOTFOUND && code != CB_NOTDIR) return cb_err_pass(err, code, &why);
+	*out = (resolved){0};
+	return CB_OK;
+}
+
 static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const char *path, cb_error *err)
 {
 	resolved there, here;
-	CB_TRY(path_resolve(source, from, path, PATH_PLAIN, GATE_READ, &there, err));
-	CB_TRY(path_make_parents_like(o, path, &(path_like){source, from}, err));
+	CB_TRY(restore_resolve(source, from, path, GATE_READ, &there, err));
+	if (there.exists) CB_TRY(path_make_parents_like(o, path, &(path_like){source, from}, err));
 	tree_view v = txn_view(o->t);
-	CB_TRY(path_resolve(o->b, &v, path, PATH_PLAIN, GATE_CREATE, &here, err));
+	CB_TRY(restore_resolve(o->b, &v, path, GATE_CREATE, &here, err));
 	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);
 	if (here.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be restored by this name", path);
 	/* What others put there since would have to go too. */
