@@ -210,6 +210,8 @@ cb_code cli_config_user_set(cli *c, const char *name, const char *value,
                             cb_error *err); /* NULL removes; the rest of the file stays */
 /* Is this text a value for that key? CB_INVALID says what is. */
 cb_code cli_config_check(const cli_config_key *key, const char *value, cb_error *err);
+/* A value as it stands in the file: in quotes where it would be read otherwise. */
+cb_code cli_config_encode(const char *value, buf *out, cb_error *err);
 const cli_config_key *cli_config_find(const char *name); /* NULL when there is none */
 
 /* ---- values (value.c) ---- */

@@ -68,8 +68,11 @@ static cb_code show_key(cli *c, cb_box *box, const cli_config_key *key, cb_error
 		return CB_OK;
 	}
 	bool set = strcmp(source, "default") != 0;
+	AUTO_BUF buf written = BUF_INIT(SIZE_MAX);
+	CB_TRY(cli_config_encode(value, &written, err));
+	CB_TRY(buf_append_byte(&written, 0, err));
 	cli_print(c, "%s%s%s = ", set ? cli_on(c, CLI_BOLD) : "", key->name, set ? cli_off(c) : "");
-	cli_print_name(c, value);
+	cli_print_name(c, (const char *)written.bytes);
 	cli_print(c, "%s  # %s; %s%s\n", cli_on(c, CLI_DIM), source, key->help, cli_off(c));
 	return CB_OK;
 }
@@ -162,7 +165,7 @@ static const char key_json[] = "key value\nsource      box, user or default\ndef
 static const cli_command config_list = {
 	.name = "list",
 	.summary = "list all keys and what holds",
-	.text = "Each key with its value, where that comes from, and what it means.",
+	.text = "Each key with its value, where that comes from, and what it means, as lines of the user's file.",
 	.options = options,
 	.examples = (const char *const[]){"cowbox config list", "cowbox config list --for demo", NULL},
 	.json = "file    the user's file\nkeys    for each: key, value, source (box, user or default), default, per_box, help",
@@ -207,8 +210,11 @@ const cli_command cmd_config = {
 	.group = "Keeping house",
 	.summary = "show and change the configuration",
 	.text = "The user's file ($COWBOX_CONFIG, else cowbox/config in the configuration folder of the user) has lines of "
-		"'key = value'; '#' begins a comment. What is set for a box with --for wins over it and stays with the box: "
-		"it is not undone and not forked. Options of the commands and environment variables win over both.",
+		"'key = value'; a '#' at the beginning of a line or after a blank begins a comment, unless it stands in a value in "
+		"double quotes, where \\\" and \\\\ are a quote and a backslash. Lines that set nothing are said and ignored. What "
+		"is "
+		"set for a box with --for wins over the file and stays with the box: it is not undone and not forked. Options of "
+		"the commands and environment variables win over both.",
 	.examples = (const char *const[]){"cowbox config", "cowbox config set checkpoint.every 20 --for demo", NULL},
 	.subs = (const cli_command *const[]){&config_list, &config_get, &config_set, &config_unset, NULL},
 	.fallback = &config_list,

@@ -1,6 +1,7 @@
 /*
- * config.c: the keys, and the user's file: lines of "key = value", '#' begins a comment, the last line of a key holds. What is set for a
- * box lives with the box as the setting "config.KEY" and wins over the file.
+ * config.c: the keys, and the user's file: lines of "key = value", the last line of a key holds. A '#' at the beginning of a line or after
+ * a blank begins a comment; a value in double quotes may hold it, and \" and \\ in it are '"' and '\'. What is set for a box lives with
+ * the box as the setting "config.KEY" and wins over the file.
  */
 #include "cli/core.h"
 
@@ -73,15 +74,67 @@ static span trim(span s)
 	return s;
 }
 
-/* One line without its end. False: a comment, blank, or not "key = value". */
-static bool line_split(span line, span *key, span *value)
+/* The value as it is written at the beginning of text, without what follows it. False: its quotes do not end, or more than a comment
+ * follows. */
+static bool value_cut(span *text)
+{
+	const uint8_t *b = text->bytes;
+	size_t size = text->size, i = 0;
+	if (size && b[0] == '"') {
+		for (i = 1; i < size && b[i] != '"'; i++) i += b[i] == '\\';
+		if (i >= size) return false;
+		i++;
+		span after = trim(span_make(b + i, size - i));
+		if (after.size && after.bytes[0] != '#') return false;
+	} else {
+		while (i < size && !(b[i] == '#' && (i == 0 || b[i - 1] == ' ' || b[i - 1] == '\t'))) i++;
+	}
+	*text = trim(span_make(b, i));
+	return true;
+}
+
+/* What it means; `to` has room for text.size + 1 bytes. */
+static void value_decode(span text, char *to)
+{
+	bool quoted = text.size && text.bytes[0] == '"';
+	for (size_t i = quoted, end = text.size - quoted; i < end; i++) {
+		if (quoted && text.bytes[i] == '\\') i++;
+		*to++ = (char)text.bytes[i];
+	}
+	*to = 0;
+}
+
+cb_code cli_config_encode(const char *value, buf *out, cb_error *err)
+{
+	span plain = span_str(value), read = trim(plain);
+	bool quote = !value_cut(&read) || !span_equal(plain, read) || value[0] == '"';
+	if (!quote) return buf_append_str(out, value, err);
+	CB_TRY(buf_append_byte(out, '"', err));
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\') CB_TRY(buf_append_byte(out, '\\', err));
+		CB_TRY(buf_append_byte(out, (uint8_t)*value, err));
+	}
+	return buf_append_byte(out, '"', err);
+}
+
+typedef enum line_kind { LINE_EMPTY, LINE_SETTING, LINE_UNKNOWN } line_kind;
+
+/* One line without its end; the value as it is written. */
+static line_kind line_split(span line, span *key, span *value)
 {
 	line = trim(line);
-	const uint8_t *equals = line.size ? memchr(line.bytes, '=', line.size) : NULL;
-	if (line.size == 0 || line.bytes[0] == '#' || !equals) return false;
+	if (line.size == 0 || line.bytes[0] == '#') return LINE_EMPTY;
+	const uint8_t *equals = memchr(line.bytes, '=', line.size);
+	if (!equals) return LINE_UNKNOWN;
 	*key = trim(span_make(line.bytes, (size_t)(equals - line.bytes)));
 	*value = trim(span_make(equals + 1, line.size - (size_t)(equals + 1 - line.bytes)));
-	return true;
+	return value_cut(value) ? LINE_SETTING : LINE_UNKNOWN;
+}
+
+static bool line_sets(span line, const char *name, span *value)
+{
+	span key;
+	return line_split(line, &key, value) == LINE_SETTING && span_equal(key, span_str(name));
 }
 
 static span next_line(span *rest)
@@ -94,30 +147,46 @@ static span next_line(span *rest)
 	return line;
 }
 
+/* A word that was mistyped sets nothing, so it is said. */
+static void file_judge(cli *c, const char *path)
+{
+	span rest = buf_span(&c->config), key, value;
+	for (int number = 1; rest.size > 0; number++) {
+		line_kind kind = line_split(next_line(&rest), &key, &value);
+		bool known = false;
+		for (const cli_config_key *k = cli_config_keys; k->name; k++)
+			known = known || (kind == LINE_SETTING && span_equal(key, span_str(k->name)));
+		if (kind == LINE_UNKNOWN) cli_note(c, "%s:%d: no 'key = value': ignored", path, number);
+		else if (kind == LINE_SETTING && !known)
+			cli_note(c, "%s:%d: no setting '%.*s': ignored", path, number, (int)(key.size < 64 ? key.size : 64),
+			         key.bytes ? (const char *)key.bytes : "");
+	}
+}
+
 static cb_code file_load(cli *c, cb_error *err)
 {
 	if (c->config_read) return CB_OK;
 	AUTO_FREE char *path = cli_config_path();
 	if (path) CB_TRY(file_read(c, path, err));
 	c->config_read = true;
+	if (path) file_judge(c, path);
 	return CB_OK;
 }
 
 cb_code cli_config_user_get(cli *c, const char *name, const char **out, cb_error *err)
 {
 	CB_TRY(file_load(c, err));
-	span rest = buf_span(&c->config), key, value, found = {0};
+	span rest = buf_span(&c->config), value, found = {0};
 	bool has = false;
 	while (rest.size > 0) {
-		if (!line_split(next_line(&rest), &key, &value) || !span_equal(key, span_str(name))) continue;
+		if (!line_sets(next_line(&rest), name, &value)) continue;
 		found = value;
 		has = true;
 	}
 	if (!has) return cb_err_set(err, CB_NOTFOUND, "'%s' is not set", name);
 	char *text = mem_alloc(found.size + 1);
 	if (!text) return cb_err_nomem(err);
-	if (found.size) memcpy(text, found.bytes, found.size);
-	text[found.size] = 0;
+	value_decode(found, text);
 	cli_keep(c, text);
 	*out = text;
 	return CB_OK;
@@ -158,26 +227,38 @@ cb_code cli_config_check(const cli_config_key *key, const char *value, cb_error 
 	return cb_err_set(err, CB_INVALID, "%s: '%.64s' is none of %s", key->name, value, key->value);
 }
 
+static cb_code line_put(buf *out, const char *name, const char *value, cb_error *err)
+{
+	CB_TRY(buf_printf(out, err, "%s = ", name));
+	CB_TRY(cli_config_encode(value, out, err));
+	return buf_append_byte(out, '\n', err);
+}
+
 /* The file with the key's lines replaced by one (at the place of the first), or without them. */
 static cb_code file_edit(cli *c, const char *name, const char *value, buf *out, cb_error *err)
 {
-	span rest = buf_span(&c->config), key, old;
+	span rest = buf_span(&c->config), old;
 	bool written = value == NULL;
 	while (rest.size > 0) {
 		span line = next_line(&rest);
-		bool ours = line_split(line, &key, &old) && span_equal(key, span_str(name));
-		if (ours && !written) CB_TRY(buf_printf(out, err, "%s = %s\n", name, value));
+		bool ours = line_sets(line, name, &old);
+		if (ours && !written) CB_TRY(line_put(out, name, value, err));
 		if (ours) written = true;
 		if (ours) continue;
 		CB_TRY(buf_append(out, line.bytes, line.size, err));
 		CB_TRY(buf_append_byte(out, '\n', err));
 	}
-	if (!written) CB_TRY(buf_printf(out, err, "%s = %s\n", name, value));
-	return CB_OK;
+	return written ? CB_OK : line_put(out, name, value, err);
 }
 
-static cb_code file_write(const char *path, const buf *text, cb_error *err)
+/* Where a link leads the new file comes beside the old one, and the link stays; it has the old one's mode. */
+static cb_code file_write(const char *wanted, const buf *text, cb_error *err)
 {
+	struct stat old = {.st_mode = 0600};
+	AUTO_FREE char *real = realpath(wanted, NULL);
+	if (!real && lstat(wanted, &old) == 0) return cb_err_set(err, CB_NOTFOUND, "'%s' is a link that leads nowhere", wanted);
+	if (real && stat(real, &old) != 0) return cb_err_errno(err, errno, "writing '%s'", wanted);
+	const char *path = real ? real : wanted;
 	AUTO_FREE char *above = mem_strdup(path);
 	char made[TEMPORARY_BYTES];
 	if (!above) return cb_err_nomem(err);
@@ -192,6 +273,7 @@ static cb_code file_write(const char *path, const buf *text, cb_error *err)
 	if (code != CB_OK) return cb_err_wrap(err, code, "writing '%s'", path);
 	code = io_write_all(fd, text->bytes, text->size, err);
 	if (code != CB_OK) (void)cb_err_wrap(err, code, "writing '%s'", path);
+	if (code == CB_OK && fchmod(fd, old.st_mode & 07777) != 0) code = cb_err_errno(err, errno, "writing '%s'", path);
 	if (code == CB_OK && renameat(folder, made, folder, name) != 0) code = cb_err_errno(err, errno, "writing '%s'", path);
 	if (code != CB_OK) temporary_remove(folder, made);
 	return code;
