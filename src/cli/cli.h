@@ -298,5 +298,16 @@ int64_t cli_now(const cli *c); /* nanoseconds since 1970 */
 cb_code cli_stdin(cli *c, size_t max, buf *out, cb_error *err);
 /* A host file; "-" is standard input. */
 cb_code cli_host_file(cli *c, const char *path, size_t max, buf *out, cb_error *err);
+/* The same of any size, to be written to a file of a box: only a piece of it is in memory. Where there is `more` after the first piece
+ * cli_input_write makes several calls, and needs a transaction. cli_input_done() it, also after an error. */
+typedef struct cli_input {
+	const char *path; /* lent */
+	int fd;
+	buf piece;
+	bool more;
+} cli_input;
+cb_code cli_input_open(const char *path, cli_input *out, cb_error *err);
+cb_code cli_input_write(cli_input *in, cb_box *box, const char *path, const cb_write_options *options, cb_error *err);
+void cli_input_done(cli_input *in);
 
 #endif

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CP_HOST_FILE_BYTES = 1 << 30 }; /* of one of several host files; a single one has no bound here */
-
 typedef struct source {
 	const char *text, *path;
 	cb_box *box; /* NULL: of the host */
@@ -72,14 +70,14 @@ static cb_code source_open(copy *k, const char *text, source *s, cb_error *err)
 
 /* ---- into a box ---- */
 
-static cb_code host_file_copy(copy *k, cb_box *box, const source *s, cb_error *err)
+static cb_code host_file_copy(cb_box *box, const source *s, cb_error *err)
 {
-	AUTO_BUF buf content = BUF_INIT(0);
+	ATTR_CLEANUP(cli_input_done) cli_input input = {.fd = -1};
 	struct stat info;
 	if (stat(s->path, &info) != 0) return cb_err_errno(err, errno, "'%s'", s->path);
 	if (!S_ISREG(info.st_mode)) return cb_err_set(err, CB_UNSUPPORTED, "'%s' is no regular file", s->path);
-	CB_TRY(cli_host_file(k->c, s->path, CP_HOST_FILE_BYTES, &content, err));
-	CB_TRY(cb_write_file(box, s->to, content.bytes ? (const void *)content.bytes : "", content.size, NULL, err));
+	CB_TRY(cli_input_open(s->path, &input, err));
+	CB_TRY(cli_input_write(&input, box, s->to, NULL, err));
 	CB_TRY(cb_chmod(box, s->to, info.st_mode & 0777, 0, err));
 	int64_t mtime = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
 	return cb_utimens(box, s->to, mtime, mtime, 0, err);
@@ -116,7 +114,7 @@ static cb_code copy_work(void *context, cb_box *box, cb_error *err)
 	for (size_t i = 0; i < k->count; i++) {
 		const source *s = &k->sources[i];
 		CB_TRY(place_prepare(k, box, s->to, err));
-		CB_TRY(s->box ? box_copy(k, box, s, err) : host_file_copy(k, box, s, err));
+		CB_TRY(s->box ? box_copy(k, box, s, err) : host_file_copy(box, s, err));
 	}
 	return CB_OK;
 }

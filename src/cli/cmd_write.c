@@ -3,33 +3,30 @@
 
 #include <string.h>
 
-enum { WRITE_MAX_BYTES = 1 << 30 }; /* read into memory before the step begins */
-
 /* A text given as a word is a line, as echo's is, unless it ends with a newline itself. */
-static cb_code content_of(cli *c, const cli_call *call, buf *out, cb_error *err)
+static cb_code input_of(cli *c, const cli_call *call, cli_input *out, cb_error *err)
 {
 	const char *text = cli_operand_text(call, "TEXT");
 	const char *file = cli_text(call, "file");
 	if (text && file) return cli_usage(c, err, "a text and --file: one of them");
-	if (!text) return cli_host_file(c, file ? file : "-", WRITE_MAX_BYTES, out, err);
+	if (!text) return cli_input_open(file ? file : "-", out, err);
 	size_t size = strlen(text);
-	*out = BUF_INIT(size + 1);
-	CB_TRY(buf_append(out, text, size, err));
+	out->piece = BUF_INIT(size + 1);
+	CB_TRY(buf_append(&out->piece, text, size, err));
 	bool line = !cli_flag(call, "exact") && (size == 0 || text[size - 1] != '\n');
-	return line ? buf_append_byte(out, '\n', err) : CB_OK;
+	return line ? buf_append_byte(&out->piece, '\n', err) : CB_OK;
 }
 
 typedef struct writing {
 	const char *path;
-	buf content;
+	cli_input input;
 	cb_write_options options;
 } writing;
 
 static cb_code write_work(void *context, cb_box *box, cb_error *err)
 {
-	const writing *k = context;
-	return cb_write_file(box, k->path, k->content.bytes ? (const void *)k->content.bytes : "", k->content.size, &k->options,
-	                     err);
+	writing *k = context;
+	return cli_input_write(&k->input, box, k->path, &k->options, err);
 }
 
 static cb_code report(cli *c, cb_box *box, const char *path, uint64_t seq, cb_error *err)
@@ -49,7 +46,7 @@ static cb_code report(cli *c, cb_box *box, const char *path, uint64_t seq, cb_er
 static cb_code write_content(cli *c, cb_box *box, writing *k, cb_error *err)
 {
 	uint64_t seq = 0;
-	cli_step step = {k->options.append ? "append" : "write", &k->path, 1, true};
+	cli_step step = {k->options.append ? "append" : "write", &k->path, 1, !k->input.more};
 	cb_code code = cli_step_run(c, box, &step, write_work, k, &seq, err);
 	if (code == CB_NOTFOUND && !k->options.parents) cli_hint(c, "--parents makes missing folders");
 	if (code == CB_VERSION) cli_hint(c, "'cowbox stat' shows the version there is");
@@ -58,7 +55,7 @@ static cb_code write_content(cli *c, cb_box *box, writing *k, cb_error *err)
 
 static cb_code write_file(cli *c, const cli_call *call, bool append, cb_error *err)
 {
-	writing k = {.options = CB_WITH(cb_write_options, .append = append, .parents = cli_flag(call, "parents"))};
+	writing k = {.input.fd = -1, .options = CB_WITH(cb_write_options, .append = append, .parents = cli_flag(call, "parents"))};
 	cb_box *box = NULL;
 	const char *mode = cli_text(call, "mode");
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "PATH"), CLI_PATH, &box, &k.path, err));
@@ -67,9 +64,9 @@ static cb_code write_file(cli *c, const cli_call *call, bool append, cb_error *e
 		return cli_usage(c, err, "--new and --expected-version: one of them");
 	if (cli_flag(call, "new")) k.options.expected_version = CB_VERSION_ABSENT;
 	if (cli_given(call, "expected-version")) k.options.expected_version = cli_number(call, "expected-version", 0);
-	cb_code code = content_of(c, call, &k.content, err);
+	cb_code code = input_of(c, call, &k.input, err);
 	if (code == CB_OK) code = write_content(c, box, &k, err);
-	buf_done(&k.content);
+	cli_input_done(&k.input);
 	return code;
 }
 
@@ -107,7 +104,7 @@ const cli_command cmd_write = {
 	.group = "Files",
 	.summary = "write standard input or a text to a file",
 	.text = "The file is made or its content replaced, as one step. A TEXT is written as a line: with a newline at its end, "
-		"unless --exact.",
+		"unless --exact. Input of any size is taken.",
 	.operands = write_operands,
 	.options = write_options,
 	.examples = (const char *const[]){"echo 'hello' | cowbox write demo:/work/a.txt", "cowbox write demo:/work/b.txt 'hello'",

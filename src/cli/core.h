@@ -11,6 +11,7 @@ enum {
 	CLI_NOTES_BYTES = 4 << 20,  /* notes kept for --json */
 	CLI_NAMES_BYTES = 1 << 30,  /* a list of names, with their ends */
 	CLI_CONFIG_BYTES = 1 << 20, /* the user's configuration file */
+	CLI_PIECE_BYTES = 16 << 20, /* of input that goes into a file, in memory at once */
 	CLI_LIST_MAX = 4096,        /* values of one repeated option, and operands */
 	CLI_COMPLETIONS_MAX = 1000, /* offered for one word */
 };

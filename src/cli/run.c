@@ -67,10 +67,11 @@ int64_t cli_now(const cli *c)
 	return c->now_ns;
 }
 
-static cb_code read_all(int fd, size_t max, buf *out, cb_error *err)
+/* Up to more than max bytes, or to the end: then *out_end. */
+static cb_code read_some(int fd, size_t max, buf *out, bool *out_end, cb_error *err)
 {
-	*out = BUF_INIT(max + (64 << 10));
-	for (;;) {
+	*out_end = false;
+	while (out->size <= max) {
 		uint8_t *to = NULL;
 		CB_TRY(buf_reserve(out, 64 << 10, err));
 		CB_TRY(buf_extend(out, 64 << 10, &to, err));
@@ -78,9 +79,18 @@ static cb_code read_all(int fd, size_t max, buf *out, cb_error *err)
 		out->size -= (64 << 10) - (n > 0 ? (size_t)n : 0);
 		if (n < 0 && errno == EINTR) continue;
 		if (n < 0) return cb_err_errno(err, errno, "reading");
-		if (out->size > max) return cb_err_set(err, CB_TOOBIG, "the input has more than %zu bytes", max);
-		if (n == 0) return CB_OK;
+		*out_end = n == 0;
+		if (*out_end) return CB_OK;
 	}
+	return CB_OK;
+}
+
+static cb_code read_all(int fd, size_t max, buf *out, cb_error *err)
+{
+	bool end = false;
+	*out = BUF_INIT(max + (64 << 10));
+	CB_TRY(read_some(fd, max, out, &end, err));
+	return end ? CB_OK : cb_err_set(err, CB_TOOBIG, "the input has more than %zu bytes", max);
 }
 
 cb_code cli_stdin(cli *c, size_t max, buf *out, cb_error *err)
@@ -90,14 +100,55 @@ cb_code cli_stdin(cli *c, size_t max, buf *out, cb_error *err)
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "standard input");
 }
 
-cb_code cli_host_file(cli *c, const char *path, size_t max, buf *out, cb_error *err)
+static cb_code file_open(const char *path, int *out, cb_error *err)
 {
-	if (strcmp(path, "-") == 0) return cli_stdin(c, max, out, err);
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "no file '%s' on the host", path);
 	if (fd < 0) return cb_err_errno(err, errno, "opening '%s'", path);
+	*out = fd;
+	return CB_OK;
+}
+
+cb_code cli_host_file(cli *c, const char *path, size_t max, buf *out, cb_error *err)
+{
+	AUTO_FD int fd = -1;
+	if (strcmp(path, "-") == 0) return cli_stdin(c, max, out, err);
+	CB_TRY(file_open(path, &fd, err));
 	cb_code code = read_all(fd, max, out, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "'%s'", path);
+}
+
+static cb_code input_next(cli_input *in, cb_error *err)
+{
+	bool end = false;
+	buf_clear(&in->piece);
+	cb_code code = read_some(in->fd, CLI_PIECE_BYTES, &in->piece, &end, err);
+	in->more = !end;
+	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "%s", in->fd == STDIN_FILENO ? "standard input" : in->path);
+}
+
+cb_code cli_input_open(const char *path, cli_input *out, cb_error *err)
+{
+	*out = (cli_input){.path = path, .fd = STDIN_FILENO, .piece = BUF_INIT(CLI_PIECE_BYTES + (64 << 10))};
+	if (strcmp(path, "-") != 0) CB_TRY(file_open(path, &out->fd, err));
+	return input_next(out, err);
+}
+
+cb_code cli_input_write(cli_input *in, cb_box *box, const char *path, const cb_write_options *options, cb_error *err)
+{
+	cb_write_options rest = CB_WITH(cb_write_options, .append = true);
+	CB_TRY(cb_write_file(box, path, in->piece.bytes ? (const void *)in->piece.bytes : "", in->piece.size, options, err));
+	while (in->more) {
+		CB_TRY(input_next(in, err));
+		CB_TRY(cb_write_file(box, path, in->piece.bytes, in->piece.size, &rest, err));
+	}
+	return CB_OK;
+}
+
+void cli_input_done(cli_input *in)
+{
+	if (in->fd > STDERR_FILENO) (void)close(in->fd);
+	buf_done(&in->piece);
 }
 
 /* ---- errors ---- */

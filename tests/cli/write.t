@@ -30,6 +30,22 @@ fails(['write', 'demo:b.txt', 'two', '--expected-version', $w->{version} + 1], '
 fails(['write', 'demo:b.txt', 'two', '--new'], 'VERSION', 9, qr/./);
 cow('write', 'demo:b.txt', 'two', '--expected-version', $w->{version});
 
+# ---- more than is held in memory: still one step ----
+my $piece = join '', map { "line $_\n" } 1 .. 400_000;
+my $long = $piece x 8;
+my $steps = json('info', 'demo')->{steps};
+is(json('write', 'demo:long/file', '--parents', '--mode', '600', {in => $long})->{step}, $steps + 1, 'a long input: one step');
+ok(cow('cat', 'demo:long/file') eq $long, 'all of it');
+is(json('stat', 'demo:long/file')->{entries}[0]{mode}, '0600', 'with the mode that was wanted');
+spill('long', $long);
+is(json('append', 'demo:long/file', '--file', 'long')->{step}, $steps + 2, 'append, of a file');
+ok(cow('cat', 'demo:long/file') eq $long x 2, 'all of both');
+fails(['write', 'demo:long/file', '--new', '--file', 'long'], 'VERSION', 9, qr/./);
+cow('cp', 'long', 'host.txt', 'demo:long');
+ok(cow('cat', 'demo:long/long') eq $long, 'cp of several files');
+is(json('info', 'demo')->{steps}, $steps + 3, 'each was one step');
+cow('rm', '-r', 'demo:long');
+
 fails(['write', 'demo:no/such/c.txt', 'x'], 'NOTFOUND', 4, qr/--parents/);
 cow('write', 'demo:no/such/c.txt', 'x', '--parents');
 fails(['write', 'demo@0:a.txt', 'x'], 'READONLY', 77, qr/cowbox fork/);
