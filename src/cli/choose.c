@@ -54,6 +54,7 @@ static cb_code store_named(cli *c, const char **out, cb_error *err)
 {
 	const char *from_environment = getenv("COWBOX_STORE");
 	*out = c->globals.store;
+	if (*out && !**out) return cb_err_set(err, CB_INVALID, "--store: an empty name is no folder");
 	if (*out || (from_environment && *from_environment)) return CB_OK;
 	CB_TRY(cli_config_get(c, NULL, "store", out, err));
 	if (!**out) *out = NULL;
@@ -290,7 +291,9 @@ static cb_code open_writable(cli *c, const char *text, cli_noun noun, bool share
 		cli_hint(c, "'cowbox fork %s NAME' makes a box of it", name);
 		return cb_err_set(err, CB_READONLY, "'%s' is an old state and cannot be changed", name);
 	}
-	return open_address(c, &address, shared, out, out_path, err);
+	CB_TRY(open_address(c, &address, shared, out, out_path, err));
+	c->changing = *out;
+	return CB_OK;
 }
 
 cb_code cli_open_writable(cli *c, const char *text, cli_noun noun, cb_box **out, const char **out_path, cb_error *err)
@@ -305,6 +308,7 @@ cb_code cli_open_writable_shared(cli *c, const char *text, cli_noun noun, cb_box
 
 void choose_close(cli *c)
 {
+	c->changing = NULL;
 	while (c->box_count > 0) cb_box_close(c->boxes[--c->box_count]);
 	cb_store_close(c->store);
 	c->store = NULL;

@@ -249,6 +249,8 @@ const char *cli_off(const cli *c);
 const char *cli_human_size(const cli *c, uint64_t bytes, char out[CLI_FORMAT_MAX]);
 /* The same for the middle of a sentence: "1.2 MiB" or "1258291 bytes". */
 const char *cli_size_words(const cli *c, uint64_t bytes, char out[CLI_FORMAT_MAX]);
+/* "1 step", "2 steps", "0 boxes". */
+const char *cli_count_words(uint64_t count, const char *one, char out[CLI_FORMAT_MAX]);
 const char *cli_human_time(const cli *c, int64_t ns, char out[CLI_FORMAT_MAX]);
 const char *cli_human_duration(int64_t ns, char out[CLI_FORMAT_MAX]); /* 7d, 30s; "0" for 0 */
 /* Unified diff text, coloured on a terminal. */

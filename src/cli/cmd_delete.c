@@ -55,15 +55,15 @@ static cb_code use_follow(cb_store *store, const char *name, const char *next, c
 
 static cb_code confirm(cli *c, const loss *l, const char *first, cb_error *err)
 {
-	char what[128], forks[64] = "", size[CLI_FORMAT_MAX];
+	char what[128], forks[64] = "", size[CLI_FORMAT_MAX], steps[CLI_FORMAT_MAX], checkpoints[CLI_FORMAT_MAX];
 	if (l->boxes == 1) (void)snprintf(what, sizeof(what), "'%s' and its history", first);
 	else (void)snprintf(what, sizeof(what), "%llu boxes and their histories", (unsigned long long)l->boxes);
 	if (l->forks > 0)
 		(void)snprintf(forks, sizeof(forks), "; %llu fork%s live%s on", (unsigned long long)l->forks,
 		               l->forks == 1 ? "" : "s", l->forks == 1 ? "s" : "");
-	return cli_confirm(c, err, "%s would be lost: %llu steps, %llu checkpoints, %llu files and folders (%s)%s", what,
-	                   (unsigned long long)l->steps, (unsigned long long)l->checkpoints, (unsigned long long)l->files,
-	                   cli_size_words(c, l->bytes, size), forks);
+	return cli_confirm(c, err, "%s would be lost: %s, %s, %llu files and folders (%s)%s", what,
+	                   cli_count_words(l->steps, "step", steps), cli_count_words(l->checkpoints, "checkpoint", checkpoints),
+	                   (unsigned long long)l->files, cli_size_words(c, l->bytes, size), forks);
 }
 
 static cb_code delete_all(cb_store *store, const char *const *names, size_t count, cb_error *err)

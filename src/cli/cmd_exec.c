@@ -141,7 +141,7 @@ static cb_code read_exec(cli *c, const cli_call *call, program *p, request *q, c
 	p->tty = e->tty = cli_flag(call, "tty");
 	if (e->tty && cli_is_json(c)) return cli_usage(c, err, "--tty and --json: one of them");
 	if (cwd && *cwd != '/') CB_TRY(cli_path_join(c, "/work", cwd, &cwd, err));
-	e->cwd = cwd;
+	p->cwd = e->cwd = cwd;
 	e->stdin_fd = input_of(call);
 	e->timeout_ns = (int64_t)cli_number(call, "timeout", 0);
 	if (cli_given(call, "timeout") && e->timeout_ns == 0) return cli_usage(c, err, "--timeout: more than 0");
@@ -309,6 +309,8 @@ const cli_command cmd_exec = {
 		"checkpoint undo_step merged fork    when there was one; fork: where the changes are that did not come into the "
 		"box "
 		"(a conflict, a quota)\n"
+		"notes             what was left out or changed, and why a program did not start or was ended, when there is "
+		"something\n"
 		"plan              with --dry-run: weak, namespaces, uid, gid, hostname, limits (pids, open_files, memory_bytes, "
 		"cpus_milli, "
 		"disk_bytes, file_bytes, files), ops in their order (op, to, from, target, read_only, flags, mode, size_bytes)",

@@ -5,10 +5,10 @@
 
 static void report(cli *c, const cb_transfer_count *count, const char *target)
 {
-	char size[CLI_FORMAT_MAX];
+	char files[CLI_FORMAT_MAX], size[CLI_FORMAT_MAX];
 	if (!cli_is_json(c)) {
 		if (cli_is_terminal(c) && !cli_is_quiet(c))
-			cli_print(c, "%llu files, %s to '%s'\n", (unsigned long long)count->files,
+			cli_print(c, "%s, %s to '%s'\n", cli_count_words(count->files, "file", files),
 			          cli_size_words(c, count->bytes, size), target);
 		return;
 	}

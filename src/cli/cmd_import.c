@@ -8,10 +8,10 @@
 
 static void report(cli *c, const cb_transfer_count *count, const char *to)
 {
-	char size[CLI_FORMAT_MAX];
+	char files[CLI_FORMAT_MAX], size[CLI_FORMAT_MAX];
 	if (!cli_is_json(c)) {
 		if (!cli_is_terminal(c) || cli_is_quiet(c)) return;
-		cli_print(c, "%llu files, %s, %llu unchanged", (unsigned long long)count->files,
+		cli_print(c, "%s, %s, %llu unchanged", cli_count_words(count->files, "file", files),
 		          cli_size_words(c, count->bytes, size), (unsigned long long)count->unchanged);
 		if (count->removed) cli_print(c, ", %llu removed", (unsigned long long)count->removed);
 		if (count->left_out) cli_print(c, ", %llu left out", (unsigned long long)count->left_out);

@@ -26,10 +26,10 @@ static cb_code fill(cli *c, const cli_call *call, cb_box *box, cb_transfer_count
 
 static void report(cli *c, const cb_box_info *info, const cb_transfer_count *count, const char *from)
 {
-	char size[CLI_FORMAT_MAX];
+	char files[CLI_FORMAT_MAX], size[CLI_FORMAT_MAX];
 	if (!cli_is_json(c)) {
 		if (from && cli_is_terminal(c) && !cli_is_quiet(c))
-			cli_print(c, "%llu files, %s from '%s'\n", (unsigned long long)count->files,
+			cli_print(c, "%s, %s from '%s'\n", cli_count_words(count->files, "file", files),
 			          cli_size_words(c, count->bytes, size), from);
 		return;
 	}

@@ -11,10 +11,10 @@
 
 static void report(cli *c, const cb_pack_info *info, const char *file)
 {
-	char size[CLI_FORMAT_MAX], packed[CLI_FORMAT_MAX];
+	char words[CLI_FORMAT_MAX], size[CLI_FORMAT_MAX], packed[CLI_FORMAT_MAX];
 	uint64_t steps = info->steps ? info->steps - 1 : 0; /* step 0 is where a box begins: no command counts it */
 	if (!cli_is_json(c)) {
-		cli_print(c, "%s: %llu steps, %llu files and folders, %s, packed %s\n", info->name, (unsigned long long)steps,
+		cli_print(c, "%s: %s, %llu files and folders, %s, packed %s\n", info->name, cli_count_words(steps, "step", words),
 		          (unsigned long long)info->files, cli_size_words(c, info->bytes, size),
 		          cli_size_words(c, info->packed_bytes, packed));
 		return;
@@ -141,12 +141,15 @@ static cb_code run_unpack(cli *c, const cli_call *call, cb_error *err)
 	if (from_stdin && isatty(STDIN_FILENO)) return cli_usage(c, err, "a pack is not typed: name a file, or '< FILE'");
 	AUTO_FD int fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) return cb_err_set(err, CB_NOTFOUND, "no file '%s'", path);
+	struct stat st;
 	if (fd < 0) return cb_err_errno(err, errno, "read '%s'", path);
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) return cb_err_set(err, CB_ISDIR, "'%s' is a folder, not a pack", path);
 	CB_TRY(cli_store(c, &store, err));
 	const cb_transfer_watch *watch = cli_watch(c, "unpacking");
 	cb_code code = cb_unpack(store, fd, name, watch, &info, err);
 	cli_watch_done(c);
 	if (code == CB_EXISTS) cli_hint(c, "'cowbox unpack %s NAME' takes another name", path);
+	if (code == CB_CORRUPT) return cb_err_wrap(err, code, "'%s'", path);
 	if (code != CB_OK) return code;
 	report(c, &info, NULL);
 	return CB_OK;

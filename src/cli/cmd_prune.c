@@ -47,10 +47,11 @@ static cb_code confirm_prune(cli *c, cb_box *box, const cb_box_info *i, uint64_t
 	if (code == CB_OK) code = cb_log(box, NULL, count_old, &o, NULL, err);
 	buf_done(&o.named);
 	if (code != CB_OK || o.count == 0) return code;
+	char seen[CLI_FORMAT_MAX];
 	return cli_confirm(c, err,
-	                   "up to %llu of %llu steps of '%s' would be lost: they could not be shown, opened or undone any more "
+	                   "up to %llu of %s of '%s' would be lost: they could not be shown, opened or undone any more "
 	                   "(checkpoints, fork and merge points stay)",
-	                   (unsigned long long)o.count, (unsigned long long)o.seen, i->name);
+	                   (unsigned long long)o.count, cli_count_words(o.seen, "step", seen), i->name);
 }
 
 static cb_code run_prune(cli *c, const cli_call *call, cb_error *err)
@@ -71,7 +72,8 @@ static cb_code run_prune(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(confirm_prune(c, box, &i, steps, age_ns, err));
 	CB_TRY(cb_prune(box, &options, &pruned, err));
 	if (!cli_is_json(c)) {
-		cli_print(c, "%llu steps pruned\n", (unsigned long long)pruned);
+		char words[CLI_FORMAT_MAX];
+		cli_print(c, "%s pruned\n", cli_count_words(pruned, "step", words));
 		if (pruned) cli_note(c, "room comes back with 'cowbox gc'");
 		return CB_OK;
 	}
@@ -118,9 +120,10 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	if (cleaned != CB_OK) cli_note(c, "%s", why.message);
 	if (cli_flag(call, "vacuum")) CB_TRY(cb_store_vacuum(store, err));
 	if (!cli_is_json(c)) {
-		cli_print(c, "%s freed: %llu contents, %llu nodes, %llu deleted boxes\n", cli_size_words(c, r.bytes_freed, size),
-		          (unsigned long long)r.contents_freed, (unsigned long long)r.nodes_freed,
-		          (unsigned long long)r.boxes_freed);
+		char contents[CLI_FORMAT_MAX], nodes[CLI_FORMAT_MAX], boxes[CLI_FORMAT_MAX];
+		cli_print(c, "%s freed: %s, %s, %s\n", cli_size_words(c, r.bytes_freed, size),
+		          cli_count_words(r.contents_freed, "content", contents), cli_count_words(r.nodes_freed, "node", nodes),
+		          cli_count_words(r.boxes_freed, "deleted box", boxes));
 		return CB_OK;
 	}
 	json_writer *w = cli_json(c);
@@ -189,7 +192,8 @@ static cb_code run_fsck(cli *c, const cli_call *call, cb_error *err)
 		json_object_end(cli_json(c));
 		return CB_OK;
 	}
-	if (found) cli_print(c, "%llu complaints: what they do not name can still be read\n", (unsigned long long)found);
+	char words[CLI_FORMAT_MAX];
+	if (found) cli_print(c, "%s: what is not named can still be read\n", cli_count_words(found, "complaint", words));
 	else cli_print(c, "the store is sound\n");
 	if (counted && !stats.page_sums) cli_note(c, "pages of the database have no sums: 'cowbox gc --vacuum' adds them");
 	return CB_OK;

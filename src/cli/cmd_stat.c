@@ -162,7 +162,7 @@ static void overview_limits(cli *c, const cb_box_info *i)
 {
 	char text[CLI_FORMAT_MAX];
 	if (i->quota_bytes) cli_print(c, "%-13sat most %s\n", "quota", cli_size_words(c, i->quota_bytes, text));
-	if (i->quota_files) cli_print(c, "%-13sat most %llu files\n", "quota", (unsigned long long)i->quota_files);
+	if (i->quota_files) cli_print(c, "%-13sat most %s\n", "quota", cli_count_words(i->quota_files, "file", text));
 	if (i->quota_file_bytes)
 		cli_print(c, "%-13sat most %s for one file\n", "quota", cli_size_words(c, i->quota_file_bytes, text));
 	if (i->keep_steps) cli_print(c, "%-13sthe newest %llu steps\n", "retention", (unsigned long long)i->keep_steps);

@@ -52,9 +52,9 @@ static cb_code offer_box(void *context, const cb_box_info *info, cb_error *err)
 {
 	(void)err;
 	completing *k = context;
-	char help[64];
-	(void)snprintf(help, sizeof(help), "%llu steps, %llu files", (unsigned long long)info->seq,
-	               (unsigned long long)info->files);
+	char help[2 * CLI_FORMAT_MAX + 2], steps[CLI_FORMAT_MAX], files[CLI_FORMAT_MAX];
+	(void)snprintf(help, sizeof(help), "%s, %s", cli_count_words(info->seq, "step", steps),
+	               cli_count_words(info->files, "file", files));
 	offer(k, info->name, "", help);
 	return CB_OK;
 }

@@ -48,6 +48,7 @@ struct cli {
 	cb_box *boxes[CLI_BOXES_MAX];
 	const char *box_names[CLI_BOXES_MAX]; /* of handles that are shared; else NULL */
 	size_t box_count;
+	cb_box *changing; /* the one of them that was last opened to be changed; NULL: none */
 	void **kept;
 	size_t kept_count, kept_capacity;
 	char *chosen;

@@ -11,6 +11,7 @@ typedef struct program {
 	cli *c;
 	cb_exec *exec;
 	const char *name; /* argv[0] */
+	const char *cwd;  /* that was asked for; NULL: none */
 	bool streaming;   /* its output goes to ours as it comes */
 	bool tty;
 	bool limited;         /* --output-limit was given: what is streamed is cut there too */

@@ -78,7 +78,8 @@ static void notes(const program *p, const cb_exec_result *r)
 {
 	cli *c = p->c;
 	if (r->end == CB_END_NOT_FOUND || r->end == CB_END_NOT_RUN)
-		cli_note(c, "'%s' could not be started: %s", p->name, r->reason);
+		cli_note(c, "'%s' could not be started%s%s%s: %s", p->name, p->cwd ? " in '" : "", p->cwd ? p->cwd : "",
+		         p->cwd ? "'" : "", r->reason);
 	else if (*r->reason && r->end != CB_END_KILLED && r->end != CB_END_OUTPUT)
 		cli_note(c, "the program was ended: %s", r->reason);
 	note_cut(p, "standard output", p->hidden[0], p->shown[0]);

@@ -219,6 +219,9 @@ static cb_code run_call(cli *c, const cli_command *command, cli_words rest, cb_e
 		         command->name);
 	if (code == CB_OK && command->flags & CLI_PAGED) pager_start(c);
 	if (code == CB_OK) code = command->run(c, &call, err);
+	cb_box_info info = CB_INIT(cb_box_info);
+	if (code == CB_QUOTA && !c->hint[0] && c->changing && cb_box_info_get(c->changing, &info, NULL) == CB_OK)
+		cli_hint(c, "'cowbox quota %s' shows and sets the bounds", info.name);
 	call_done(&call);
 	return code;
 }

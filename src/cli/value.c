@@ -264,6 +264,13 @@ const char *cli_size_words(const cli *c, uint64_t bytes, char out[CLI_FORMAT_MAX
 	return out;
 }
 
+const char *cli_count_words(uint64_t count, const char *one, char out[CLI_FORMAT_MAX])
+{
+	const char *end = count == 1 ? "" : one[strlen(one) - 1] == 'x' ? "es" : "s";
+	(void)snprintf(out, CLI_FORMAT_MAX, "%llu %s%s", (unsigned long long)count, one, end);
+	return out;
+}
+
 static void format_ago(int64_t count, const char *unit, char out[CLI_FORMAT_MAX])
 {
 	(void)snprintf(out, CLI_FORMAT_MAX, "%lld %s%s ago", (long long)count, unit, count == 1 ? "" : "s");

@@ -166,8 +166,12 @@ cb_code pack_reader_init(pack_reader *r, int fd, pack_pause pause, cb_error *err
 	*r = (pack_reader){.fd = fd, .pause = pause, .raw = BUF_INIT(LIMIT_PACK_BLOCK_BYTES)};
 	r->packed = BUF_INIT(PACKED_MAX_BYTES);
 	uint8_t preamble[PACK_PREAMBLE_BYTES];
-	CB_TRY(read_all(r, preamble, sizeof(preamble), err));
-	if (memcmp(preamble, magic, sizeof(magic)) != 0) return cb_err_set(err, CB_CORRUPT, "this is not a pack of cowbox");
+	cb_code code = read_all(r, preamble, sizeof(magic), err);
+	/* Also of what ended before the magic did. */
+	if ((code == CB_OK || code == CB_CORRUPT) && memcmp(preamble, magic, (size_t)r->bytes) != 0)
+		return cb_err_set(err, CB_CORRUPT, "this is not a pack of cowbox");
+	if (code != CB_OK) return code;
+	CB_TRY(read_all(r, preamble + sizeof(magic), sizeof(preamble) - sizeof(magic), err));
 	r->sum = preamble_sum(preamble);
 	if (get_le64(preamble + 16) != r->sum) return cb_err_set(err, CB_CORRUPT, "the pack is damaged at its beginning");
 	r->format = get_le32(preamble + 8);

@@ -116,7 +116,7 @@ fails(['rename', 'demo@1', 'y'], 'INVALID', 2, qr/step/);
 fails(['rename', 'demo'], 'INVALID', 2, qr/NEW/);
 
 # ---- delete ----
-fails(['delete', 'demo'], 'INVALID', 2, qr/2 steps, \d checkpoints.*4 forks live on; add --yes/);
+fails(['delete', 'demo'], 'INVALID', 2, qr/2 steps, \d checkpoint.*4 forks live on; add --yes/);
 fails(['delete', 'demo', 'nosuch', '--yes'], 'NOTFOUND', 4, qr/nosuch/);
 fails(['delete', 'demo', 'demo', '--yes'], 'INVALID', 2, qr/twice/);
 fails(['delete', 'demo@1', '--yes'], 'INVALID', 2, qr/step/);

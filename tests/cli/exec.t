@@ -58,6 +58,7 @@ subtest 'statuses' => sub {
 	my $r = cowbox('exec', 'demo', '--', 'no-such-program');
 	is($r->{status}, 127, 'no such program');
 	like($r->{err}, qr/\Acowbox: [^\n]*'no-such-program' could not be started: No such file or directory\n\z/, 'said in one line');
+	like(cowbox('exec', 'demo', '-C', $_, '--', 'true')->{err}, qr/'true' could not be started in '(?:\/work)?\/nope': cannot enter the working folder/, 'a working folder that is not there is named') for '/nope', 'nope';
 	cow('write', 'demo:/work/plain', 'text');
 	my $plain = cowbox('exec', 'demo', '--', './plain');
 	is($plain->{status}, 126, 'not executable');

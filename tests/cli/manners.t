@@ -68,6 +68,7 @@ subtest 'errors are one line, or one object' => sub {
 };
 
 subtest 'options' => sub {
+	fails(['--store', '', 'list'], 'INVALID', 2, qr/--store: an empty name/);
 	cow('write', 'demo:/work/o.txt', '--exact', 'one');
 	cow('write', '--exact', 'demo:/work/o.txt', 'two');
 	is(cow('cat', 'demo:/work/o.txt'), 'two', 'options anywhere');

@@ -38,6 +38,12 @@ is(cow('cat', 'piped:/work/a.txt'), "two\n", 'what came through the pipe');
 fails(['unpack', 'demo.cbx'], 'EXISTS', 5, qr/another name/);
 fails(['unpack', 'demo.cbx', 'demo'], 'EXISTS', 5, qr/another name/);
 fails(['unpack', 'nosuch.cbx'], 'NOTFOUND', 4, qr/nosuch/);
+mkdir 'folder';
+fails(['unpack', 'folder'], 'ISDIR', 6, qr/'folder' is a folder, not a pack/);
+for my $text ('x', "some text\n", 'text ' x 100) {
+	spill('text', $text);
+	fails(['unpack', 'text'], 'CORRUPT', 65, qr/'text': this is not a pack/);
+}
 fails(['unpack', 'demo.cbx', '-x'], 'INVALID', 2, qr/./);
 fails(['pack', 'nosuch', '-o', 'x.cbx'], 'NOTFOUND', 4, qr/cowbox list/);
 is(-e 'x.cbx', undef, 'a pack that failed leaves no file');
