@@ -87,6 +87,9 @@ cb_code host_data_next(int fd, uint64_t offset, uint64_t size, uint64_t *out_sta
  * LIMIT_SYMLINK_TARGET_BYTES. CB_INVALID when it is none. */
 cb_code host_link_read(int dir, const char *name, buf *out, cb_error *err);
 
+/* Is it an attribute that goes into and out of boxes: user.*, but for those of overlayfs (user.overlay.*)? In a layer these say what is
+ * there, and whoever mounts an overlay over a folder is led by them: no file brings them along. */
+bool host_xattr_is_ours(span name);
 /* user.* attributes, by name; those of overlayfs (user.overlay.*) are left out. Nothing when the filesystem has none. Names and values
  * are lent. */
 typedef cb_code (*host_xattr_visit)(void *context, const char *name, span value, cb_error *err);

@@ -63,10 +63,14 @@ static bool is_escaped(const char *name)
 	return strncmp(name, ESCAPED_PREFIX, sizeof(ESCAPED_PREFIX) - 1) == 0;
 }
 
+bool host_xattr_is_ours(span name)
+{
+	return span_starts(name, span_str("user.")) && !span_starts(name, span_str(OVERLAY_PREFIX));
+}
+
 static bool is_wanted(const xattr_visitor *v, const char *name)
 {
-	if (strncmp(name, "user.", 5) != 0) return false;
-	return strncmp(name, OVERLAY_PREFIX, sizeof(OVERLAY_PREFIX) - 1) != 0 || (v->upper && is_escaped(name));
+	return host_xattr_is_ours(span_str(name)) || (v->upper && is_escaped(name));
 }
 
 static cb_code visit_named(const xattr_visitor *v, const char *name, span value, cb_error *err)

@@ -173,7 +173,7 @@ static cb_code copy_content(applying *a, const box_node *r, int fd, cb_error *er
 
 static cb_code put_xattr(void *context, const char *name, const char *value, size_t size, cb_error *err)
 {
-	if (strncmp(name, "user.", 5) != 0 || strncmp(name, "user.overlay.", 13) == 0) return CB_OK;
+	if (!host_xattr_is_ours(span_str(name))) return CB_OK;
 	cb_code code = host_xattr_set(*(const int *)context, name, span_make(value ? value : "", size), err);
 	/* A filesystem without attributes, or without room for them, gets the file all the same. */
 	return code == CB_UNSUPPORTED || code == CB_NOSPACE || code == CB_DENIED ? CB_OK : code;

@@ -79,8 +79,8 @@ static cb_code put_attribute(void *context, const char *name, span value, cb_err
 {
 	const attribute_target *a = context;
 	(void)err;
-	if (strncmp(name, "user.", 5) != 0) {
-		watch_note(a->x->options->watch, a->path, "attribute '%s' left out: not user.*", name);
+	if (!host_xattr_is_ours(span_str(name))) {
+		watch_note(a->x->options->watch, a->path, "attribute '%s' left out: not user.*, or of overlayfs", name);
 		return CB_OK;
 	}
 	if (a->fd < 0) {

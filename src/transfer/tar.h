@@ -73,7 +73,7 @@ typedef struct tar_extra {
 	bool region_open;      /* 0.0: an offset waits for its size */
 	buf regions;           /* tar_region */
 	buf xattrs;            /* varint name size, varint value size, name, value */
-	bool other_attrs;      /* attributes that are not user.* were there */
+	bool other_attrs;      /* attributes that no file brings along were there */
 	bool large_attrs;      /* attributes that no box holds were there */
 } tar_extra;
 void tar_extra_init(tar_extra *x);

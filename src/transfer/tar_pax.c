@@ -2,6 +2,7 @@
 #include "transfer/tar.h"
 
 #include "base/bytes.h"
+#include "host/host.h"
 
 #define NS_PER_S 1000000000
 
@@ -231,7 +232,7 @@ static size_t name_decode(span name, uint8_t *out)
 
 static cb_code take_xattr(tar_extra *x, span name, span value, cb_error *err)
 {
-	if (!span_starts(name, span_str("user.")) || name.size > 3 * LIMIT_NAME_BYTES) {
+	if (!host_xattr_is_ours(name) || name.size > 3 * LIMIT_NAME_BYTES) {
 		x->other_attrs = true;
 		return CB_OK;
 	}

@@ -17,6 +17,7 @@
 #include "base/sized.h"
 #include "box/box.h"
 #include "box/pen.h"
+#include "host/host.h"
 #include "transfer/tar.h"
 #include "transfer/watch.h"
 
@@ -174,7 +175,7 @@ static cb_code collect_name(void *context, const char *name, const char *value, 
 	(void)value;
 	(void)size;
 	old_names *old = context;
-	if (strncmp(name, "user.", 5) != 0) return CB_OK;
+	if (!host_xattr_is_ours(span_str(name))) return CB_OK;
 	return buf_append(&old->names, name, strlen(name) + 1, err);
 }
 
@@ -254,7 +255,7 @@ static void note_dropped(importing *i, const tar_member *m)
 {
 	if (m->mode & 06000) note(i, m->name, "setuid and setgid bits dropped");
 	if (m->extra.large_attrs) note(i, m->name, "left out: an attribute that is too large");
-	if (m->extra.other_attrs) note(i, m->name, "left out: attributes that are not user.*");
+	if (m->extra.other_attrs) note(i, m->name, "left out: attributes that are not user.*, or of overlayfs");
 }
 
 /* ---- members ---- */

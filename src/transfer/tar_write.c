@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/sized.h"
 #include "box/box.h"
+#include "host/host.h"
 #include "transfer/tar.h"
 #include "transfer/watch.h"
 
@@ -250,8 +251,8 @@ static cb_code add_xattr(void *context, const char *name, const char *value, siz
 {
 	const attributes_of *of = context;
 	exporting *e = of->e;
-	if (strncmp(name, "user.", 5) != 0) {
-		watch_note(e->options->watch, of->path, "attribute '%s' left out: not user.*", name);
+	if (!host_xattr_is_ours(span_str(name))) {
+		watch_note(e->options->watch, of->path, "attribute '%s' left out: not user.*, or of overlayfs", name);
 		return CB_OK;
 	}
 	AUTO_BUF buf keyword = BUF_INIT(4 * LIMIT_NAME_BYTES);

@@ -361,10 +361,10 @@ TEST(attributes_that_are_left_out_are_said)
 	int fd = open_or_fail(place("x.tar"), O_WRONLY | O_CREAT);
 	CHECK_OK(cb_tar_export(b, "/work", fd, &CB_WITH(cb_tar_options, .watch = &watch), NULL, &err));
 	(void)close(fd);
-	CHECK_STR(notes, "/work/file: attribute 'security.x' left out: not user.*\n");
+	CHECK_STR(notes, "/work/file: attribute 'security.x' left out: not user.*, or of overlayfs\n");
 	notes[0] = 0;
 	CHECK_OK(cb_export(b, "/work", place("out"), &CB_WITH(cb_export_options, .watch = &watch), NULL, &err));
-	CHECK_STR(notes, "file: attribute 'security.x' left out: not user.*\n"
+	CHECK_STR(notes, "file: attribute 'security.x' left out: not user.*, or of overlayfs\n"
 	                 "link: attribute 'user.x' left out: a symbolic link has none on the host\n");
 	end();
 }
@@ -431,6 +431,29 @@ TEST(times_before_1970_and_after_2106)
 	}
 	must_run("cd '%s' && mkdir back && tar -xf x.tar -C back 2>/dev/null; test \"$(stat -c %%.9Y back/2)\" = -1.000000001",
 	         test_tmpdir());
+	end();
+}
+
+/* As a folder that is imported does not bring them either, nor one that is written. */
+TEST(attributes_of_overlayfs_stay_outside)
+{
+	begin();
+	must_run("cd '%s' && python3 -c '\n"
+	         "import tarfile\n"
+	         "t = tarfile.TarInfo(\"d\"); t.type = tarfile.DIRTYPE; t.mode = 0o755\n"
+	         "t.pax_headers = {\"SCHILY.xattr.user.overlay.opaque\": \"y\", \"SCHILY.xattr.user.own\": \"v\"}\n"
+	         "with tarfile.open(\"x.tar\", \"w\", format=tarfile.PAX_FORMAT) as f: f.addfile(t)'",
+	         test_tmpdir());
+	(void)import_file("x.tar", NULL);
+	char *value = NULL;
+	CHECK_CODE(cb_xattr_get(b, "/work/d", "user.overlay.opaque", 0, &value, NULL, &err), CB_NODATA);
+	CHECK_OK(cb_xattr_get(b, "/work/d", "user.own", 0, &value, NULL, &err));
+	cb_free(value);
+	CHECK_OK(cb_xattr_set(b, "/work/d", "user.overlay.opaque", "y", 1, 0, &err));
+	export_to("/work", "y.tar");
+	must_run("cd '%s' && grep -q user.own y.tar && ! grep -q user.overlay y.tar", test_tmpdir());
+	CHECK_OK(cb_export(b, "/work", place("out"), NULL, NULL, &err));
+	CHECK(getxattr(place("out/d"), "user.overlay.opaque", NULL, 0) < 0);
 	end();
 }
 
