@@ -1,12 +1,12 @@
 /*
  * blame.c: which step wrote each line.
  *
- * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origin of a fork; their texts
+ * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origins of a fork; their texts
  * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
  * that it had: they wrote nothing. When a step in the middle was taken back, the text is a new one, and the lines that came back are
  * those of the text before that step. Where something was pruned, what they brought back and is not known was in there, and belongs to
- * nobody. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of
- * it, unless that was a return. Cost: the file's own versions, not the box's steps.
+ * nobody, as does what was written in a box that is gone. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small
+ * again wrote all of it, unless that was a return. Cost: the file's own versions, not the box's steps.
  */
 #include "base/args.h"
 #include "base/hash.h"
@@ -92,25 +92,23 @@ static void holds_done(blaming *g)
 	buf_done(&g->holds);
 }
 
-/* The trail goes on in the fork's origin. *more false: there is none. */
+/* The trail goes on in the step that the box was forked from. Where that is gone with its box, which was deleted, it goes on in what that
+ * one came from: edges stay, and so does what a living box has in common with this one. *more false: there is nothing. */
 static cb_code trail_to_origin(blaming *g, trail *t, bool *more, cb_error *err)
 {
-	store_box row;
-	cb_error why;
-	*more = false;
-	cb_code code = store_box_get(t->cs->s, t->box, &row, cb_err_aside(&why));
-	if (code == CB_NOTFOUND) return CB_OK;
-	if (code != CB_OK || row.origin_box == 0) return cb_err_pass(err, code, &why);
-	AUTO_KEPT kept_state origin = {0};
-	code = kept_load(&origin, t->cs, row.origin_box, row.origin_seq, KEPT_VISIT, cb_err_aside(&why));
-	if (code == CB_STALE || code == CB_NOTFOUND)
-		return CB_OK; /* the fork was deleted meanwhile, and with it what kept its origin */
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	CB_TRY(hold(g, origin.s, err));
-	t->box = row.origin_box;
-	t->seq = row.origin_seq;
-	*more = true;
-	return CB_OK;
+	store_edge from = {.other_box = t->box};
+	for (;;) {
+		AUTO_KEPT kept_state origin = {0};
+		cb_error why;
+		CB_TRY(store_edge_before(t->cs->s, from.other_box, 0, &from, more, err));
+		if (!*more) return CB_OK;
+		cb_code code = kept_load(&origin, t->cs, from.other_box, from.other_seq, KEPT_VISIT, cb_err_aside(&why));
+		if (code == CB_STALE || code == CB_NOTFOUND) continue;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		t->box = from.other_box;
+		t->seq = from.other_seq;
+		return hold(g, origin.s, err);
+	}
 }
 
 static cb_code collect_points(blaming *g, trail *t, cb_error *err)
