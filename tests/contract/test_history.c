@@ -94,6 +94,23 @@ TEST_BOTH(records_are_steps_that_undo_skips)
 	end();
 }
 
+/* A pruned step ends undo, unless it was taken back itself. */
+TEST_BOTH(undo_passes_what_was_pruned_and_taken_back)
+{
+	begin(memory);
+	must_write(b, "/work/a", "1");
+	must_write(b, "/work/a", "2");
+	CHECK_OK(cb_undo(b, 0, NULL, &err));
+	CHECK_OK(cb_redo(b, NULL, &err));
+	CHECK_OK(cb_checkpoint_save(b, "second", 2, true, &err));
+	CHECK_OK(cb_prune(b, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
+	CHECK_CODE(cb_step_get(b, 3, print_step, NULL, &err), CB_STALE);
+	CHECK_OK(cb_undo(b, 0, NULL, &err));
+	CHECK_STR(must_read(b, "/work/a"), "1");
+	CHECK_CODE(cb_undo(b, 0, NULL, &err), CB_NOTHING);
+	end();
+}
+
 TEST_BOTH(addresses)
 {
 	begin(memory);

@@ -446,15 +446,17 @@ static void do_transaction(world *w)
 	check_head(w, m);
 }
 
-/* The last change that stands, as undo means it: changes cancel what they target. 0: none. */
-static uint64_t choose(const model_box *m, bool redo)
+/* The last change that stands, as undo means it: changes cancel what they target. 0: none. *passed_pruned: the box may not see it, since
+ * there were others above that were pruned. */
+static uint64_t choose(const model_box *m, bool redo, bool *passed_pruned)
 {
 	bool *cancelled = model_alloc((size_t)m->head + 1);
 	memset(cancelled, 0, (size_t)m->head + 1);
 	uint64_t found = 0;
+	*passed_pruned = false;
 	for (uint64_t seq = m->head; seq > 0 && !found; seq--) {
 		const step *s = &m->steps[seq];
-		if (s->pruned) break;
+		*passed_pruned = *passed_pruned || s->pruned;
 		if (!s->changed || cancelled[seq]) continue;
 		if (s->is_redo || (s->is_undo && !redo)) {
 			cancelled[s->target] = true;
@@ -464,7 +466,7 @@ static uint64_t choose(const model_box *m, bool redo)
 		found = seq;
 	}
 	free(cancelled);
-	return found;
+	return m->steps[found].pruned ? 0 : found;
 }
 
 /* Undo in order only: then the state before the step is the result, by path. */
@@ -472,10 +474,11 @@ static void do_undo(world *w)
 {
 	cb_error err = {0};
 	model_box *m = any_box(w);
-	bool redo = chance(w, 40);
-	uint64_t target = choose(m, redo), made = 0;
+	bool redo = chance(w, 40), passed_pruned;
+	uint64_t target = choose(m, redo, &passed_pruned), made = 0;
 	model_note(&w->trace, "%s %s %" PRIu64, m->name, redo ? "redo" : "undo", target);
 	cb_code code = redo ? cb_redo(m->b, &made, &err) : cb_undo(m->b, 0, &made, &err);
+	if (code == CB_NOTHING && passed_pruned) return;
 	if (!target) {
 		if (code != CB_NOTHING) model_tell(&w->trace);
 		CHECK_MSG(code == CB_NOTHING, "%s (%s)", cb_code_name(code), err.message);
