@@ -38,7 +38,7 @@ typedef struct model_box {
 	size_t checkpoint_count;
 	uint64_t quota_bytes, quota_files;
 	bool was_pruned;       /* or a box it was forked from: then blame may end early */
-	model_state *versions; /* per path the highest version seen */
+	model_state *versions; /* per place the last version seen */
 } model_box;
 
 typedef struct world {
@@ -259,14 +259,18 @@ static void check_head(world *w, model_box *m)
 	CHECK_U64(seq, m->head);
 }
 
-/* Versions of a file never fall, and a change of it gives a higher one than any before. Another file may come to the path with a folder
- * that is renamed: then an equal version must still mean equal content. */
+/* Versions of a file never fall, and in a place an equal version means equal content. A place is a folder and a name: a folder that is
+ * renamed brings other files to a path, and all that one step changed have one version. */
 static void check_versions(world *w, model_box *m, const model_state *actual)
 {
 	for (size_t i = 0; i < actual->count; i++) {
 		const model_entry *e = &actual->entries[i];
 		if (e->type != CB_FILE) continue;
-		model_entry *last = model_find(m->versions, e->path);
+		char folder[64], place[96];
+		const char *name = strrchr(e->path, '/');
+		(void)snprintf(folder, sizeof(folder), "%.*s", (int)(name - e->path), e->path);
+		(void)snprintf(place, sizeof(place), "%" PRIu64 "%s", model_find(actual, folder)->ino, name);
+		model_entry *last = model_find(m->versions, place);
 		bool changed =
 			!last || last->size != e->size || memcmp(last->bytes, e->bytes, e->size) != 0 || last->mode != e->mode;
 		uint64_t highest = last ? last->version : 0;
@@ -276,7 +280,7 @@ static void check_versions(world *w, model_box *m, const model_state *actual)
 			test_fail(__FILE__, __LINE__, "%s:%s %s with version %" PRIu64 " after %" PRIu64, m->name, e->path,
 			          changed ? "changed" : "is", e->version, highest);
 		}
-		last = model_put(m->versions, e->path, CB_FILE, e->mode, 0, e->bytes, e->size);
+		last = model_put(m->versions, place, CB_FILE, e->mode, 0, e->bytes, e->size);
 		last->version = e->version;
 		last->ino = e->ino;
 	}
