@@ -16,7 +16,7 @@ typedef struct step {
 	bool pruned;
 	bool changed; /* false: a record only */
 	bool is_undo, is_redo;
-	bool is_return; /* undo, redo, restore */
+	bool is_return; /* undo, redo, restore; a commit that decided for its own side */
 	uint64_t target;
 } step;
 
@@ -24,7 +24,7 @@ typedef struct step {
 typedef struct writer {
 	char box[32];
 	uint64_t seq;
-	bool forgotten; /* the box was pruned or deleted since: its step may be gone */
+	bool unsure; /* its step may be gone, for the box was pruned or deleted since; or a commit brought the line back */
 } writer;
 
 typedef struct model_box {
@@ -239,7 +239,22 @@ static void remember_writers(world *w, const model_box *m, const model_state *st
 static void forget_writers(world *w, const model_box *m)
 {
 	for (size_t i = 0; i < LINES_MAX; i++)
-		if (strcmp(w->writers[i].box, m->name) == 0) w->writers[i].forgotten = true;
+		if (strcmp(w->writers[i].box, m->name) == 0) w->writers[i].unsure = true;
+}
+
+/* What others took away meanwhile, and a commit that decided for its own side brings back, is the commit's. */
+static void doubt_writers(world *w, const model_box *m, const model_state *committed)
+{
+	for (size_t i = 0; i < TEXT_FILES; i++) {
+		const char *line = text_in(committed, text_paths[i]);
+		for (size_t size; *line; line += size) {
+			char text[64];
+			size = strcspn(line, "\n") + 1;
+			(void)snprintf(text, sizeof(text), "%.*s", (int)size, line);
+			writer *by = &w->writers[line_number(line)];
+			if (by->box[0] && !strstr(text_in(head_of(m), text_paths[i]), text)) by->unsure = true;
+		}
+	}
 }
 
 /* Adopts `state` as the box's next step. */
@@ -362,7 +377,10 @@ static void end_lost(world *w, model_box *m, cb_box *t, const model_state *mine,
 		cb_code code = cb_txn_commit(t, &CB_WITH(cb_commit_options, .prefer = CB_PREFER_TXN), &again, &err);
 		model_note(&w->trace, "  commit with resolutions: %s", cb_code_name(code));
 		CHECK_MSG(code == CB_OK || code == CB_QUOTA, "commit: %s (%s)", cb_code_name(code), err.message);
-		if (code == CB_OK && again.seq) (void)add_step(w, m, model_read(m->b), true);
+		if (code != CB_OK || !again.seq) return;
+		model_state *committed = model_read(m->b);
+		doubt_writers(w, m, committed);
+		add_step(w, m, committed, true)->is_return = true;
 		return;
 	}
 	cb_commit_result kept = CB_INIT(cb_commit_result);
@@ -723,13 +741,13 @@ typedef struct blame_check {
 	uint64_t at;
 } blame_check;
 
-/* Who wrote a line never changes, however often it is taken away and brought back. Where history is gone a line may have no writer, or the
- * step that brought it back. */
+/* Who wrote a line never changes, however often it is taken away and brought back. Where history is gone, or a commit decided, a line may
+ * have no writer, or the step that brought it back. */
 static bool is_writer(const blame_check *c, const cb_blame_line *line)
 {
 	const writer *by = &c->w->writers[line_number(c->left)];
 	if (strcmp(line->box, by->box) == 0 && line->seq == by->seq) return true;
-	if (!c->m->was_pruned && !by->forgotten) return false;
+	if (!c->m->was_pruned && !by->unsure) return false;
 	if (line->seq == 0) return true;
 	for (size_t i = 0; i < BOXES; i++) {
 		const model_box *m = &c->w->boxes[i];
@@ -750,7 +768,7 @@ static cb_code check_line(void *context, const cb_blame_line *line, cb_error *er
 		test_fail(__FILE__, __LINE__,
 		          "blame %s:%s line %" PRIu64 " '%.*s': '%.*s' of %s@%" PRIu64 " instead of %s@%" PRIu64 "%s%s", c->m->name,
 		          c->path, c->at, (int)size - 1, c->left, (int)line->size, line->text, line->box, line->seq, by->box,
-		          by->seq, by->forgotten ? " (gone)" : "", c->m->was_pruned ? " (pruned)" : "");
+		          by->seq, by->unsure ? " (unsure)" : "", c->m->was_pruned ? " (pruned)" : "");
 	}
 	c->left += size;
 	return CB_OK;
