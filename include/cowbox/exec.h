@@ -109,7 +109,7 @@ typedef struct cb_exec_options {
 	bool reject_output;    /* more output than output_bytes ends the program: CB_TOOBIG after its changes were dropped */
 	/* Output as it comes; may be NULL. false ends the program. Called by cb_exec_wait and cb_exec_pump. */
 	bool (*stream)(void *context, cb_stream from, const void *bytes, size_t size);
-	/* Something about the run that should be said: a special file left out, a limit that was approximated. May be NULL. */
+	/* Something about the run that should be said: a file that was left out, a limit that was approximated. May be NULL. */
 	void (*note)(void *context, const char *path, const char *what);
 	void *context;
 	const char *checkpoint; /* save this checkpoint of the box before; NULL: none */
@@ -152,7 +152,7 @@ typedef struct cb_exec_result {
 	bool merged;                /* the box had moved meanwhile */
 	char fork[CB_NAME_MAX + 1]; /* CB_CONFLICT, CB_QUOTA: where the result was kept */
 	uint64_t changed;           /* paths; cb_diff_step() lists them. Of a discarded run: what it would have changed */
-	uint64_t left_out;          /* special files */
+	uint64_t left_out;          /* files and folders that no box can have, or that could not be read: note says which and why */
 } cb_exec_result;
 
 /* Starts a program; options are needed. It sees the box's newest state: what was written through open files of the handle that the sandbox

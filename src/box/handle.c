@@ -441,11 +441,8 @@ static void op_join(op *o, store_need need)
 	/* A transaction is what the most demanding of its calls is. */
 	if (need < o->t->need && !o->t->is_account) o->t->need = need;
 	o->t->now_ns = clock_now(store_clock(o->b->cs->s));
-	o->saved = pmap_ref(&o->t->delta);
-	o->saved_now = o->t->now;
 	if (!o->b->changing) o->t->began = o->t->now;
-	o->saved_locals = o->t->local_count;
-	o->saved_expected = o->t->expected.size;
+	o->saved = txn_point_take(o->t);
 }
 
 /* In a child of fork() a transaction is a copy of the parent's: what is added here could never be committed. The running step of open
@@ -508,17 +505,10 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 
 static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
 {
-	if (code == CB_OK && o->b->changing == 1) code = txn_counters_hold(o->t, &o->saved_now, err);
+	if (code == CB_OK && o->b->changing == 1) code = txn_counters_hold(o->t, &o->saved.now, err);
 	if (code == CB_OK) code = txn_relieve(o->t, err);
-	if (code != CB_OK) {
-		/* What parts of it passed the gate for is not so any more. */
-		if (o->t->delta.root != o->saved.root) o->t->passed_version = 0;
-		pmap_done(&o->t->delta);
-		o->t->delta = pmap_ref(&o->saved);
-		o->t->now = o->saved_now;
-		expectations_drop(o->t, o->saved_expected);
-	}
-	pmap_done(&o->saved);
+	if (code != CB_OK) txn_point_back(&o->saved, o->t);
+	txn_point_done(&o->saved);
 	return code;
 }
 

@@ -31,9 +31,17 @@ static cb_code equal_bytes(intake *in, const inode *node, uint64_t offset, size_
 static cb_code read_host(intake *in, int fd, uint64_t offset, size_t size, bool *short_read, cb_error *err)
 {
 	size_t got = 0;
-	CB_TRY(io_pread_all(fd, in->block, size, offset, &got, err));
+	cb_code code = io_pread_all(fd, in->block, size, offset, &got, err);
+	in->unreadable = code != CB_OK && !cancel_is_code(code);
 	*short_read = got != size;
-	return CB_OK;
+	return code;
+}
+
+static cb_code host_next(intake *in, const intake_file *f, uint64_t offset, uint64_t *start, uint64_t *end, cb_error *err)
+{
+	cb_code code = in->data_next(f->fd, offset, f->size, start, end, err);
+	in->unreadable = code != CB_OK;
+	return code;
 }
 
 static cb_code progress(intake *in, uint64_t bytes, cb_error *err)
@@ -144,7 +152,7 @@ static cb_code sparse_same(intake *in, const intake_file *f, const inode *node, 
 	*same = node->rec.size == f->size;
 	for (uint64_t at = 0; *same && *rests && at < f->size;) {
 		uint64_t start, end, box_start, box_end;
-		CB_TRY(in->data_next(f->fd, at, f->size, &start, &end, err));
+		CB_TRY(host_next(in, f, at, &start, &end, err));
 		CB_TRY(box_data_next(in, &node->rec, at, &box_start, &box_end, err));
 		*same = start == box_start && end == box_end;
 		if (*same) CB_TRY(stretch_same(in, f->fd, start, end, node, same, rests, err));
@@ -163,7 +171,7 @@ static cb_code read_sparse(intake *in, const intake_file *f, inode *node, bool *
 	CB_TRY(data_resize(in->t, node, f->size, err));
 	for (uint64_t at = 0; *rests && at < f->size;) {
 		uint64_t start, end;
-		CB_TRY(in->data_next(f->fd, at, f->size, &start, &end, err));
+		CB_TRY(host_next(in, f, at, &start, &end, err));
 		CB_TRY(stretch_store(in, f->fd, start, end, node, rests, err));
 		at = end;
 	}
@@ -176,7 +184,7 @@ static cb_code is_sparse(intake *in, const intake_file *f, const inode *node, bo
 	uint64_t start, end;
 	*out = false;
 	if (f->size >= SPARSE_MIN_BYTES && f->allocated_bytes < f->size) {
-		CB_TRY(in->data_next(f->fd, 0, f->size, &start, &end, err));
+		CB_TRY(host_next(in, f, 0, &start, &end, err));
 		*out = start != 0 || end != f->size;
 	}
 	if (!*out && node->rec.form == DATA_EXTENTS && !fresh) { /* the box's file may have holes where the host's has zeros */

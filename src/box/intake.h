@@ -20,6 +20,7 @@ typedef struct intake {
 	cb_code (*progress)(void *context, uint64_t bytes, cb_error *err);
 	void *context;
 	uint8_t *block, *other; /* INTAKE_BLOCK bytes each */
+	bool unreadable;        /* set when the host's file cannot be read: a failure that is not the store's */
 } intake;
 
 /* Sets the blocks; the rest is the caller's. intake_done() it, also after a failure. */

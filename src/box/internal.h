@@ -202,6 +202,15 @@ cb_code txn_base_keep(txn *t, cb_error *err);
 /* The same content on another root, or as another step; kept by somebody, or by the writer lock. */
 cb_code txn_base_set(txn *t, state *base, cb_error *err);
 void txn_destroy(txn *t); /* accepts NULL */
+/* What a transaction had at a moment, to go back to: what was done since is then as if it had never been. */
+typedef struct txn_point {
+	pmap delta;
+	counters now;
+	size_t locals, expected;
+} txn_point;
+txn_point txn_point_take(const txn *t);
+void txn_point_back(const txn_point *p, txn *t);
+void txn_point_done(txn_point *p);
 static inline void txn_auto_(txn **t)
 {
 	txn_destroy(*t);
@@ -513,10 +522,7 @@ typedef struct op {
 	cb_box *b;
 	txn *t;
 	bool own;
-	/* What the transaction had before the call. */
-	pmap saved;
-	counters saved_now;
-	size_t saved_locals, saved_expected;
+	txn_point saved;            /* before the call */
 	const char *kind, *subject; /* lent by the caller of op_begin until op_end */
 } op;
 cb_code op_begin(op *o, cb_box *b, const char *kind, const char *params, cb_error *err);

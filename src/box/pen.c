@@ -8,10 +8,14 @@
 #include "box/intake.h"
 #include "box/look_inside.h"
 
+#include <assert.h>
+
 struct pen {
 	op o;
 	look now, base;
 	intake in;
+	txn_point mark; /* pen_mark */
+	bool is_marked;
 };
 
 /* ---- life ---- */
@@ -39,6 +43,7 @@ cb_code pen_begin(cb_box *b, const char *kind, const char *params, pen **out, cb
 
 cb_code pen_end(pen *e, cb_code code, cb_error *err)
 {
+	pen_unmark(e);
 	code = op_end(&e->o, code, NULL, err);
 	veil_destroy(e->base.veil);
 	intake_done(&e->in);
@@ -54,6 +59,26 @@ look *pen_look(pen *e)
 look *pen_base(pen *e)
 {
 	return &e->base;
+}
+
+void pen_mark(pen *e)
+{
+	assert(!e->is_marked);
+	e->mark = txn_point_take(e->o.t);
+	e->is_marked = true;
+}
+
+void pen_unmark(pen *e)
+{
+	if (e->is_marked) txn_point_done(&e->mark);
+	e->is_marked = false;
+}
+
+void pen_back(pen *e)
+{
+	assert(e->is_marked);
+	txn_point_back(&e->mark, e->o.t);
+	pen_unmark(e);
 }
 
 /* ---- the gate ---- */
@@ -96,7 +121,8 @@ cb_code pen_remove(pen *e, uint64_t dir, span name, uint64_t *out_removed, cb_er
 	CB_TRY(inode_at(&v, dir, name, &there, NULL, err));
 	CB_TRY(gate_entry(e->o.t, GATE_REMOVE, dir, name, there.rec.ino, err));
 	CB_TRY(tree_remove(e->o.t, dir, name, &there, err));
-	if (there.rec.type != CB_DIR && there.rec.links == 1) txn_content_forget(e->o.t, &there.rec, e->o.saved_locals);
+	size_t since = e->is_marked ? e->mark.locals : e->o.saved.locals; /* what was there before may come back */
+	if (there.rec.type != CB_DIR && there.rec.links == 1) txn_content_forget(e->o.t, &there.rec, since);
 	if (out_removed) *out_removed = before - e->o.t->now.files;
 	return CB_OK;
 }
@@ -175,13 +201,6 @@ cb_code pen_put(pen *e, box_node *n, span bytes, cb_error *err)
 	return code;
 }
 
-cb_code pen_allows_size(pen *e, const char *path, uint64_t size, cb_error *err)
-{
-	uint64_t max = e->o.t->quota_file_bytes;
-	if (!max || size <= max) return CB_OK;
-	return cb_err_set(err, CB_QUOTA, "'%.200s': a file may have %llu bytes", path, (unsigned long long)max);
-}
-
 /* ---- files of the host ---- */
 
 static intake_file file_of(pen *e, const pen_file *f)
@@ -197,9 +216,15 @@ cb_code pen_data(pen *e, const pen_file *f, box_node *n, bool fresh, bool *rests
 	inode i;
 	intake_file file = file_of(e, f);
 	CB_TRY(inode_of(e, n, &i, err));
+	e->in.unreadable = false;
 	cb_code code = intake_data(&e->in, &file, &i, fresh, rests, changed, err);
 	node_keep(n, &i);
 	return code;
+}
+
+bool pen_unreadable(const pen *e)
+{
+	return e->in.unreadable;
 }
 
 cb_code pen_same(pen *e, const pen_file *f, const box_node *n, bool *out, cb_error *err)

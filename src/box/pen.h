@@ -12,6 +12,10 @@ typedef struct pen pen;
 /* kind and params are lent until pen_end, which undoes the call when code is not CB_OK, and ends it in any case. */
 cb_code pen_begin(cb_box *b, const char *kind, const char *params, pen **out, cb_error *err);
 cb_code pen_end(pen *e, cb_code code, cb_error *err);
+/* What is done after pen_mark is undone by pen_back, or stays by pen_unmark: one entry that fails need not fail the call. */
+void pen_mark(pen *e);
+void pen_back(pen *e);
+void pen_unmark(pen *e); /* also without a mark */
 /* What it sees, with what it did so far. Lent. */
 look *pen_look(pen *e);
 /* What it was before the transaction: lent too. */
@@ -42,8 +46,6 @@ cb_code pen_save(pen *e, box_node *n, bool changed, cb_error *err);
 cb_code pen_times(pen *e, uint64_t ino, int64_t atime_ns, int64_t mtime_ns, cb_error *err);
 /* The whole content; n is not saved. */
 cb_code pen_put(pen *e, box_node *n, span bytes, cb_error *err);
-/* CB_QUOTA when no file may be so large. */
-cb_code pen_allows_size(pen *e, const char *path, uint64_t size, cb_error *err);
 
 /* Files of the host brought into the box: what the box has is compared first, so that a file that is the same keeps its version and costs
  * no space; of a large file only the parts that differ are stored. */
@@ -59,6 +61,8 @@ typedef struct pen_file {
 /* The data of n (not saved here) becomes the file's. fresh: n was just made. *rests: false when the file ended before its size, and n is
  * then half one thing and half another: try again, or drop the transaction. *changed is only ever set. */
 cb_code pen_data(pen *e, const pen_file *f, box_node *n, bool fresh, bool *rests, bool *changed, cb_error *err);
+/* Did the last pen_data fail because the host's file could not be read? */
+bool pen_unreadable(const pen *e);
 /* Is it the same already? */
 cb_code pen_same(pen *e, const pen_file *f, const box_node *n, bool *out, cb_error *err);
 /* The user.* attributes (but those of overlayfs) become these rows: name with its NUL, size (4 bytes), value, one after the other, by

@@ -302,10 +302,9 @@ void txn_locals_settle(txn *t, bool committed)
 }
 
 /* Never put into the store and never read: nothing has its number. */
-static void local_forget(txn *t, uint64_t content)
+static void local_forget(txn *t, local_content *l)
 {
-	local_content *l = txn_content_local(t, content);
-	if (!l) return;
+	if (!l || l->stored) return;
 	t->local_bytes -= l->bytes.size;
 	buf_done(&l->bytes);
 	l->stored = CONTENT_LOCAL;
@@ -313,7 +312,28 @@ static void local_forget(txn *t, uint64_t content)
 
 void txn_content_forget(txn *t, const record *r, size_t since)
 {
-	if (r->form == DATA_CONTENT && content_local_index(r->content) >= since) local_forget(t, r->content);
+	if (r->form == DATA_CONTENT && content_local_index(r->content) >= since) local_forget(t, txn_content_local(t, r->content));
+}
+
+txn_point txn_point_take(const txn *t)
+{
+	return (txn_point){pmap_ref(&t->delta), t->now, t->local_count, t->expected.size};
+}
+
+void txn_point_back(const txn_point *p, txn *t)
+{
+	/* What parts of it passed the gate for is not so any more. */
+	if (t->delta.root != p->delta.root) t->passed_version = 0;
+	pmap_done(&t->delta);
+	t->delta = pmap_ref(&p->delta);
+	t->now = p->now;
+	expectations_drop(t, p->expected);
+	for (size_t i = p->locals; i < t->local_count; i++) local_forget(t, &t->locals[i]);
+}
+
+void txn_point_done(txn_point *p)
+{
+	pmap_done(&p->delta);
 }
 
 /* As many of the contents that wait, from *next on, as one hold of the writer lock should write. */

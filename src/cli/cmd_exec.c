@@ -305,7 +305,7 @@ const cli_command cmd_exec = {
 		"duration_ms usage    how long it ran; cpu_ms and peak_memory (bytes, of the largest process)\n"
 		"tier              how it was isolated: overlay, folder, weak\n"
 		"changed           for each: path, change (added, modified, deleted, renamed, attributes), size, old_path\n"
-		"change_count left_out    how many; special files that cannot be kept\n"
+		"change_count left_out    how many; files and folders that cannot be kept, of which notes says which and why\n"
 		"checkpoint undo_step merged fork    when there was one; fork: where the changes are that did not come into the "
 		"box "
 		"(a conflict, a quota)\n"

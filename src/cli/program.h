@@ -7,6 +7,8 @@
 
 #include "cli/cli.h"
 
+enum { PROGRAM_NOTES = 16 }; /* more are counted only */
+
 typedef struct program {
 	cli *c;
 	cb_exec *exec;
@@ -22,8 +24,8 @@ typedef struct program {
 	int failed_errno; /* our output could not be written */
 	bool raw;         /* our terminal is set to raw */
 	struct termios was;
-	uint64_t noted; /* notes of the run; the first one: */
-	char noted_path[256], noted_what[128];
+	uint64_t noted; /* notes of the run, and the first of them: */
+	char notes[PROGRAM_NOTES][512];
 } program;
 
 /* From here on signals are ours to pass on; our terminal becomes raw with tty. Before the program is started. */

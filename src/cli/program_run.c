@@ -142,9 +142,8 @@ bool program_stream(void *context, cb_stream from, const void *bytes, size_t siz
 void program_note(void *context, const char *path, const char *what)
 {
 	program *p = context;
-	if (p->noted++ > 0) return;
-	(void)snprintf(p->noted_path, sizeof(p->noted_path), "%s", path ? path : "");
-	(void)snprintf(p->noted_what, sizeof(p->noted_what), "%s", what);
+	if (p->noted++ < PROGRAM_NOTES)
+		(void)snprintf(p->notes[p->noted - 1], sizeof(p->notes[0]), "%.350s: %s", path ? path : "", what);
 }
 
 /* ---- */

@@ -84,8 +84,8 @@ static void notes(const program *p, const cb_exec_result *r)
 		cli_note(c, "the program was ended: %s", r->reason);
 	note_cut(p, "standard output", p->hidden[0], p->shown[0]);
 	note_cut(p, "standard error", p->hidden[1], p->shown[1]);
-	if (p->noted == 1) cli_note(c, "%s: %s", p->noted_path, p->noted_what);
-	if (p->noted > 1) cli_note(c, "%s: %s; and %llu more", p->noted_path, p->noted_what, (unsigned long long)p->noted - 1);
+	for (uint64_t i = 0; i < p->noted && i < PROGRAM_NOTES; i++) cli_note(c, "%s", p->notes[i]);
+	if (p->noted > PROGRAM_NOTES) cli_note(c, "and %llu more such notes", (unsigned long long)p->noted - PROGRAM_NOTES);
 	if (r->undo_step) cli_note(c, "the program failed: its changes (step %llu) were taken back", (unsigned long long)r->step);
 }
 

@@ -2,12 +2,13 @@
  * scan.c: what is in a tree, told to the caller entry by entry.
  *
  * Adversary: the box made this tree, but nobody runs in it now. Names, modes, depth and kinds of files are its choice: the walk follows
- * no link, opens nothing but regular files and folders, and what cannot be said in a packet (a folder that is too deep, or with too
- * many names) is told as such instead of ending the scan: the box must not be able to make its other changes unseen.
+ * no link, opens nothing but regular files and folders, and what cannot be read or said in a packet (a folder that is too deep, or with
+ * too many names) is told as such instead of ending the scan: the box must not be able to make its other changes unseen.
  */
 #include "holder/tree.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -84,20 +85,24 @@ static cb_code xattr_add(void *context, const char *name, span value, cb_error *
 {
 	scan *s = context;
 	cb_error why;
-	cb_code code = wire_xattr_put(&s->xattrs, name, value, cb_err_aside(&why));
+	cb_code code = CB_LIMIT;
+	if (!host_xattr_is_overlay(name)) code = wire_xattr_put(&s->xattrs, name, value, cb_err_aside(&why));
 	if (code != CB_LIMIT) return cb_err_pass(err, code, &why);
 	s->totals.xattrs_left_out++;
 	return CB_OK;
 }
 
-static cb_code xattrs_read(scan *s, int fd, const char *path, cb_error *err)
+static cb_code xattrs_read(scan *s, int fd, wire_entry *e, cb_error *err)
 {
+	uint64_t before = s->totals.xattrs_left_out;
 	buf_clear(&s->xattrs);
-	s->xattrs.max_size = WIRE_PACKET_BYTES - ENTRY_BYTES - strlen(path);
+	s->xattrs.max_size = WIRE_PACKET_BYTES - ENTRY_BYTES - strlen(e->path);
 	cb_error why;
 	cb_code code = (s->to->layered ? host_xattr_list_upper : host_xattr_list)(fd, xattr_add, s, cb_err_aside(&why));
-	if (code == CB_OK || code == CB_NOMEM) return cb_err_pass(err, code, &why);
-	s->totals.xattrs_left_out++;
+	if (code == CB_NOMEM) return cb_err_pass(err, code, &why);
+	s->totals.xattrs_left_out += code != CB_OK;
+	e->cut = s->totals.xattrs_left_out > before;
+	e->xattrs = buf_span(&s->xattrs);
 	return CB_OK;
 }
 
@@ -132,23 +137,31 @@ static cb_code look_up(scan *s, wire_entry *e, const host_stat *st, cb_error *er
 	return CB_OK;
 }
 
-static cb_code file_read(scan *s, const host_entry *at, int *out_fd, cb_error *err)
+/* Something that is there and cannot be told. */
+static cb_code scan_unkept(scan *s, const host_entry *at, const char *why, cb_error *err)
+{
+	wire_entry e = entry_from(WIRE_ENTRY_UNKEPT, at->path, &at->stat);
+	e.data = span_make(why, strnlen(why, LIMIT_NAME_BYTES));
+	return emit(s, &e, -1, err);
+}
+
+static cb_code file_read(scan *s, const host_entry *at, wire_entry *e, int *out_fd, cb_error *err)
 {
 	AUTO_FD int fd = -1;
 	host_stat st;
 	CB_TRY(host_file_open(at->dir, at->name, &fd, &st, err));
 	(void)fcntl(fd, F_SETFL, O_NONBLOCK | O_NOATIME); /* where it is refused, reading shows in the access time */
-	CB_TRY(xattrs_read(s, fd, at->path, err));
+	CB_TRY(xattrs_read(s, fd, e, err));
 	*out_fd = TAKE_FD(fd);
 	return CB_OK;
 }
 
 /* Without a user namespace (the weak sandbox) we are only the owner, who may be without the right to read. */
-static cb_code file_read_closed(scan *s, const host_entry *at, int *out_fd, cb_error *err)
+static cb_code file_read_closed(scan *s, const host_entry *at, wire_entry *e, int *out_fd, cb_error *err)
 {
 	if (fchmodat(at->dir, at->name, at->stat.mode | S_IRUSR, 0) != 0)
 		return cb_err_errno(err, errno, "cannot read '%s'", at->name);
-	cb_code code = file_read(s, at, out_fd, err);
+	cb_code code = file_read(s, at, e, out_fd, err);
 	if (fchmodat(at->dir, at->name, at->stat.mode, 0) != 0 && code == CB_OK)
 		return cb_err_errno(err, errno, "cannot restore the mode of '%s'", at->name);
 	return code;
@@ -161,9 +174,10 @@ static cb_code scan_file(scan *s, const host_entry *at, cb_error *err)
 	CB_TRY(look_up(s, &e, &at->stat, err));
 	if (e.known || !s->to->send) return emit(s, &e, -1, err);
 	bool closed = s->owner_only && !(at->stat.mode & S_IRUSR);
-	CB_TRY((closed ? file_read_closed : file_read)(s, at, &fd, err));
-	e.xattrs = buf_span(&s->xattrs);
-	return emit(s, &e, TAKE_FD(fd), err);
+	cb_error why;
+	cb_code code = (closed ? file_read_closed : file_read)(s, at, &e, &fd, cb_err_aside(&why));
+	if (code == CB_NOMEM) return cb_err_pass(err, code, &why);
+	return code == CB_OK ? emit(s, &e, TAKE_FD(fd), err) : scan_unkept(s, at, why.message, err);
 }
 
 static cb_code scan_symlink(scan *s, const host_entry *at, cb_error *err)
@@ -198,10 +212,7 @@ static cb_code scan_opened_dir(scan *s, int fd, const char *path, const host_sta
 	wire_entry e = entry_from(WIRE_ENTRY_DIR, path, st);
 	CB_TRY(look_up(s, &e, st, err));
 	e.opaque = is_opaque(s, fd);
-	if (!e.known && s->to->send) {
-		CB_TRY(xattrs_read(s, fd, path, err));
-		e.xattrs = buf_span(&s->xattrs);
-	}
+	if (!e.known && s->to->send) CB_TRY(xattrs_read(s, fd, &e, err));
 	return emit(s, &e, -1, err);
 }
 
@@ -232,22 +243,44 @@ static cb_code leave(scan *s, const host_entry *at, cb_error *err)
 
 static cb_code scan_dir(scan *s, host_walk *w, host_entry *at, cb_error *err)
 {
-	if (strlen(at->path) > PATH_BYTES) return scan_special(s, at, "a folder that is too deep", err);
+	if (strlen(at->path) > PATH_BYTES) return scan_unkept(s, at, "a folder that is too deep", err);
 	/* A folder that may be listed but not passed through is entered, and then nothing in it can be looked at. */
 	bool passable = (at->stat.mode & S_IXUSR) || !s->owner_only;
 	cb_error why;
 	cb_code code = passable ? host_walk_enter(w, at, cb_err_aside(&why)) : CB_DENIED;
 	if (code == CB_DENIED) code = enter_denied(s, w, at, cb_err_aside(&why));
-	if (code == CB_LIMIT) return scan_special(s, at, "a folder that is too deep or too full", err);
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	if (code == CB_NOMEM) return cb_err_pass(err, code, &why);
+	if (code != CB_OK) return scan_unkept(s, at, code == CB_LIMIT ? "a folder that is too deep or too full" : why.message, err);
 	return scan_opened_dir(s, at->dir, at->path, &at->stat, err);
 }
 
 /* ---- the tree ---- */
 
-static bool is_left_out(const host_entry *e)
+static bool is_system(const host_entry *e)
 {
 	return e->depth == 1 && e->event == HOST_ENTRY && plan_is_system_name(e->name, strlen(e->name));
+}
+
+static bool is_empty_dir(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d && fd >= 0) (void)close(fd);
+	if (!d) return false;
+	size_t count = 0;
+	while (count <= 2 && readdir(d)) count++; /* "." and ".." */
+	(void)closedir(d);
+	return count <= 2;
+}
+
+/* For its mounts the sandbox has links, and folders that are empty below them. Anything else at a name of its own is a program's, and
+ * can be in no box. */
+static cb_code scan_system(scan *s, const host_entry *e, cb_error *err)
+{
+	bool unused = strcmp(e->name, "boot") == 0 || strcmp(e->name, "sys") == 0; /* no plan has them */
+	bool whiteout = s->to->layered && e->stat.type == HOST_DEVICE && e->stat.device == 0;
+	bool own = e->stat.type == HOST_SYMLINK || (e->stat.type == HOST_DIR && is_empty_dir(e->dir, e->name));
+	return whiteout || (own && !unused) ? CB_OK : scan_unkept(s, e, "the name belongs to the sandbox", err);
 }
 
 static cb_code scan_entry(scan *s, host_walk *w, host_entry *e, cb_error *err)
@@ -255,7 +288,7 @@ static cb_code scan_entry(scan *s, host_walk *w, host_entry *e, cb_error *err)
 	wire_entry end = {.type = WIRE_ENTRY_LEAVE, .path = e->path};
 	if (e->event == HOST_LEAVE) CB_TRY(leave(s, e, err));
 	if (e->event != HOST_ENTRY) return emit(s, &end, -1, err);
-	if (is_left_out(e)) return CB_OK;
+	if (is_system(e)) return scan_system(s, e, err);
 	switch (e->stat.type) {
 	case HOST_FILE:
 		return scan_file(s, e, err);
@@ -275,7 +308,13 @@ static cb_code scan_tree(scan *s, const host_root *root, cb_error *err)
 {
 	host_walk *w = NULL;
 	host_entry e = {.event = HOST_ENTRY};
-	cb_code code = host_walk_open(root, &w, err);
+	cb_error why;
+	cb_code code = host_walk_open(root, &w, cb_err_aside(&why));
+	if (code == CB_LIMIT) {
+		CB_TRY(scan_unkept(s, &(host_entry){.path = "", .stat = root->stat}, why.message, err));
+		return s->to->send ? flush(s, err) : CB_OK;
+	}
+	(void)cb_err_pass(err, code, &why);
 	if (code == CB_OK) code = scan_opened_dir(s, root->fd, "", &root->stat, err);
 	while (code == CB_OK) {
 		code = host_walk_next(w, &e, err);

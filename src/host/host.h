@@ -90,13 +90,14 @@ cb_code host_link_read(int dir, const char *name, buf *out, cb_error *err);
 /* Is it an attribute that goes into and out of boxes: user.*, but for those of overlayfs (user.overlay.*)? In a layer these say what is
  * there, and whoever mounts an overlay over a folder is led by them: no file brings them along. */
 bool host_xattr_is_ours(span name);
-/* user.* attributes, by name; those of overlayfs (user.overlay.*) are left out. Nothing when the filesystem has none. Names and values
- * are lent. */
+/* user.* attributes, by name. Nothing when the filesystem has none. Names and values are lent. */
 typedef cb_code (*host_xattr_visit)(void *context, const char *name, span value, cb_error *err);
 cb_code host_xattr_list(int fd, host_xattr_visit visit, void *context, cb_error *err);
-/* The same of an entry in an overlay's upper folder: what a program set through the overlay under a name of overlayfs, which the kernel
- * escaped, has its own name again. */
+/* The same of an entry in an overlay's upper folder: overlayfs's own are left out; what a program set through the overlay under a name of
+ * overlayfs, which the kernel escaped, has its own name again. */
 cb_code host_xattr_list_upper(int fd, host_xattr_visit visit, void *context, cb_error *err);
+/* user.overlay.*: it would mean something in a layer, so no box takes it. */
+bool host_xattr_is_overlay(const char *name);
 /* CB_UNSUPPORTED, CB_NOSPACE, CB_DENIED as the filesystem says. size 0 and value NULL removes. */
 cb_code host_xattr_set(int fd, const char *name, span value, cb_error *err);
 

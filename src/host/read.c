@@ -68,15 +68,20 @@ bool host_xattr_is_ours(span name)
 	return span_starts(name, span_str("user.")) && !span_starts(name, span_str(OVERLAY_PREFIX));
 }
 
+bool host_xattr_is_overlay(const char *name)
+{
+	return strncmp(name, OVERLAY_PREFIX, sizeof(OVERLAY_PREFIX) - 1) == 0;
+}
+
 static bool is_wanted(const xattr_visitor *v, const char *name)
 {
-	return host_xattr_is_ours(span_str(name)) || (v->upper && is_escaped(name));
+	return strncmp(name, "user.", 5) == 0 && (!v->upper || !host_xattr_is_overlay(name) || is_escaped(name));
 }
 
 static cb_code visit_named(const xattr_visitor *v, const char *name, span value, cb_error *err)
 {
 	char own[XATTR_NAME_BYTES + 1] = OVERLAY_PREFIX;
-	if (!is_escaped(name)) return v->visit(v->context, name, value, err);
+	if (!v->upper || !is_escaped(name)) return v->visit(v->context, name, value, err);
 	(void)snprintf(own, sizeof(own), "%s%s", OVERLAY_PREFIX, name + sizeof(OVERLAY_PREFIX) - 1 + ESCAPE_BYTES);
 	return v->visit(v->context, own, value, err);
 }

@@ -138,17 +138,19 @@ typedef enum wire_entry_type {
 	WIRE_ENTRY_WHITEOUT, /* what the layers have at this path is gone */
 	WIRE_ENTRY_SPECIAL,  /* FIFO, socket, device: data says which ("a FIFO") */
 	WIRE_ENTRY_LEAVE,    /* the end of a folder: everything in it was listed before */
+	WIRE_ENTRY_UNKEPT,   /* what no box can have there, or what cannot be read: data says why */
 } wire_entry_type;
 typedef struct wire_entry {
 	wire_entry_type type;
-	const char *path; /* relative to the root; "" is the root itself (DIR and LEAVE) */
+	const char *path; /* relative to the root; "" is the root itself (DIR, LEAVE, UNKEPT) */
 	bool known;       /* as it was at the last KEEP: no descriptor, no attributes, no target; what it had then still holds */
 	bool opaque;      /* a folder that hides what the layers have below it */
+	bool cut;         /* it has attributes that are not in xattrs */
 	bool has_fd;      /* a descriptor for reading came with this packet, in the order of the entries */
 	uint32_t mode;    /* 07777 */
 	uint64_t size, ino, links, allocated_bytes;
 	int64_t mtime_ns, atime_ns, ctime_ns;
-	span data;   /* target of a symlink; what kind of special file */
+	span data;   /* target of a symlink; what kind of special file; why it is not kept */
 	span xattrs; /* as in wire_op; user.* but for user.overlay.* */
 } wire_entry;
 cb_code wire_entry_put(buf *to, const wire_entry *e, cb_error *err);
@@ -156,10 +158,11 @@ cb_code wire_entry_get(span *rest, wire_entry *out, bool *out_end, cb_error *err
 
 /* SCAN_END */
 typedef struct wire_scanned {
-	uint64_t entries, bytes;  /* in the upper or tree, all of them */
-	uint64_t sent;            /* that were not known */
-	uint64_t xattrs_left_out; /* attributes that are too large for a packet, or that the filesystem would not read */
-	bool ended;               /* the sandbox had to end for it: ENTER before the next RUN */
+	uint64_t entries, bytes; /* in the upper or tree, all of them */
+	uint64_t sent;           /* that were not known */
+	uint64_t
+		xattrs_left_out; /* attributes that are overlayfs's, too large for a packet, or that the filesystem would not read */
+	bool ended;              /* the sandbox had to end for it: ENTER before the next RUN */
 } wire_scanned;
 cb_code wire_scanned_put(buf *to, const wire_scanned *m, cb_error *err);
 cb_code wire_scanned_get(span body, wire_scanned *out, cb_error *err);

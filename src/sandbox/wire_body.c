@@ -20,7 +20,7 @@ enum {
 	MODE_FILE = 0777,
 };
 
-enum { ENTRY_KNOWN = 1, ENTRY_OPAQUE = 2, ENTRY_HAS_FD = 4, ENTRY_FLAGS = 7 };
+enum { ENTRY_KNOWN = 1, ENTRY_OPAQUE = 2, ENTRY_HAS_FD = 4, ENTRY_CUT = 8, ENTRY_FLAGS = 15 };
 
 /* ---- fields ---- */
 
@@ -272,7 +272,8 @@ cb_code wire_entry_put(buf *to, const wire_entry *e, cb_error *err)
 {
 	uint8_t fixed[ENTRY_MIN_BYTES];
 	fixed[0] = (uint8_t)e->type;
-	fixed[1] = (uint8_t)((e->known ? ENTRY_KNOWN : 0) | (e->opaque ? ENTRY_OPAQUE : 0) | (e->has_fd ? ENTRY_HAS_FD : 0));
+	fixed[1] = (uint8_t)((e->known ? ENTRY_KNOWN : 0) | (e->opaque ? ENTRY_OPAQUE : 0) | (e->has_fd ? ENTRY_HAS_FD : 0) |
+	                     (e->cut ? ENTRY_CUT : 0));
 	put_le32(fixed + 2, e->mode);
 	const uint64_t numbers[] = {
 		e->size, e->ino, e->links, e->allocated_bytes, (uint64_t)e->mtime_ns, (uint64_t)e->atime_ns, (uint64_t)e->ctime_ns};
@@ -293,6 +294,7 @@ static bool entry_data_is_good(const wire_entry *e)
 	case WIRE_ENTRY_SYMLINK:
 		return e->known ? e->data.size == 0 : is_target(e->data);
 	case WIRE_ENTRY_SPECIAL:
+	case WIRE_ENTRY_UNKEPT:
 		return e->data.size <= LIMIT_NAME_BYTES && !(e->data.size && memchr(e->data.bytes, 0, e->data.size));
 	case WIRE_ENTRY_FILE:
 	case WIRE_ENTRY_DIR:
@@ -305,7 +307,7 @@ static bool entry_data_is_good(const wire_entry *e)
 
 static cb_code entry_check(const wire_entry *e, cb_error *err)
 {
-	bool folder = e->type == WIRE_ENTRY_DIR || e->type == WIRE_ENTRY_LEAVE;
+	bool folder = e->type == WIRE_ENTRY_DIR || e->type == WIRE_ENTRY_LEAVE || e->type == WIRE_ENTRY_UNKEPT;
 	if (!entry_data_is_good(e)) return corrupt(err, "the type or data of an entry");
 	if (!is_path(span_str(e->path)) && !(folder && !e->path[0])) return corrupt(err, "the path of an entry");
 	if (e->has_fd && (e->known || e->type != WIRE_ENTRY_FILE)) return corrupt(err, "the descriptor of an entry");
@@ -325,6 +327,7 @@ cb_code wire_entry_get(span *rest, wire_entry *out, bool *out_end, cb_error *err
 	e.known = flags & ENTRY_KNOWN;
 	e.opaque = flags & ENTRY_OPAQUE;
 	e.has_fd = flags & ENTRY_HAS_FD;
+	e.cut = flags & ENTRY_CUT;
 	e.mode = reader_le32(&r);
 	e.size = reader_le64(&r);
 	e.ino = reader_le64(&r);

@@ -18,7 +18,7 @@ enum {
 
 static cb_code add_attribute(void *context, const char *name, span value, cb_error *err)
 {
-	return pen_attribute_add(context, name, value, err);
+	return host_xattr_is_overlay(name) ? CB_OK : pen_attribute_add(context, name, value, err);
 }
 
 static cb_code attributes_sync(importing *im, int fd, const box_node *node, bool fresh, bool *changed, cb_error *err)

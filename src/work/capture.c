@@ -7,6 +7,9 @@
  * Adversary: the box. Names, sizes, modes and targets in the messages are its words, and so are the bytes behind the descriptors: every
  * path must be one more name in the folder the look is in, a descriptor must be a regular file and has the size that fstat says,
  * special files are left out, setuid and setgid bits are dropped. What the holder itself says wrongly is CB_CORRUPT.
+ *
+ * No single entry keeps the others out of the step: one that no box can have, or that cannot be read, is left out and said, and the box
+ * keeps what it has there. Only what concerns the whole (no room, no memory, the gate, a lie) fails it.
  */
 #include "work/capture.h"
 
@@ -28,7 +31,24 @@ static cb_code lie(cb_error *err)
 
 void capture_note(const capturing *c, const char *path, const char *what)
 {
+	work_result *r = c->result;
+	if (r->noted < WORK_NOTES) {
+		char line[WORK_NOTE_BYTES];
+		size_t size = strlen(path), room = sizeof(line) - strlen(what) - sizeof("...: ");
+		bool cut = size > room; /* the end of a path says more than its beginning */
+		(void)snprintf(line, sizeof(line), "%s%s: %s", cut ? "..." : "/", cut ? path + size - room : path, what);
+		stamp_text_set(r->notes[r->noted], WORK_NOTE_BYTES, line);
+	}
+	r->noted++;
 	if (c->options->note) c->options->note(c->options->context, path, what);
+}
+
+void capture_leave_out(const capturing *c, const char *path, span why)
+{
+	char what[WORK_NOTE_BYTES / 2];
+	(void)snprintf(what, sizeof(what), "left out: %.*s", (int)why.size, (const char *)why.bytes);
+	c->result->left_out++;
+	capture_note(c, path, what);
 }
 
 cb_code capture_clear(capturing *c, capture_item *i, cb_error *err)
@@ -70,6 +90,7 @@ cb_code capture_attributes(capturing *c, const wire_entry *e, box_node *node, bo
 {
 	if (node->type != CB_SYMLINK) {
 		uint32_t mode = capture_mode(c, e), keep = node->type == CB_DIR ? 01777 : 0777;
+		if (e->cut) capture_note(c, e->path, "dropped: attributes that a box does not take, or too many");
 		CB_TRY(attributes_sync(c, e, node, fresh, changed, err));
 		if ((node->mode & keep) != mode) { /* the box's own setuid bits are not in the tree, and stay while the mode does */
 			*changed = true;
@@ -206,6 +227,10 @@ static cb_code level_push(capturing *c, const wire_entry *e, capture_level l, cb
 
 static cb_code take_root(capturing *c, const wire_entry *e, cb_error *err)
 {
+	if (e->type == WIRE_ENTRY_UNKEPT) { /* nothing of it was listed: the box stays as it is */
+		capture_leave_out(c, "", e->data);
+		return CB_OK;
+	}
 	if (e->type != WIRE_ENTRY_DIR) return lie(err);
 	bool plain = !c->layer;
 	capture_level root = {
@@ -296,7 +321,7 @@ static cb_code item_name(const capturing *c, const wire_entry *e, span *out, cb_
 	*out = span_make(path.bytes + skip, path.size - skip);
 	bool dots = span_equal(*out, span_str(".")) || span_equal(*out, span_str(".."));
 	if (out->size == 0 || out->size > LIMIT_NAME_BYTES || dots || memchr(out->bytes, '/', out->size)) return lie(err);
-	if (folder.size == 0 && box_name_reserved(*out)) return lie(err);
+	if (folder.size == 0 && box_name_reserved(*out) && e->type != WIRE_ENTRY_UNKEPT) return lie(err);
 	return CB_OK;
 }
 
@@ -312,12 +337,8 @@ static cb_code names_ascend(capturing *c, span name, cb_error *err)
 
 static cb_code take_special(capturing *c, capture_item *i, cb_error *err)
 {
-	char what[64];
 	if (i->e->known) return CB_OK; /* it was said when it came */
-	(void)snprintf(what, sizeof(what), "left out: %.*s", i->e->data.size < 40 ? (int)i->e->data.size : 40,
-	               (const char *)i->e->data.bytes);
-	c->result->left_out++;
-	capture_note(c, i->e->path, what);
+	capture_leave_out(c, i->e->path, i->e->data);
 	return i->exists ? is_gone(c, i->name, &i->there, err) : CB_OK;
 }
 
@@ -335,6 +356,9 @@ static cb_code take_item(capturing *c, capture_item *i, cb_error *err)
 		return i->exists ? is_gone(c, i->name, &i->there, err) : CB_OK;
 	case WIRE_ENTRY_SPECIAL:
 		return take_special(c, i, err);
+	case WIRE_ENTRY_UNKEPT:
+		capture_leave_out(c, i->e->path, i->e->data);
+		return CB_OK;
 	case WIRE_ENTRY_LEAVE:
 		break;
 	}

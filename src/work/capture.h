@@ -61,7 +61,8 @@ typedef struct capturing {
 	inode_map links;   /* (0, inode of the host) -> inode of the box, for files with several names */
 	inode_map claimed; /* (0, inode of the box) -> inode of the host that it stands for */
 	buf gone, added;
-	buf times; /* capture_times */
+	buf times;       /* capture_times */
+	bool unreadable; /* the file that is taken now cannot be read whole */
 } capturing;
 
 static inline capture_level *capture_top(const capturing *c)
@@ -80,7 +81,9 @@ typedef struct capture_item {
 
 /* ---- capture.c ---- */
 
+/* The tree has something that the step has not. */
 void capture_note(const capturing *c, const char *path, const char *what);
+void capture_leave_out(const capturing *c, const char *path, span why);
 /* What the base has at this name goes now: something else takes its place. */
 cb_code capture_clear(capturing *c, capture_item *i, cb_error *err);
 uint32_t capture_mode(const capturing *c, const wire_entry *e);

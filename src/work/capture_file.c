@@ -33,6 +33,9 @@ static cb_code names_join(capturing *c, uint64_t made, uint64_t ino, cb_error *e
 {
 	AUTO_BUF buf names = BUF_INIT(SIZE_MAX);
 	CB_TRY(look_names(c->now, made, work_name_add, &names, err));
+	box_node node;
+	CB_TRY(look_node(c->now, ino, &node, err));
+	if (node.links + names.size / sizeof(work_name) > LIMIT_LINKS) return CB_OK; /* then they are two files of the same bytes */
 	const work_name *all = (const work_name *)(const void *)names.bytes;
 	for (size_t i = 0; i < names.size / sizeof(*all); i++) {
 		CB_TRY(pen_remove(c->e, all[i].dir, work_name_span(&all[i]), NULL, err));
@@ -50,23 +53,33 @@ static cb_code is_made(capturing *c, uint64_t ino, bool *out, cb_error *err)
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
-/* A further name of a file that was met before. */
-static cb_code take_link(capturing *c, capture_item *i, uint64_t ino, cb_error *err)
+/* A further name of a file that was met before. *full: it has as many as a box's file may have. */
+static cb_code take_link(capturing *c, capture_item *i, uint64_t ino, bool *full, cb_error *err)
 {
+	*full = false;
 	if (i->exists && i->there.ino == ino) return CB_OK;
+	box_node node;
+	CB_TRY(look_node(c->now, ino, &node, err));
+	*full = node.links >= LIMIT_LINKS;
+	if (*full) {
+		capture_note(c, i->e->path, "made another file: a file of a box has at most 65000 names");
+		return CB_OK;
+	}
 	CB_TRY(capture_clear(c, i, err));
 	cb_code code = pen_link(c->e, ino, capture_top(c)->ino, i->name, NULL, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "'%.200s'", i->e->path);
 }
 
 /* What is behind the descriptor, by its own words. */
-static cb_code file_of(const capture_item *i, pen_file *out, cb_error *err)
+static cb_code file_of(capturing *c, const capture_item *i, pen_file *out, cb_error *err)
 {
 	struct stat st;
 	if (i->fd < 0) return cb_err_set(err, CB_CORRUPT, "the sandbox's holder sent no file for '%.200s'", i->e->path);
-	if (fstat(i->fd, &st) != 0) return cb_err_errno(err, errno, "'%.200s'", i->e->path);
+	c->unreadable = fstat(i->fd, &st) != 0;
+	if (c->unreadable) return cb_err_errno(err, errno, "it cannot be read");
 	if (!S_ISREG(st.st_mode)) return cb_err_set(err, CB_CORRUPT, "the sandbox's holder sent no file for '%.200s'", i->e->path);
-	if ((uint64_t)st.st_size > LIMIT_FILE_BYTES) return cb_err_set(err, CB_TOOBIG, "'%.200s' is too large", i->e->path);
+	if ((uint64_t)st.st_size > LIMIT_FILE_BYTES)
+		return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
 	*out = (pen_file){i->fd, (uint64_t)st.st_size, (uint64_t)st.st_blocks * 512, NULL, NULL, host_data_next};
 	return CB_OK;
 }
@@ -74,8 +87,10 @@ static cb_code file_of(const capture_item *i, pen_file *out, cb_error *err)
 static cb_code read_into(capturing *c, capture_item *i, const pen_file *f, box_node *node, bool fresh, cb_error *err)
 {
 	bool rests = true, changed = fresh;
-	CB_TRY(pen_data(c->e, f, node, fresh, &rests, &changed, err));
-	if (!rests) return cb_err_set(err, CB_BUSY, "'%.200s' changes while it is read", i->e->path);
+	cb_code code = pen_data(c->e, f, node, fresh, &rests, &changed, err);
+	c->unreadable = pen_unreadable(c->e) || (code == CB_OK && !rests);
+	if (code != CB_OK) return code;
+	if (!rests) return cb_err_set(err, CB_BUSY, "it changes while it is read");
 	c->result->entries_read++;
 	return capture_attributes(c, i->e, node, fresh, &changed, err);
 }
@@ -106,8 +121,40 @@ static cb_code change_file(capturing *c, capture_item *i, const pen_file *f, cb_
 		if (!same && (c->layer || i->e->links < 2)) return add_file(c, i, f, err);
 	}
 	CB_TRY(pen_allow(c->e, parent, i->name, &node, err));
-	CB_TRY(claim(c, i->e, node.ino, node.links, err));
-	return read_into(c, i, f, &node, false, err);
+	CB_TRY(read_into(c, i, f, &node, false, err));
+	return claim(c, i->e, node.ino, node.links, err);
+}
+
+static cb_code put_file(capturing *c, capture_item *i, bool change, cb_error *err)
+{
+	pen_file f;
+	CB_TRY(file_of(c, i, &f, err));
+	return change ? change_file(c, i, &f, err) : add_file(c, i, &f, err);
+}
+
+/* The file as it is now, or nothing of it: one that is too large, or cannot be read, is left out (*kept false). What the box has there is
+ * not to stand in the way of the new: when it is damaged, so that the two cannot be compared, it is replaced. */
+static cb_code take_file(capturing *c, capture_item *i, bool change, bool *kept, cb_error *err)
+{
+	cb_error why;
+	bool exists = i->exists;
+	c->unreadable = false;
+	pen_mark(c->e);
+	cb_code code = put_file(c, i, change, cb_err_aside(&why));
+	if (code == CB_CORRUPT && change && i->fd >= 0) {
+		pen_back(c->e);
+		i->exists = exists;
+		pen_mark(c->e);
+		code = put_file(c, i, false, cb_err_aside(&why));
+	}
+	*kept = code == CB_OK;
+	if (code != CB_OK && (c->unreadable || code == CB_TOOBIG || code == CB_LIMIT)) {
+		pen_back(c->e);
+		capture_leave_out(c, i->e->path, span_str(why.message));
+		return CB_OK;
+	}
+	pen_unmark(c->e);
+	return cb_err_pass(err, code, &why);
 }
 
 /* As it was at the last look. A folder that moved takes its files to new names without touching them, so this one may have been met
@@ -123,14 +170,16 @@ static cb_code known_file(capturing *c, const capture_item *i, uint64_t met, cb_
 /* One of several names: the file was met under another one. */
 static cb_code met_file(capturing *c, capture_item *i, uint64_t met, bool usable, cb_error *err)
 {
-	pen_file f;
-	bool made = false;
+	bool made = false, full = false, kept = false;
 	if (usable && met != i->there.ino && !is_taken(c, i) && i->fd >= 0 && !(c->layer && i->there.links > 1))
 		CB_TRY(is_made(c, met, &made, err));
-	if (!made) return take_link(c, i, met, err);
-	CB_TRY(file_of(i, &f, err));
-	CB_TRY(change_file(c, i, &f, err));
-	return names_join(c, met, i->there.ino, err);
+	if (!made) {
+		CB_TRY(take_link(c, i, met, &full, err));
+		return full ? take_file(c, i, false, &kept, err) : CB_OK;
+	}
+	CB_TRY(take_file(c, i, true, &kept, err));
+	const inode_map_row *row = inode_map_get(&c->links, 0, i->e->ino);
+	return kept && row && row->value == i->there.ino ? names_join(c, met, i->there.ino, err) : CB_OK;
 }
 
 cb_code capture_file(capturing *c, capture_item *i, cb_error *err)
@@ -143,10 +192,8 @@ cb_code capture_file(capturing *c, capture_item *i, cb_error *err)
 		return cb_err_set(err, CB_CORRUPT, "the sandbox's holder knows '%.200s', which was not there", i->e->path);
 	}
 	if (met) return met_file(c, i, met, usable, err);
-	pen_file f;
-	CB_TRY(file_of(i, &f, err));
-	CB_TRY(pen_allows_size(c->e, i->e->path, f.size, err));
-	return usable && !is_taken(c, i) ? change_file(c, i, &f, err) : add_file(c, i, &f, err);
+	bool kept = false;
+	return take_file(c, i, usable && !is_taken(c, i), &kept, err);
 }
 
 /* ---- symbolic links ---- */
@@ -167,10 +214,11 @@ cb_code capture_symlink(capturing *c, capture_item *i, cb_error *err)
 	uint64_t parent = capture_top(c)->ino;
 	const wire_entry *e = i->e;
 	box_node node;
-	bool same = false, changed = true;
+	bool same = false, changed = true, full = true;
 	if (e->known) return claim(c, e, i->there.ino, i->there.links, err);
 	const inode_map_row *row = e->links > 1 && e->ino ? inode_map_get(&c->links, 0, e->ino) : NULL;
-	if (row) return take_link(c, i, row->value, err);
+	if (row) CB_TRY(take_link(c, i, row->value, &full, err));
+	if (!full) return CB_OK;
 	if (e->data.size == 0 || e->data.size > LIMIT_SYMLINK_TARGET_BYTES || memchr(e->data.bytes, 0, e->data.size))
 		return cb_err_set(err, CB_CORRUPT, "the sandbox's holder sent no target for '%.200s'", e->path);
 	CB_TRY(same_target(c, i, &same, err));

@@ -167,9 +167,16 @@ static inline void work_stage(const char *name)
 	if (work_stage_hook) work_stage_hook(name);
 }
 
-/* The step's result with "run" in it; free() it. result: JSON, or any text, or NULL. Of one that is too large for a step only the beginning
+/* What a step says of its run beside what its caller says. */
+typedef struct run_said {
+	const char *run;
+	bool interrupted;
+	const char *lost;           /* NULL: it is not */
+	const work_result *capture; /* NULL, or what was left out of it */
+} run_said;
+/* The step's result with these in it; free() it. result: JSON, or any text, or NULL. Of one that is too large for a step only the beginning
  * is kept, as "cut". */
-cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err);
+cb_code run_result(const char *result, const run_said *said, char **out, cb_error *err);
 /* The step's parameters as the stamp keeps them: as they are, or their beginning as a text in JSON. */
 cb_code run_params(span params, char out[STAMP_PARAMS_BYTES], cb_error *err);
 /* Kind and parameters that are too large for a step are cut to what fits, in room: what a command did is not lost for them. */

@@ -33,7 +33,7 @@ static cb_code record_lost(work *w, const char *why, cb_error *err)
 {
 	AUTO_FREE char *result = NULL;
 	cb_step_info info = info_of(&w->slot.stamp);
-	CB_TRY(run_result(NULL, w->slot.stamp.run, true, why, &result, err));
+	CB_TRY(run_result(NULL, &(run_said){.run = w->slot.stamp.run, .interrupted = true, .lost = why}, &result, err));
 	info.result = result;
 	info.result_size = CB_STRING;
 	return cb_step_record(w->b, &info, NULL, err);
@@ -45,12 +45,12 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 	AUTO_FREE char *result = NULL;
 	work_result r = {.commit = CB_INIT(cb_commit_result)};
 	cb_step_info info = info_of(s);
-	CB_TRY(run_result(NULL, s->run, true, NULL, &result, err));
-	info.result = result;
-	info.result_size = CB_STRING;
 	cb_box *change = NULL;
 	CB_TRY(box_txn_begin_at(w->b, s->base.seq, s->base.state, &info, &change, err));
 	cb_code code = capture(w->link, change, options, &r, err);
+	if (code == CB_OK) code = run_result(NULL, &(run_said){.run = s->run, .interrupted = true, .capture = &r}, &result, err);
+	info.result = result;
+	info.result_size = CB_STRING;
 	work_stage("recover-commit");
 	if (code == CB_OK) code = work_commit(change, &info, &r.commit, err);
 	cb_box_close(change);
@@ -84,16 +84,16 @@ static cb_code recover_box(work *w, bool *made, cb_error *err)
 	if (done) return CB_OK;
 	CB_TRY(box_refuse_rules(w->b, "capturing what a program left", err));
 	if (*s->who) CB_TRY(box_record_for(w->b, s->who, err));
+	const char *lost = s->building                          ? "the box's files were still being laid out"
+	                   : strcmp(s->boot, stamp_boot()) != 0 ? "the machine was started anew"
+	                                                        : NULL;
+	cb_error why;
+	cb_code code = lost ? CB_OK : capture_left(w, cb_err_aside(&why));
+	if (is_passing(code)) return cb_err_pass(err, code, &why);
+	if (code != CB_OK) lost = why.message;
+	if (lost) CB_TRY(record_lost(w, lost, err));
 	*made = true;
-	if (s->building) return record_lost(w, "the box's files were still being laid out", err);
-	if (strcmp(s->boot, stamp_boot()) != 0) return record_lost(w, "the machine was started anew", err);
-	cb_error why = {0};
-	cb_code code = capture_left(w, &why);
-	if (code == CB_OK) return CB_OK;
-	if (!is_passing(code)) return record_lost(w, why.message, err);
-	*made = false;
-	if (err) *err = why;
-	return code;
+	return CB_OK;
 }
 
 static cb_code open_box(work *w, bool *gone, cb_error *err)

@@ -9,9 +9,9 @@
 enum { SHOWN_BYTES = 200 }; /* of a text that is cut; each takes six in JSON at most */
 
 /* cut: only the beginning of result. */
-static cb_code result_write(const char *result, bool cut, const char *run, bool interrupted, const char *lost, char **out,
-                            cb_error *err)
+static cb_code result_write(const char *result, bool cut, const run_said *said, char **out, cb_error *err)
 {
+	const work_result *r = said->capture;
 	AUTO_BUF buf text = BUF_INIT(LIMIT_STEP_FIELD_BYTES);
 	char shown[SHOWN_BYTES + 1];
 	AUTO_JSON json_doc *doc = NULL;
@@ -26,19 +26,23 @@ static cb_code result_write(const char *result, bool cut, const char *run, bool 
 	}
 	if (cut) stamp_text_set(shown, sizeof(shown), result);
 	if (result && *result && !given) json_member_str(&w, cut ? "cut" : "text", cut ? shown : result);
-	if (interrupted) json_member_bool(&w, "interrupted", true);
-	if (lost) json_member_str(&w, "lost", lost);
-	json_member_str(&w, "run", run);
+	if (said->interrupted) json_member_bool(&w, "interrupted", true);
+	if (said->lost) json_member_str(&w, "lost", said->lost);
+	if (r && r->left_out) json_member_uint(&w, "left_out", r->left_out);
+	if (r && r->noted) json_member_array(&w, "notes");
+	for (size_t i = 0; r && i < r->noted && i < WORK_NOTES; i++) json_str(&w, r->notes[i]);
+	if (r && r->noted) json_array_end(&w);
+	json_member_str(&w, "run", said->run);
 	json_object_end(&w);
 	CB_TRY(json_writer_end(&w, err));
 	return buf_take(&text, out, NULL, err);
 }
 
-cb_code run_result(const char *result, const char *run, bool interrupted, const char *lost, char **out, cb_error *err)
+cb_code run_result(const char *result, const run_said *said, char **out, cb_error *err)
 {
 	cb_error why;
-	cb_code code = result_write(result, false, run, interrupted, lost, out, cb_err_aside(&why));
-	if (code == CB_LIMIT && result) return result_write(result, true, run, interrupted, lost, out, err);
+	cb_code code = result_write(result, false, said, out, cb_err_aside(&why));
+	if (code == CB_LIMIT && result) return result_write(result, true, said, out, err);
 	return cb_err_pass(err, code, &why);
 }
 

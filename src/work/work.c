@@ -553,7 +553,7 @@ static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result 
 	cb_step_info info = e->info ? *e->info : CB_INIT(cb_step_info);
 	run_words cut;
 	CB_TRY(run_words_fit(&info, &cut, err));
-	CB_TRY(run_result(info.result, w->slot.stamp.run, false, NULL, &result, err));
+	CB_TRY(run_result(info.result, &(run_said){.run = w->slot.stamp.run, .capture = out}, &result, err));
 	info.result = result;
 	info.result_size = CB_STRING;
 	info.record = true;
@@ -568,7 +568,10 @@ static cb_code end_in_txn(work *w, cb_box *change, ending *e, work_result *out, 
 	work_stage("scan");
 	CB_TRY(capture(w->link, change, &e->capture, out, err));
 	if (out->sandbox_ended) w->entered = false;
-	CB_TRY(box_txn_changes(change, count_change, &e->changes, err));
+	cb_error why;
+	cb_code code = box_txn_changes(change, count_change, &e->changes, cb_err_aside(&why));
+	/* What is damaged in the base cannot be compared with what is there now, and is in the transaction all the same. */
+	if (code != CB_OK && code != CB_CORRUPT) return cb_err_pass(err, code, &why);
 	out->changed = e->changes.count;
 	return e->how == WORK_COMMIT ? end_commit(w, change, e, out, err) : CB_OK;
 }
@@ -636,11 +639,14 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 		give_slot(w);
 		return code;
 	}
-	/* By its number, for a merge with what nobody may know of is not told: only right after its base is the tree the box's newest. */
-	bool kept = code == CB_OK && how == WORK_COMMIT && !out->commit.merged && out->commit.seq == w->slot.stamp.base.seq + 1;
+	/* By its number, for a merge with what nobody may know of is not told: only right after its base is the tree the box's newest, and
+	 * only when all of it is in the step. */
+	bool kept = code == CB_OK && how == WORK_COMMIT && !out->commit.merged && out->noted == 0 &&
+	            out->commit.seq == w->slot.stamp.base.seq + 1;
 	cb_error second = {0};
 	cb_code after = kept ? settle(w, out, &second) : work_reset(w, &second);
 	/* The step is made: what comes of the folder is of no consequence to the caller. */
 	if (after != CB_OK) give_slot_unused(w);
-	return code;
+	bool lost = code != CB_OK && how == WORK_COMMIT && !*out->commit.fork;
+	return lost ? cb_err_wrap(err, code, "what the program did could not be captured, and is lost") : code;
 }

@@ -70,9 +70,12 @@ typedef enum work_how {
 	WORK_LOOK, /* find out what changed, then drop it (discard) */
 	WORK_DROP, /* do not look; the slot is wiped */
 } work_how;
+enum { WORK_NOTES = 16, WORK_NOTE_BYTES = 256 };
 typedef struct work_result {
 	cb_commit_result commit;
 	uint64_t changed, left_out;
+	uint64_t noted;                          /* what was said of the tree that is not in the step, and the first of it: */
+	char notes[WORK_NOTES][WORK_NOTE_BYTES]; /* "/path: left out: a FIFO" */
 	uint64_t entries_scanned, entries_read;
 	bool sandbox_ended; /* for the scan */
 } work_result;

@@ -129,7 +129,7 @@ static void add_xattrs(listing *l, span list)
 
 static void add_entry(listing *l, const wire_entry *e, int fd)
 {
-	static const char letters[] = "?fdlws";
+	static const char letters[] = "?fdlws?u";
 	char head[3] = {letters[e->type], ' ', 0}, mode[16];
 	if (e->known) add(l, "=");
 	add(l, head);
@@ -137,6 +137,7 @@ static void add_entry(listing *l, const wire_entry *e, int fd)
 	(void)snprintf(mode, sizeof(mode), " %o", e->mode);
 	if (e->type == WIRE_ENTRY_FILE || e->type == WIRE_ENTRY_DIR) add(l, mode);
 	if (e->opaque) add(l, " opaque");
+	if (e->cut) add(l, " cut");
 	if (fd >= 0) add_content(l, fd);
 	if (e->data.size) {
 		char text[LIMIT_SYMLINK_TARGET_BYTES + 8];

@@ -288,7 +288,8 @@ TEST(entries)
 	static const char x[] = "user.a\0\1\0\0\0v";
 	span xattrs = span_make(x, sizeof(x) - 1);
 	CHECK_OK(entry_try((wire_entry){.type = WIRE_ENTRY_DIR, .path = "", .mode = 07777, .opaque = true, .xattrs = xattrs}));
-	CHECK_OK(entry_try((wire_entry){WIRE_ENTRY_FILE, "a/b", false, false, true, 0, 1, 2, 3, 4, -5, 6, 7, {NULL, 0}, xattrs}));
+	CHECK_OK(entry_try(
+		(wire_entry){WIRE_ENTRY_FILE, "a/b", false, false, true, true, 0, 1, 2, 3, 4, -5, 6, 7, {NULL, 0}, xattrs}));
 	CHECK_OK(entry_try((wire_entry){.type = WIRE_ENTRY_FILE, .path = "a", .known = true}));
 	CHECK_OK(entry_try((wire_entry){.type = WIRE_ENTRY_SYMLINK, .path = "a", .data = span_str("t")}));
 	CHECK_OK(entry_try((wire_entry){.type = WIRE_ENTRY_SYMLINK, .path = "a", .known = true}));
@@ -298,7 +299,7 @@ TEST(entries)
 	CHECK_CODE(entry_try((wire_entry){.type = WIRE_ENTRY_FILE, .path = ""}), CB_CORRUPT);
 	CHECK_CODE(entry_try((wire_entry){.type = WIRE_ENTRY_FILE, .path = "../a"}), CB_CORRUPT);
 	CHECK_CODE(entry_try((wire_entry){.type = 0, .path = "a"}), CB_CORRUPT);
-	CHECK_CODE(entry_try((wire_entry){.type = WIRE_ENTRY_LEAVE + 1, .path = "a"}), CB_CORRUPT);
+	CHECK_CODE(entry_try((wire_entry){.type = WIRE_ENTRY_UNKEPT + 1, .path = "a"}), CB_CORRUPT);
 	CHECK_CODE(entry_try((wire_entry){.type = WIRE_ENTRY_FILE, .path = "a", .opaque = true}), CB_CORRUPT);
 	CHECK_CODE(entry_try((wire_entry){.type = WIRE_ENTRY_DIR, .path = "a", .has_fd = true}), CB_CORRUPT);
 	CHECK_CODE(entry_try((wire_entry){.type = WIRE_ENTRY_FILE, .path = "a", .has_fd = true, .known = true}), CB_CORRUPT);
