@@ -172,67 +172,6 @@ static cb_box *shared_find(const cli *c, const char *name)
 	return NULL;
 }
 
-/* Of a box that cannot be opened it is not known whether anything was left, and whoever opens it next says why. */
-static bool can_be_opened(const cli *c, const char *name)
-{
-	cb_box *box = NULL;
-	cb_error ignored;
-	cb_code code = cb_box_open(c->store, name, &box, &ignored);
-	cb_box_close(box);
-	return code == CB_OK;
-}
-
-typedef struct kept_search {
-	const cli *c;
-	const char *origin; /* NULL: any */
-	buf names;          /* each with its NUL */
-	size_t count;
-} kept_search;
-
-/* A box that a run of this moment was kept as: it lost, and was made since the command began. */
-static cb_code kept_note(void *context, const cb_box_info *info, cb_error *err)
-{
-	kept_search *k = context;
-	if (!info->lost || info->created_ns < k->c->now_ns || (k->origin && strcmp(info->origin, k->origin) != 0)) return CB_OK;
-	k->count++;
-	return buf_append(&k->names, info->name, strlen(info->name) + 1, err);
-}
-
-/* What met a conflict or a quota is not in its box. */
-static void tell_captured(cli *c, const char *origin, uint64_t steps)
-{
-	kept_search k = {.c = c, .origin = origin, .names = BUF_INIT(1 << 20)};
-	if (cb_box_list(c->store, kept_note, &k, NULL) != CB_OK) k.count = 0;
-	for (size_t at = 0; k.count && at < k.names.size; at += strlen((const char *)k.names.bytes + at) + 1)
-		cli_note(c,
-		         "what an interrupted program left could not enter its box, and is kept as box '%s': 'cowbox log %s' shows "
-		         "the "
-		         "step",
-		         (const char *)k.names.bytes + at, (const char *)k.names.bytes + at);
-	uint64_t entered = steps > k.count ? steps - k.count : 0;
-	buf_done(&k.names);
-	if (entered > 0)
-		cli_note(c, "captured what %llu interrupted program%s left: 'cowbox log' shows the step%s",
-		         (unsigned long long)entered, entered == 1 ? "" : "s", entered == 1 ? "" : "s");
-}
-
-void cli_recover(cli *c, const char *address)
-{
-	char name[CB_NAME_MAX + 1] = "";
-	size_t size = address ? strcspn(address, "@") : 0;
-	const char *box = address ? name : NULL;
-	uint64_t steps = 0;
-	cb_error why;
-	/* Completion: nothing may be slow or change. A name that cannot be is told when it is opened. */
-	if (!c->command || !c->store || size > CB_NAME_MAX) return;
-	if (address) memcpy(name, address, size);
-	name[size] = 0;
-	cb_code code = cb_exec_recover(c->store, box, &steps, &why);
-	if (code != CB_OK && code != CB_NOTFOUND && code != CB_INVALID && (!box || can_be_opened(c, name)))
-		cli_note(c, "what an interrupted program left could not be captured: %s", why.message);
-	if (steps > 0) tell_captured(c, box, steps);
-}
-
 static cb_code open_name(cli *c, char *name, bool shared, cb_box **out, cb_error *err)
 {
 	cb_store *store = NULL;

@@ -54,6 +54,7 @@ struct cli {
 	char *chosen;
 	const char *chosen_by;
 	int64_t now_ns;
+	bool recover_told; /* that what a program left cannot be captured now */
 	int status;
 	bool whole; /* cli_whole */
 	char hint[CLI_HINT_MAX];

@@ -388,6 +388,26 @@ sub kill_run {
 	finish($run);
 }
 
+subtest 'what is said of an interrupted run' => sub {
+	cow('new', 'said');
+	kill_run('said', 'echo valuable >v; truncate -s 9T big; mkfifo pipe');
+	my $r = cowbox('cat', 'said:/work/v');
+	is($r->{out}, "valuable\n", 'what can be kept is captured');
+	like($r->{err}, qr{/work/big: left out: a file may have .*/work/pipe: left out: a FIFO.*captured what 1 interrupted program left}s, 'and what cannot is said');
+	is(cowbox('cat', 'said:/work/v')->{err}, '', 'once');
+	my $step = json('show', 'said@1');
+	is(decode($step->{result})->{left_out}, 2, 'the step says it too');
+	kill_run('said', 'echo more >w');
+	# Another boot, to a process whose own it is.
+	my $boot = '/proc/sys/kernel/random/boot_id';
+	open(my $f, '>', "$world/boot") or die; print $f "00000000-0000-0000-0000-000000000000\n"; close $f;
+	my $how = $> == 0 ? '-m' : '-rm';
+	return if system("unshare $how mount --bind $world/boot $boot 2>/dev/null") != 0;
+	my $err = `unshare $how sh -c 'mount --bind $world/boot $boot && exec ${\program()} log said' 2>&1 >/dev/null`;
+	like($err, qr/what an interrupted program left in box 'said' is lost: the machine was started anew/, 'what is lost is said');
+	unlike($err, qr/captured/, 'and not called captured');
+};
+
 subtest 'backup beside runs' => sub {
 	my $copied = sub {
 		my ($copy, @words) = @_;
