@@ -177,7 +177,8 @@ CB_API cb_code cb_exec_input(cb_exec *exec, const void *bytes, size_t size, size
  * cb_box_step of the handle that the sandbox was opened with tells the step. The result is lent until cb_exec_close. CB_CONFLICT, CB_QUOTA
  * (the box may not hold so much): nothing came into the box, and result->fork has what the program did; gc takes it when it is old, as it
  * does with every box that was kept so. CB_DENIED: a rule came while it ran; the changes wait for cb_exec_recover by somebody whom no rule
- * binds (those of a store in memory were dropped). CB_TOOBIG (reject_output): the changes were dropped. When reading standard
+ * binds (those of a store in memory were dropped). CB_NOSPACE: there is no room for the changes; they wait for cb_exec_recover too,
+ * or for cb_exec_drop. CB_TOOBIG (reject_output): the changes were dropped. When reading standard
  * input failed (CB_IO, or what os_error stands for), the program was given the bytes before, and what it did with them is in the box as
  * ever. Once the program has ended *out is written whatever is returned: how it ended and what it said is known. */
 CB_API cb_code cb_exec_wait(cb_exec *exec, const cb_exec_result **out, cb_error *err);
@@ -188,9 +189,13 @@ CB_API cb_code cb_exec_changes(cb_exec *exec, cb_change_visit visit, void *conte
 CB_API void cb_exec_close(cb_exec *exec);
 
 /* Captures what programs left in a box (NULL: in all of them) whose caller died, each as a step (result: interrupted), or records that it
- * is lost. cb_sandbox_open tries it too. Steps are recorded for whom the program ran. What cannot be captured now, for lack of room say,
- * waits. CB_DENIED: rules bind the store's who in a box where something waits. CB_NOTFOUND: no such box. out_steps may be NULL. */
+ * is lost: the step's result says so (interrupted; lost; left_out and notes). cb_sandbox_open tries it too. Steps are recorded for whom the
+ * program ran. What cannot be captured now waits. CB_NOSPACE: there is no room for it; as long as there is less than it needs, nothing is
+ * tried. CB_DENIED: rules bind the store's who in a box where something waits. CB_NOTFOUND: no such box. out_steps may be NULL. */
 CB_API cb_code cb_exec_recover(cb_store *store, const char *box, uint64_t *out_steps, cb_error *err);
+/* The other way out: what waits in that box is thrown away, and its room on the disk is free again. Each is recorded as a step that says so
+ * (result: lost). What runs is left alone. CB_DENIED, CB_NOTFOUND as above. out_steps may be NULL. */
+CB_API cb_code cb_exec_drop(cb_store *store, const char *box, uint64_t *out_steps, cb_error *err);
 /* Removes the folders that were laid out for programs in boxes (all), or in boxes that are gone, where none runs, no sandbox is open and
  * nothing waits to be captured; they are laid out again when needed. A sandbox that needs one waits meanwhile. */
 CB_API cb_code cb_work_clean(cb_store *store, bool all, uint64_t *out_removed, cb_error *err);

@@ -80,6 +80,9 @@ cb_code box_open_id(cb_store *cs, uint64_t id, cb_box **out, cb_error *err);
  * head by cb_txn_commit. It is a record of what happened: its commit may use what is kept for a full disk, and quotas hold at the commit
  * only, so that what is beyond them can be kept as a fork. */
 cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_step_info *info, cb_box **out, cb_error *err);
+/* Closes the handle of a transaction that is surely not committed (none was tried, or it was CB_NOSPACE), and gives back at once what it
+ * put into the store. */
+void box_txn_take_back(cb_box *txn);
 /* Steps that are made through b are said to be of this one; the gate goes on asking for the handle's own. */
 cb_code box_record_for(cb_box *b, const char *who, cb_error *err);
 /* What a transaction would do. */

@@ -94,6 +94,20 @@ cb_code box_txn_begin_at(cb_box *b, uint64_t seq, uint64_t state_id, const cb_st
 	return box_leave(b, code);
 }
 
+void box_txn_take_back(cb_box *b)
+{
+	txn *t = b->txn;
+	AUTO_BUF buf ids = BUF_INIT(SIZE_MAX);
+	for (size_t i = 0; t && i < t->local_count; i++) {
+		const local_content *l = &t->locals[i];
+		bool stored = l->stored && !(l->stored & CONTENT_LOCAL) && !l->bytes.bytes;
+		if (stored && buf_append(&ids, &l->stored, sizeof(l->stored), NULL) != CB_OK) break; /* gc takes the rest */
+	}
+	if (t) store_owner_drop(b->cs->s, t->owner, (const uint64_t *)(const void *)ids.bytes, ids.size / sizeof(uint64_t));
+	if (t) t->owner = 0;
+	cb_box_close(b);
+}
+
 /* A transaction that nobody changes or commits: what t holds now. Its veil, if it needs one, it gets with the first call on p. */
 static cb_code txn_frozen(cb_box *p, const txn *t, txn **out, cb_error *err)
 {

@@ -226,8 +226,37 @@ static cb_code run_program(program *p, cb_box *box, const request *q, cb_error *
 	return code;
 }
 
+/* --discard and no program: what programs left before, and what cannot be captured for want of room, is not wanted any more. */
+static cb_code drop_left(cli *c, const cli_call *call, cb_error *err)
+{
+	cb_box *box = NULL;
+	cb_store *store = NULL;
+	cb_box_info info = CB_INIT(cb_box_info);
+	uint64_t dropped = 0;
+	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
+	CB_TRY(cb_box_info_get(box, &info, err));
+	CB_TRY(cli_store(c, &store, err));
+	CB_TRY(cb_exec_drop(store, info.name, &dropped, err));
+	if (!cli_is_json(c)) {
+		cli_print(c, "dropped what %llu program%s left in box '%s'\n", (unsigned long long)dropped, dropped == 1 ? "" : "s",
+		          info.name);
+		return CB_OK;
+	}
+	json_writer *w = cli_json(c);
+	json_object_begin(w);
+	json_member_str(w, "box", info.name);
+	json_member_uint(w, "dropped", dropped);
+	cli_json_notes(c, w);
+	json_object_end(w);
+	return CB_OK;
+}
+
 static cb_code run_exec(cli *c, const cli_call *call, cb_error *err)
 {
+	const char *const *words = NULL;
+	if (cli_flag(call, "discard") && !cli_flag(call, "dry-run") && !cli_text(call, "sh") &&
+	    cli_operand_list(call, "ARGV", &words) == 0)
+		return drop_left(c, call, err);
 	program p = {.c = c, .signals = -1};
 	request q = {.sandbox = CB_INIT(cb_sandbox_options), .exec = CB_INIT(cb_exec_options)};
 	cb_box *box = NULL;
@@ -243,6 +272,8 @@ static cb_code run_exec(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(save_checkpoint(c, call, box, &q, err));
 	cb_code code = run_program(&p, box, &q, err);
 	if (code == CB_UNSUPPORTED) cli_hint(c, "'cowbox doctor' says what is missing");
+	if (code == CB_NOSPACE && p.exec)
+		cli_hint(c, "make room and run any command on the box, which captures it; or 'cowbox exec BOX --discard' drops it");
 	return code;
 }
 
@@ -285,7 +316,12 @@ const cli_command cmd_exec = {
 		"Output comes as it is written, standard input is passed on. Ctrl-C goes to the program; a second one kills it. "
 		"The changes made until then are kept.\n\n"
 		"When the box was changed meanwhile, both are merged; what cannot be merged is kept as a fork, which the error "
-		"names. So is what would bring the box beyond its quota.\n\n"
+		"names. So is what would bring the box beyond its quota. What cannot be kept at all (special files, files too "
+		"large) is "
+		"left out and said.\n\n"
+		"When the disk has no room for the changes they wait in the store, and the next command on the box captures them "
+		"once "
+		"there is enough; '--discard' without a program drops what waits.\n\n"
 		"The exit status is the program's, 128 and the number of the signal that ended it, 124 when its time was over, "
 		"126 when it cannot be executed, 127 when it is not there, and 125 for every error of cowbox itself.",
 	.operands = (const cli_operand[]){{CLI_BOX, "BOX", true, false, "the box"},
@@ -311,6 +347,7 @@ const cli_command cmd_exec = {
 		"(a conflict, a quota)\n"
 		"notes             what was left out or changed, and why a program did not start or was ended, when there is "
 		"something\n"
+		"dropped           with --discard and no program: of how many programs what waited was dropped\n"
 		"plan              with --dry-run: weak, namespaces, uid, gid, hostname, limits (pids, open_files, memory_bytes, "
 		"cpus_milli, "
 		"disk_bytes, file_bytes, files), ops in their order (op, to, from, target, read_only, flags, mode, size_bytes)",

@@ -107,7 +107,8 @@ void cli_recover(cli *c, const char *address)
 	cb_code code = cb_exec_recover(c->store, box, &steps, &why);
 	if (code != CB_OK && code != CB_NOTFOUND && code != CB_INVALID && !c->recover_told && (!box || can_be_opened(c, name))) {
 		c->recover_told = true; /* a command may open a box several times */
-		cli_note(c, "%s", why.message);
+		if (code == CB_NOSPACE && box) cli_note(c, "%s; 'cowbox exec %s --discard' drops it", why.message, name);
+		else cli_note(c, "%s", why.message);
 	}
 	if (steps > 0) tell_captured(c, box);
 }

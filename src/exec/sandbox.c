@@ -265,14 +265,29 @@ void sandbox_give(cb_sandbox *s, work *w, bool broken)
 
 /* ---- keeping house ---- */
 
+static cb_code id_of(cb_store *cs, const char *box, uint64_t *out, cb_error *err)
+{
+	cb_box *b = NULL;
+	CB_TRY(cb_box_open(cs, box, &b, err));
+	*out = box_about(b).id;
+	cb_box_close(b);
+	return CB_OK;
+}
+
 cb_code cb_exec_recover(cb_store *cs, const char *box, uint64_t *out_steps, cb_error *err)
 {
 	NEED(err, "store", cs);
-	cb_box *b = NULL;
-	if (box) CB_TRY(cb_box_open(cs, box, &b, err));
-	uint64_t id = b ? box_about(b).id : 0;
-	cb_box_close(b);
+	uint64_t id = 0;
+	if (box) CB_TRY(id_of(cs, box, &id, err));
 	return work_recover(cs, id, out_steps, err);
+}
+
+cb_code cb_exec_drop(cb_store *cs, const char *box, uint64_t *out_steps, cb_error *err)
+{
+	NEED(err, "store box", cs, box);
+	uint64_t id = 0;
+	CB_TRY(id_of(cs, box, &id, err));
+	return work_drop(cs, id, out_steps, err);
 }
 
 cb_code cb_work_clean(cb_store *cs, bool all, uint64_t *out_removed, cb_error *err)

@@ -134,6 +134,7 @@ static cb_code look_up(scan *s, wire_entry *e, const host_stat *st, cb_error *er
 	if (!(s->loose_files && st->type == HOST_FILE && st->size))
 		CB_TRY(seen_add(s->to->known, span_str(e->path), &now, &e->known, err));
 	s->totals.sent += !e->known;
+	if (!e->known && st->type == HOST_FILE) s->totals.sent_bytes += st->allocated_bytes;
 	return CB_OK;
 }
 

@@ -158,11 +158,11 @@ cb_code wire_entry_get(span *rest, wire_entry *out, bool *out_end, cb_error *err
 
 /* SCAN_END */
 typedef struct wire_scanned {
-	uint64_t entries, bytes; /* in the upper or tree, all of them */
-	uint64_t sent;           /* that were not known */
-	uint64_t
-		xattrs_left_out; /* attributes that are overlayfs's, too large for a packet, or that the filesystem would not read */
-	bool ended;              /* the sandbox had to end for it: ENTER before the next RUN */
+	uint64_t entries, bytes;  /* in the upper or tree, all of them */
+	uint64_t sent;            /* that were not known, */
+	uint64_t sent_bytes;      /* and what the files of these take on the disk */
+	uint64_t xattrs_left_out; /* attributes of overlayfs, too large for a packet, or that the filesystem would not read */
+	bool ended;               /* the sandbox had to end for it: ENTER before the next RUN */
 } wire_scanned;
 cb_code wire_scanned_put(buf *to, const wire_scanned *m, cb_error *err);
 cb_code wire_scanned_get(span body, wire_scanned *out, cb_error *err);

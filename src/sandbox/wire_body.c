@@ -351,6 +351,7 @@ cb_code wire_scanned_put(buf *to, const wire_scanned *m, cb_error *err)
 	CB_TRY(put_u64(to, m->entries, err));
 	CB_TRY(put_u64(to, m->bytes, err));
 	CB_TRY(put_u64(to, m->sent, err));
+	CB_TRY(put_u64(to, m->sent_bytes, err));
 	CB_TRY(put_u64(to, m->xattrs_left_out, err));
 	return put_u64(to, m->ended, err);
 }
@@ -361,6 +362,7 @@ cb_code wire_scanned_get(span body, wire_scanned *out, cb_error *err)
 	wire_scanned m = {.entries = reader_le64(&r)};
 	m.bytes = reader_le64(&r);
 	m.sent = reader_le64(&r);
+	m.sent_bytes = reader_le64(&r);
 	m.xattrs_left_out = reader_le64(&r);
 	uint64_t ended = reader_le64(&r);
 	if (ended > 1) return cb_err_set(err, CB_CORRUPT, "the end of a scan says what is not known");

@@ -368,19 +368,27 @@ static void give_back_surely(sweep *w)
 
 /* ---- the tables ---- */
 
-static cb_code sweep_batch(sweep *w, cb_error *err)
+static cb_code doomed_delete(sweep *w, cb_error *err)
 {
-	uint64_t last_id = w->last_id, bytes = w->ranges_bytes;
+	uint64_t bytes = w->ranges_bytes;
 	size_t ranges = w->ranges.size;
-	store_gc_stats stats = *w->stats;
-	cb_error why = {0};
-	CB_TRY(look_batch(w, err));
 	if (!w->doomed_count) return CB_OK;
-	cb_code code = store_in_transaction_as(w->s, STORE_FREES, false, sweep_body, w, &why);
+	cb_code code = store_in_transaction_as(w->s, STORE_FREES, false, sweep_body, w, err);
 	if (code == CB_OK) return CB_OK;
 	/* Their rows are still there: so must be their bytes. */
 	w->ranges.size = ranges;
 	w->ranges_bytes = bytes;
+	return code;
+}
+
+static cb_code sweep_batch(sweep *w, cb_error *err)
+{
+	uint64_t last_id = w->last_id;
+	store_gc_stats stats = *w->stats;
+	cb_error why = {0};
+	CB_TRY(look_batch(w, err));
+	cb_code code = doomed_delete(w, &why);
+	if (code == CB_OK) return CB_OK;
 	if (code == CB_NOSPACE && w->most > SHORT_BATCH_ROWS) { /* more than the kept room carries: again, in small pieces */
 		w->most = SHORT_BATCH_ROWS;
 		w->last_id = last_id;
@@ -427,4 +435,63 @@ cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, vo
 	buf_done(&w->ranges);
 	if (code == CB_OK && out) *out = stats;
 	return code;
+}
+
+/* ---- what an owner put ---- */
+
+static cb_code take_row(void *context, const engine_row *row, cb_error *err)
+{
+	(void)err;
+	sweep *w = context;
+	w->doomed[w->doomed_count] = *row;
+	w->doomed[w->doomed_count++].data = (span){0};
+	return CB_OK;
+}
+
+static cb_code look_at_each(sweep *w, const uint64_t *ids, size_t count, cb_error *err)
+{
+	STORE_ENTER(w->s, err);
+	w->doomed_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		cb_error why;
+		cb_code code = w->s->engine->ops->row_get(w->s->engine, false, ids[i], take_row, w, cb_err_aside(&why));
+		if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	}
+	return CB_OK;
+}
+
+/* Under the lock of gc, so that nobody moves them. What cannot be deleted now is left to gc. */
+static void contents_delete(store *s, const uint64_t *ids, size_t count)
+{
+	store_gc_stats stats = {0};
+	AUTO_FREE sweep *w = mem_alloc(sizeof *w);
+	if (!w) return;
+	*w = (sweep){.s = s, .horizon = INT64_MAX, .stats = &stats, .most = ENGINE_BATCH_ROWS, .ranges = BUF_INIT(SIZE_MAX / 2)};
+	for (size_t at = 0; at < count;) {
+		if (store_is_short(s)) w->most = SHORT_BATCH_ROWS;
+		size_t n = count - at < w->most ? count - at : w->most;
+		cb_code code = look_at_each(w, ids + at, n, NULL);
+		if (code == CB_OK) code = doomed_delete(w, NULL);
+		if (code != CB_OK && (code != CB_NOSPACE || w->most == SHORT_BATCH_ROWS)) break;
+		if (code == CB_OK) at += n;
+		else w->most = SHORT_BATCH_ROWS;
+		if (w->ranges_bytes >= GIVE_BACK_BYTES || (w->ranges_bytes && store_is_short(s))) give_back_surely(w);
+	}
+	if (w->ranges.size) give_back_surely(w);
+	buf_done(&w->ranges);
+}
+
+void store_owner_drop(store *s, uint64_t owner, const uint64_t *contents, size_t count)
+{
+	CANCEL_SHIELD;
+	size_t shares = 0;
+	if (owner == 0 || !fork_is_current(s)) return;
+	(void)pthread_mutex_lock(&s->owners_mutex);
+	for (size_t i = 0; i < s->owner_count; i++) shares += s->owners[i] == owner;
+	(void)pthread_mutex_unlock(&s->owners_mutex);
+	if (shares == 1 && count && store_gc_lock(s, NULL) == CB_OK) {
+		contents_delete(s, contents, count);
+		store_gc_unlock(s);
+	}
+	store_owner_end(s, owner);
 }

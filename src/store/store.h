@@ -148,6 +148,9 @@ cb_code store_content_touch(store *s, const uint64_t *ids, size_t n, cb_error *e
  * (recognised by a lock, so also across pid namespaces). */
 cb_code store_owner_begin(store *s, uint64_t *out_owner, cb_error *err);
 void store_owner_end(store *s, uint64_t owner); /* 0: nothing */
+/* As store_owner_end, and what was put for it goes at once instead of with the next gc: contents that no row refers to, nor ever will.
+ * While others share the owner, or a gc, vacuum or backup runs, they are left to gc. */
+void store_owner_drop(store *s, uint64_t owner, const uint64_t *contents, size_t count);
 /* One more who needs it: it lives until each has ended it. Only for one that this handle began and nobody has ended yet. */
 cb_code store_owner_share(store *s, uint64_t owner, cb_error *err);
 /* Does an owner, of this or another process, still live? */

@@ -400,22 +400,20 @@ static cb_code scan_receive(link_t *l, capture_scan *scan, const wire_packet **o
 	if (scan->owes_more) CB_TRY(link_send(l, WIRE_MORE, (span){0}, NULL, 0, err));
 	scan->owes_more = false;
 	CB_TRY(link_receive(l, out, err));
-	if ((*out)->type == WIRE_SCAN_END) scan->open = false;
-	else if ((*out)->type == WIRE_ENTRY) scan->owes_more = ++scan->packets % WIRE_WINDOW == 0;
+	if ((*out)->type == WIRE_SCAN_END) {
+		scan->open = false;
+		return wire_scanned_get((*out)->body, &scan->end, err);
+	}
+	if ((*out)->type == WIRE_ENTRY) scan->owes_more = ++scan->packets % WIRE_WINDOW == 0;
 	else return lie(err);
 	return CB_OK;
 }
 
-cb_code capture_drain(link_t *l, capture_scan *scan, bool *out_ended, cb_error *err)
+cb_code capture_drain(link_t *l, capture_scan *scan, cb_error *err)
 {
-	*out_ended = false;
 	while (scan->open) {
 		const wire_packet *p;
-		wire_scanned all;
 		CB_TRY(scan_receive(l, scan, &p, err));
-		if (scan->open) continue;
-		CB_TRY(wire_scanned_get(p->body, &all, err));
-		*out_ended = all.ended;
 	}
 	return CB_OK;
 }
@@ -423,7 +421,6 @@ cb_code capture_drain(link_t *l, capture_scan *scan, bool *out_ended, cb_error *
 static cb_code scan_tree(capturing *c, link_t *l, cb_error *err)
 {
 	capture_scan *scan = c->options->scan;
-	wire_scanned all;
 	CB_TRY(link_send(l, WIRE_SCAN, (span){0}, NULL, 0, err));
 	*scan = (capture_scan){.open = true};
 	for (;;) {
@@ -434,9 +431,8 @@ static cb_code scan_tree(capturing *c, link_t *l, cb_error *err)
 			continue;
 		}
 		if (c->levels.size) return lie(err);
-		CB_TRY(wire_scanned_get(p->body, &all, err));
-		c->result->entries_scanned = all.entries;
-		c->result->sandbox_ended = all.ended;
+		c->result->entries_scanned = scan->end.entries;
+		c->result->sandbox_ended = scan->end.ended;
 		return CB_OK;
 	}
 }

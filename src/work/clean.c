@@ -38,7 +38,7 @@ static cb_code list_add(buf *list, const char *name, cb_error *err)
 	return buf_append(list, name, strlen(name) + 1, err);
 }
 
-static bool box_is_gone(cb_store *cs, uint64_t box)
+bool work_box_is_gone(cb_store *cs, uint64_t box)
 {
 	cb_box *b = NULL;
 	cb_code code = box_open_id(cs, box, &b, NULL);
@@ -64,7 +64,7 @@ static cb_code look_at_slot(void *context, uint64_t box, unsigned number, cb_err
 	if (read != CB_OK) memset(&now, 0, sizeof(now));
 	if (read != CB_OK && read != CB_NOTFOUND) c->unread = true; /* it may be written just now */
 	cb_code code = CB_OK;
-	if (got && !now.base.box && (c->all || box_is_gone(c->cs, box))) (void)unlinkat(c->d.slots, f.name, 0);
+	if (got && !now.base.box && (c->all || work_box_is_gone(c->cs, box))) (void)unlinkat(c->d.slots, f.name, 0);
 	else code = slot_stays(c, f.name, &now, err);
 	slot_file_done(&f);
 	return code;

@@ -112,6 +112,7 @@ typedef struct capture_scan {
 	bool open;
 	bool owes_more;   /* MORE is to be sent */
 	uint64_t packets; /* that came */
+	wire_scanned end; /* once it is not open any more */
 } capture_scan;
 
 typedef struct capture_options {
@@ -121,8 +122,8 @@ typedef struct capture_options {
 	void *context;
 	capture_scan *scan;
 } capture_options;
-/* Takes what a scan that was given up left on the way. *out_ended: the sandbox was ended for it. */
-cb_code capture_drain(link_t *l, capture_scan *scan, bool *out_ended, cb_error *err);
+/* Takes what a scan that was given up left on the way. */
+cb_code capture_drain(link_t *l, capture_scan *scan, cb_error *err);
 /* SCAN, and what came of it into the transaction that is open on b. After a failure the transaction must be aborted. */
 cb_code capture(link_t *l, cb_box *b, const capture_options *options, work_result *out, cb_error *err);
 
@@ -193,6 +194,11 @@ cb_code work_layer(work *w, look **out, cb_error *err);
 /* Commits what a command did. What cannot be merged (CB_CONFLICT), or is beyond the box's quota (CB_QUOTA), is kept as a fork, out->fork: a
  * run never stays out of the history. */
 cb_code work_commit(cb_box *change, const cb_step_info *info, cb_commit_result *out, cb_error *err);
+/* Closes the transaction of a capture that ended with that code. When there was no room, what it took goes with it, and the stamp says how
+ * much there must be, free_bytes being what there was before (work_free_bytes). Gives back the code. */
+cb_code work_change_close(work *w, cb_box *change, uint64_t free_bytes, cb_code code);
+uint64_t work_free_bytes(const work_dirs *d);
+bool work_box_is_gone(cb_store *cs, uint64_t box); /* deleted; what its programs left is wanted by nobody */
 /* Empties the tree, or the upper: the slot is then at nothing, or at its newest layer. */
 cb_code work_reset(work *w, cb_error *err);
 

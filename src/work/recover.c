@@ -46,6 +46,7 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 	work_result r = {.commit = CB_INIT(cb_commit_result)};
 	cb_step_info info = info_of(s);
 	cb_box *change = NULL;
+	uint64_t free_bytes = work_free_bytes(&w->dirs);
 	CB_TRY(box_txn_begin_at(w->b, s->base.seq, s->base.state, &info, &change, err));
 	cb_code code = capture(w->link, change, options, &r, err);
 	if (code == CB_OK) code = run_result(NULL, &(run_said){.run = s->run, .interrupted = true, .capture = &r}, &result, err);
@@ -53,7 +54,7 @@ static cb_code commit_captured(work *w, const capture_options *options, cb_error
 	info.result_size = CB_STRING;
 	work_stage("recover-commit");
 	if (code == CB_OK) code = work_commit(change, &info, &r.commit, err);
-	cb_box_close(change);
+	code = work_change_close(w, change, free_bytes, code);
 	return (code == CB_CONFLICT || code == CB_QUOTA) && *r.commit.fork ? CB_OK : code;
 }
 
@@ -76,7 +77,7 @@ static bool is_passing(cb_code code)
 	       code == CB_READONLY || code == CB_FORKED || code == CB_DENIED || cancel_is_code(code);
 }
 
-static cb_code recover_box(work *w, bool *made, cb_error *err)
+static cb_code recover_box(work *w, bool drop, bool *made, cb_error *err)
 {
 	const stamp *s = &w->slot.stamp;
 	bool done = false;
@@ -84,7 +85,8 @@ static cb_code recover_box(work *w, bool *made, cb_error *err)
 	if (done) return CB_OK;
 	CB_TRY(box_refuse_rules(w->b, "capturing what a program left", err));
 	if (*s->who) CB_TRY(box_record_for(w->b, s->who, err));
-	const char *lost = s->building                          ? "the box's files were still being laid out"
+	const char *lost = drop                                 ? "it was dropped, as somebody asked"
+	                   : s->building                        ? "the box's files were still being laid out"
 	                   : strcmp(s->boot, stamp_boot()) != 0 ? "the machine was started anew"
 	                                                        : NULL;
 	cb_error why;
@@ -104,18 +106,26 @@ static cb_code open_box(work *w, bool *gone, cb_error *err)
 	return *gone ? CB_OK : cb_err_pass(err, code, &why);
 }
 
-static cb_code recover_taken(work *w, bool *made, cb_error *err)
+/* Its files go now: room is what is wanted. */
+static cb_code wipe(work *w, cb_error *err)
+{
+	CB_TRY(work_hold(w, err));
+	CB_TRY(work_send_mount(w, true, err));
+	return link_expect(w->link, WIRE_READY, NULL, err);
+}
+
+static cb_code recover_taken(work *w, bool drop, bool *made, cb_error *err)
 {
 	bool gone = false;
 	CB_TRY(open_box(w, &gone, err));
-	if (!gone) CB_TRY(recover_box(w, made, err));
+	if (!gone && !w->slot.stamp.discard) CB_TRY(recover_box(w, drop, made, err));
 	work_stage("recovered");
 	w->slot.stamp.base.box = w->slot.stamp.at.box = 0;
 	CB_TRY(stamp_write(w->slot.fd, &w->slot.stamp, err));
 	char owner[WORK_OWNER_BYTES];
 	slot_owner(w->slot.box, w->slot.number, owner);
 	(void)box_pins_set(w->cs, owner, NULL, 0, NULL); /* what stays is dropped by work_clean */
-	return CB_OK;
+	return drop ? wipe(w, err) : CB_OK;
 }
 
 /* ---- all of them ---- */
@@ -124,12 +134,14 @@ typedef struct recovering {
 	cb_store *cs;
 	const work_dirs *d;
 	uint64_t box;
+	bool drop; /* nothing is captured: it is recorded as lost */
 	buf slots; /* left_slot */
 } recovering;
 
 typedef struct left_slot {
 	uint64_t box;
 	unsigned number;
+	uint64_t needs_bytes;
 } left_slot;
 
 static cb_code left_add(void *context, uint64_t box, unsigned number, cb_error *err)
@@ -138,7 +150,7 @@ static cb_code left_add(void *context, uint64_t box, unsigned number, cb_error *
 	stamp s;
 	if (r->box && box != r->box) return CB_OK;
 	if (slot_peek(r->d, box, number, &s, NULL) != CB_OK || !s.base.box) return CB_OK;
-	left_slot row = {box, number};
+	left_slot row = {box, number, strcmp(s.boot, stamp_boot()) == 0 ? s.needs_bytes : 0};
 	return buf_append(&r->slots, &row, sizeof(row), err);
 }
 
@@ -171,9 +183,14 @@ static cb_code take_left(const recovering *r, const left_slot *at, slot_file *ou
 static cb_code recover_one(const recovering *r, const left_slot *at, uint64_t *steps, cb_error *err)
 {
 	bool got = false, made = false;
+	/* Whoever only reads is not to copy until the disk is full, time and again. What a deleted box left is not captured, and goes. */
+	uint64_t free_bytes = at->needs_bytes && !r->drop ? work_free_bytes(r->d) : UINT64_MAX;
+	if (free_bytes < at->needs_bytes && !work_box_is_gone(r->cs, at->box))
+		return cb_err_set(err, CB_NOSPACE, "it waits until %llu bytes are free on the store's disk, and %llu are",
+		                  (unsigned long long)at->needs_bytes, (unsigned long long)free_bytes);
 	work w = {.cs = r->cs, .dirs = *r->d, .slot = SLOT_FILE_NONE, .tier = CB_TIER_OVERLAY};
 	CB_TRY(take_left(r, at, &w.slot, &got, err));
-	cb_code code = got && w.slot.stamp.base.box ? recover_taken(&w, &made, err) : CB_OK;
+	cb_code code = got && w.slot.stamp.base.box ? recover_taken(&w, r->drop, &made, err) : CB_OK;
 	*steps += made;
 	link_close(w.link);
 	slot_file_done(&w.slot);
@@ -238,12 +255,12 @@ static cb_code look_for_left(recovering *r, cb_error *err)
 	return r->slots.size ? cb_err_pass(err, code, &why) : CB_OK;
 }
 
-cb_code work_recover(cb_store *cs, uint64_t box, uint64_t *out_steps, cb_error *err)
+static cb_code recover(cb_store *cs, uint64_t box, bool drop, uint64_t *out_steps, cb_error *err)
 {
 	work_dirs d = WORK_DIRS_NONE;
 	bool found = false;
 	uint64_t steps = 0;
-	recovering r = {.cs = cs, .box = box, .slots = BUF_INIT(SIZE_MAX)};
+	recovering r = {.cs = cs, .box = box, .drop = drop, .slots = BUF_INIT(SIZE_MAX)};
 	cb_code code = look_for_left(&r, err);
 	r.d = &d;
 	if (code == CB_OK && r.slots.size) code = dirs_find(cs, &d, &found, err);
@@ -252,4 +269,14 @@ cb_code work_recover(cb_store *cs, uint64_t box, uint64_t *out_steps, cb_error *
 	dirs_done(&d);
 	if (code == CB_OK && out_steps) *out_steps = steps;
 	return code;
+}
+
+cb_code work_recover(cb_store *cs, uint64_t box, uint64_t *out_steps, cb_error *err)
+{
+	return recover(cs, box, false, out_steps, err);
+}
+
+cb_code work_drop(cb_store *cs, uint64_t box, uint64_t *out_steps, cb_error *err)
+{
+	return recover(cs, box, true, out_steps, err);
 }

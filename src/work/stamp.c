@@ -61,6 +61,8 @@ void stamp_print(const stamp *s, char out[STAMP_BYTES])
 		if (*s->who) say(&t, "who %s\n", s->who);
 		if (*s->kind) say(&t, "kind %s\n", s->kind);
 		if (*s->params) say(&t, "params %s\n", s->params);
+		if (s->discard) say(&t, "discard\n");
+		if (s->needs_bytes) say(&t, "needs %" PRIu64 "\n", s->needs_bytes);
 	}
 	say(&t, "sum %016" PRIx64 "\n", hash64(out, t.at));
 	out[t.at] = '\n'; /* over the NUL */
@@ -164,6 +166,8 @@ static bool parse_line(span line, stamp *out)
 	if (span_equal(word, span_str("who"))) return parse_text(rest, out->who, sizeof(out->who));
 	if (span_equal(word, span_str("kind"))) return parse_text(rest, out->kind, sizeof(out->kind));
 	if (span_equal(word, span_str("params"))) return parse_text(rest, out->params, sizeof(out->params));
+	if (span_equal(word, span_str("discard"))) return out->discard = true;
+	if (span_equal(word, span_str("needs"))) return parse_number(&rest, &out->needs_bytes) && rest.size == 0;
 	return false;
 }
 

@@ -16,6 +16,8 @@
  *   who TEXT                  whom its step is recorded for; absent in stamps of earlier versions
  *   kind WORD
  *   params TEXT               of the step to be, as much as fits; no control characters
+ *   discard                   nothing of it is to be kept
+ *   needs BYTES               it ended, and there was no room for what it did: so much must be free before that is tried again
  *   sum HEX                   of everything before this line
  *
  * A stamp is rewritten whole and in place, by the one who has the slot's lock: shorter than a page, so that a killed process leaves the
@@ -54,6 +56,8 @@ typedef struct stamp {
 	char who[LIMIT_NAME_BYTES + 1];
 	char kind[STAMP_KIND_BYTES];
 	char params[STAMP_PARAMS_BYTES];
+	bool discard;
+	uint64_t needs_bytes; /* 0: that is not known */
 } stamp;
 
 /* The text, STAMP_BYTES of it. */

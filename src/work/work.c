@@ -18,6 +18,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 
 void (*work_stage_hook)(const char *stage);
 work_bounds work_bound = {LIMIT_WORK_PLAIN, LIMIT_WORK_UPPER, LIMIT_WORK_LAYERS};
@@ -400,6 +401,8 @@ static cb_code stamp_running(work *w, bool building, cb_error *err)
 	CB_TRY(pin(w, err));
 	work_stage("pinned");
 	s->base = look_place(w->base);
+	s->discard = w->options.discard;
+	s->needs_bytes = 0;
 	s->building = building;
 	if (building) s->at.box = 0;
 	else s->at = s->base;
@@ -547,6 +550,29 @@ cb_code work_commit(cb_box *change, const cb_step_info *info, cb_commit_result *
 	return cb_err_set(err, CB_QUOTA, "%s: what the program did is kept as box '%s'", why.message, kept.fork);
 }
 
+uint64_t work_free_bytes(const work_dirs *d)
+{
+	struct statvfs fs;
+	if (d->top < 0 || fstatvfs(d->top, &fs) != 0) return 0;
+	return (geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * (uint64_t)fs.f_frsize;
+}
+
+cb_code work_change_close(work *w, cb_box *change, uint64_t free_bytes, cb_code code)
+{
+	enum { SLACK_BYTES = 1 << 20 }; /* more than there was, when that looked like enough */
+	stamp *s = &w->slot.stamp;
+	if (code != CB_NOSPACE) {
+		cb_box_close(change);
+		return code;
+	}
+	box_txn_take_back(change);
+	bool known = w->link && capture_drain(w->link, &w->scan, NULL) == CB_OK;
+	s->needs_bytes = known ? w->scan.end.sent_bytes : 0;
+	if (s->needs_bytes < free_bytes + SLACK_BYTES) s->needs_bytes = free_bytes + SLACK_BYTES;
+	if (!w->memory) (void)stamp_write(w->slot.fd, s, NULL); /* otherwise the next who comes tries once more */
+	return code;
+}
+
 static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result *out, cb_error *err)
 {
 	AUTO_FREE char *result = NULL;
@@ -584,11 +610,11 @@ static cb_code end_captured(work *w, ending *e, work_result *out, cb_error *err)
 	                            .started_ns = w->started_ns);
 	cb_box *change = NULL;
 	run_words cut;
+	uint64_t free_bytes = work_free_bytes(&w->dirs);
 	CB_TRY(run_words_fit(&info, &cut, err));
 	CB_TRY(box_txn_begin_at(w->b, base->seq, base->state, &info, &change, err));
 	cb_code code = end_in_txn(w, change, e, out, err);
-	cb_box_close(change); /* with it goes what was not committed */
-	return code;
+	return work_change_close(w, change, free_bytes, code);
 }
 
 cb_code work_layer(work *w, look **out, cb_error *err)
@@ -615,6 +641,22 @@ static cb_code end_waits(work *w, cb_error *err)
 	                  "rules changed while the program ran: what it did is kept for somebody whom they let recover it");
 }
 
+static cb_code lost(cb_code code, cb_error *err)
+{
+	return cb_err_wrap(err, code, "what the program did could not be captured, and is lost");
+}
+
+/* It may be done later, by recovery. */
+static cb_code end_later(work *w, cb_code code, cb_error *err)
+{
+	uint64_t needs_bytes = code == CB_NOSPACE ? w->slot.stamp.needs_bytes : 0;
+	bool memory = w->memory;
+	give_slot(w);
+	if (memory) return lost(code, err);
+	if (!needs_bytes) return cb_err_wrap(err, code, "what the program did waits to be captured");
+	return cb_err_wrap(err, code, "what the program did waits until %" PRIu64 " bytes are free", needs_bytes);
+}
+
 cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note, void *note_context, cb_change_visit changes,
                  void *change_context, work_result *out, cb_error *err)
 {
@@ -622,11 +664,11 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	if (!w->link || !w->running) return cb_err_set(err, CB_INVALID, "no command ran");
 	ending e = {.how = how, .info = info, .changes = {changes, change_context, 0}};
 	look *layer = NULL;
-	bool ended = false;
+	bool drained = w->scan.open;
 	e.capture =
 		(capture_options){.area = w->memory ? -1 : w->dirs.area, .note = note, .context = note_context, .scan = &w->scan};
-	cb_code code = capture_drain(w->link, &w->scan, &ended, err);
-	if (ended) w->entered = false;
+	cb_code code = capture_drain(w->link, &w->scan, err);
+	if (drained && w->scan.end.ended) w->entered = false;
 	if (code == CB_OK && how != WORK_DROP) code = work_layer(w, &layer, err);
 	e.capture.layer = layer;
 	if (code == CB_OK && how != WORK_DROP) code = end_captured(w, &e, out, err);
@@ -635,10 +677,7 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	if (w->era != entry_era()) return code; /* a note was told to a child of fork() too: the command is its parent's */
 	command_forget(w);
 	if (code == CB_DENIED && how == WORK_COMMIT) return end_waits(w, err);
-	if (is_passing(code)) {
-		give_slot(w);
-		return code;
-	}
+	if (is_passing(code) && how == WORK_COMMIT) return end_later(w, code, err);
 	/* By its number, for a merge with what nobody may know of is not told: only right after its base is the tree the box's newest, and
 	 * only when all of it is in the step. */
 	bool kept = code == CB_OK && how == WORK_COMMIT && !out->commit.merged && out->noted == 0 &&
@@ -647,6 +686,5 @@ cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note
 	cb_code after = kept ? settle(w, out, &second) : work_reset(w, &second);
 	/* The step is made: what comes of the folder is of no consequence to the caller. */
 	if (after != CB_OK) give_slot_unused(w);
-	bool lost = code != CB_OK && how == WORK_COMMIT && !*out->commit.fork;
-	return lost ? cb_err_wrap(err, code, "what the program did could not be captured, and is lost") : code;
+	return code != CB_OK && how == WORK_COMMIT && !*out->commit.fork ? lost(code, err) : code;
 }

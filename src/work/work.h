@@ -92,6 +92,8 @@ void work_cancel(work *w);
 
 /* All boxes of the store (box 0), or one. CB_DENIED: rules bind the store's who in a box where something waits. */
 cb_code work_recover(cb_store *store, uint64_t box, uint64_t *out_steps, cb_error *err);
+/* What waits in a box is not captured but thrown away, and recorded as lost: how many programs' it was. */
+cb_code work_drop(cb_store *store, uint64_t box, uint64_t *out_steps, cb_error *err);
 cb_code work_clean(cb_store *store, bool all, uint64_t *out_removed, cb_error *err);
 
 #endif

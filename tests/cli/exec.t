@@ -408,6 +408,12 @@ subtest 'what is said of an interrupted run' => sub {
 	unlike($err, qr/captured/, 'and not called captured');
 };
 
+subtest 'dropping what was left' => sub {
+	is(cow('exec', 'demo', '--discard'), "dropped what 0 programs left in box 'demo'\n", 'there is nothing');
+	is_deeply(json('exec', 'demo', '--discard'), {box => 'demo', dropped => 0}, 'json');
+	fails(['exec', 'nobody', '--discard'], 'NOTFOUND', 125, qr/nobody/);
+};
+
 subtest 'backup beside runs' => sub {
 	my $copied = sub {
 		my ($copy, @words) = @_;

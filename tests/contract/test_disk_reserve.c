@@ -588,6 +588,78 @@ TEST_LIMIT(a_program_that_fills_the_disk, 240)
 	disk_unmount(&g.d);
 }
 
+static cb_code take_result(void *context, const cb_step *step, cb_error *err)
+{
+	(void)err;
+	*(char **)context = test_keep(strdup(step->result));
+	return CB_OK;
+}
+
+static char *newest_result(cb_box *b)
+{
+	cb_error err = {0};
+	char *text = NULL;
+	CHECK_OK(cb_step_get(b, must_seq(b), take_result, &text, &err));
+	return text;
+}
+
+/* A program wrote more than there is room to copy. */
+static void waits(stage *g, disk_kind kind)
+{
+	enum { NEAR_BYTES = 8 << 20, FILE_BYTES = 30 << 20 };
+	cb_error err = {0};
+	uint64_t steps = 0;
+	stage_make(g, kind, LARGE_BYTES);
+	CHECK(chmod(g->d.mount, 0755) == 0);
+	CHECK_OK(run(g, "true", &err)); /* the folders are there */
+	for (int drops = 1; drops >= 0; drops--) {
+		ballast_load(&g->d, FILE_BYTES * 3 / 2);
+		uint64_t room = disk_room(&g->d);
+		CHECK_CODE(run(g, "head -c 30M /dev/urandom >/work/fill", &err), CB_NOSPACE);
+		CHECK_MSG(strstr(err.message, "what the program did waits until"), "%s", err.message);
+		/* What was copied before the room was used up does not stay, and who looks copies nothing. */
+		for (int i = 0; i < 4; i++) {
+			uint64_t now = disk_room(&g->d);
+			CHECK_MSG(now + FILE_BYTES + NEAR_BYTES > room, "of %" PRIu64 " bytes %" PRIu64 " are left", room, now);
+			CHECK_CODE(cb_exec_recover(g->s, "junk", &steps, &err), CB_NOSPACE);
+			check_kept(g);
+		}
+		CHECK_OK(run(g, "echo small >/work/small; test ! -e /work/fill", &err));
+		CHECK_OK(cb_undo(g->junk, 0, NULL, &err));
+		uint64_t before = must_seq(g->junk);
+		if (drops) {
+			CHECK_OK(cb_exec_drop(g->s, "junk", &steps, &err));
+			CHECK_MSG(disk_room(&g->d) + NEAR_BYTES > room, "its files are still there");
+			CHECK(!exists(g->junk, "/work/fill") && strstr(newest_result(g->junk), "\"lost\":\"it was dropped"));
+			ballast_drop(&g->d);
+		} else {
+			ballast_drop(&g->d);
+			CHECK_OK(cb_exec_recover(g->s, "junk", &steps, &err));
+			CHECK(exists(g->junk, "/work/fill"));
+		}
+		CHECK_U64(steps, 1);
+		CHECK_U64(must_seq(g->junk), before + 1);
+		CHECK_OK(cb_exec_recover(g->s, "junk", &steps, &err));
+		CHECK_U64(steps, 0);
+	}
+	check_kept(g);
+	test_store_sound(g->s);
+	stage_close(g);
+	disk_unmount(&g->d);
+}
+
+TEST_LIMIT(what_there_is_no_room_for_waits_on_ext4, 240)
+{
+	static stage g;
+	waits(&g, DISK_EXT4);
+}
+
+TEST_LIMIT(what_there_is_no_room_for_waits_on_tmpfs, 240)
+{
+	static stage g;
+	waits(&g, DISK_TMPFS);
+}
+
 /* ---- several processes, killed ---- */
 
 enum { WORKERS = 3, ROUNDS = 10 };

@@ -36,6 +36,7 @@ static const char *const may_be_null[] = {
 	"cb_diff_text options out_size",
 	"cb_edit options out_replaced",
 	"cb_exec_close exec",
+	"cb_exec_drop out_steps",
 	"cb_exec_fd exec",
 	"cb_exec_recover box out_steps",
 	"cb_export options out",
@@ -295,6 +296,8 @@ static void refuse_all(void)
 	ROW(cb_exec_wait, exec, cb_exec_wait(NULL, &result, e))
 	ROW(cb_exec_changes, exec, cb_exec_changes(NULL, see_cb_change_visit, NULL, e))
 	ROW(cb_exec_recover, store, cb_exec_recover(NULL, "demo", &number, e))
+	ROW(cb_exec_drop, store, cb_exec_drop(NULL, "demo", &number, e))
+	ROW(cb_exec_drop, box, cb_exec_drop(s, NULL, &number, e))
 	ROW(cb_work_clean, store, cb_work_clean(NULL, false, &number, e))
 	ROW(cb_sandbox_try, out, cb_sandbox_try("/nowhere", CB_TIER_FOLDER, NULL, e))
 	ROW(cb_read_file, box, cb_read_file(NULL, "/work/a", &text, &size, e))

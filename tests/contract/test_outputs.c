@@ -328,6 +328,7 @@ static void programs(void)
 	CURSOR(cb_exec_changes_open, program)
 	cb_exec_close(program);
 	TRY(cb_exec_recover, 0, NOTHING, (s, NULL, &o.number, &err), NOTHING, NOTHING)
+	TRY(cb_exec_drop, 0, NOTHING, (s, "demo", &o.number, &err), NOTHING, NOTHING)
 }
 /* clang-format on */
 
@@ -396,7 +397,7 @@ static void no_call_is_missing(void)
 	/* Tried below, where there are sandboxes; cb_work_clean goes on where one folder could not be removed. */
 	CHECK_OK(buf_printf(&seen, &err,
 	                    " cb_sandbox_open  cb_exec_start  cb_exec_input  cb_exec_wait  cb_exec_changes_open "
-	                    " cb_exec_recover  cb_sandbox_try  cb_work_clean "));
+	                    " cb_exec_recover  cb_exec_drop  cb_sandbox_try  cb_work_clean "));
 	CHECK_OK(buf_append_byte(&seen, 0, &err));
 	char *umbrella = must_text("include/cowbox/cowbox.h");
 	for (char *line = umbrella; (line = strstr(line, "\n#include <cowbox/")); line++) {

@@ -684,6 +684,36 @@ CONTRACT(gc)
 	content_check(s, young, 300000, 5);
 }
 
+/* What was put for a transaction that failed goes at once, and nothing else. */
+CONTRACT(what_an_owner_put_is_dropped)
+{
+	uint64_t owner = 0, kept = content_new(s, 200000, 1), some[600];
+	CHECK_OK(store_owner_begin(s, &owner, &err));
+	for (size_t i = 0; i < ARRAY_LEN(some); i++) some[i] = content_new(s, i % 7 ? 100 : 100000, i);
+	uint64_t young = content_new(s, 200000, 2);
+	store_stats st;
+	/* Not while somebody else needs it, or a gc runs. */
+	CHECK_OK(store_owner_share(s, owner, &err));
+	store_owner_drop(s, owner, some, 1);
+	content_check(s, some[0], 100000, 0);
+	CHECK_OK(store_gc_lock(s, &err));
+	store_owner_drop(s, owner, some, 1);
+	store_gc_unlock(s);
+	content_check(s, some[0], 100000, 0);
+	store_owner_drop(s, owner, some, 1); /* it is ended: nobody's */
+	content_check(s, some[0], 100000, 0);
+	CHECK_OK(store_owner_begin(s, &owner, &err));
+	store_owner_drop(s, owner, some, ARRAY_LEN(some));
+	CHECK_OK(store_stats_get(s, &st, &err));
+	CHECK_U64(st.contents, 2);
+	begin(s);
+	CHECK_CODE(store_content_touch(s, &some[599], 1, &err), CB_STALE);
+	store_write_abort(s);
+	content_check(s, kept, 200000, 1);
+	content_check(s, young, 200000, 2);
+	CHECK(!store_owner_is_living(s, owner));
+}
+
 /* A content that was read, so that its place is known, and then swept, must not read as the zeros of its freed range. */
 CONTRACT(swept_content_is_stale)
 {

@@ -204,6 +204,37 @@ TEST(killed_while_it_runs)
 	cb_store_close(s);
 }
 
+static void dies_while_it_discards(cb_store *s)
+{
+	const char *argv[] = {"sh", "echo two >> work/x; touch tmp/done; sleep 1000", NULL};
+	work *w = NULL;
+	CHECK_OK(work_open(s, "demo", &(work_options){.tier = CB_TIER_AUTO, .discard = true}, &w, &err));
+	CHECK_OK(work_begin(w, &CB_WITH(cb_step_info, .kind = "exec", .params = "{}", .params_size = CB_STRING), &err));
+	kit_send(w, argv);
+	CHECK_OK(work_ready(w, &err));
+	while (access(host_text("%s/tmp/done", kit_root(w)), F_OK) != 0) (void)usleep(1000);
+	(void)kill(getpid(), SIGKILL);
+}
+
+/* Nothing of it was to be kept, however it ends. */
+TEST(killed_while_it_discards)
+{
+	cb_box *b = NULL;
+	cb_store *s = prepare(&b);
+	uint64_t before = must_seq(b);
+	in_child("", 0, dies_while_it_discards);
+	CHECK_U64(recover_all(s), 0);
+	CHECK_U64(must_seq(b), before);
+	CHECK_STR(must_read(b, "/work/x"), "one\n");
+	work *w = kit_open(s, "demo", CB_TIER_AUTO);
+	work_result r;
+	CHECK_OK(kit_sh(w, "test \"$(cat work/x)\" = one; test ! -e tmp/done", &r, &err));
+	work_close(w);
+	test_store_sound(s);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
 /* ---- a holder that is not gone yet ---- */
 
 static int holder_pipe[2];

@@ -18,6 +18,8 @@ static stamp full(void)
 	memset(s.who, 'w', sizeof(s.who) - 1);
 	memset(s.kind, 'k', sizeof(s.kind) - 1);
 	memset(s.params, 'p', sizeof(s.params) - 1);
+	s.discard = true;
+	s.needs_bytes = UINT64_MAX;
 	return s;
 }
 

@@ -171,8 +171,8 @@ TEST(bodies_round_trip)
 	           CHECK(out.end == in.end && out.status == -1 && out.started_ns == -5 && out.ended_ns == 6 && out.user_ns == 7 &&
 	                 out.system_ns == 8 && out.peak_bytes == 9 && !strcmp(out.reason, "too much")));
 	ROUND_TRIP(wire_signal, wire_signal, ((wire_signal){15, true}), CHECK(out.signal == 15 && out.everybody));
-	ROUND_TRIP(wire_scanned, wire_scanned, ((wire_scanned){1, 2, 3, 4}),
-	           CHECK(out.entries == 1 && out.bytes == 2 && out.sent == 3 && out.xattrs_left_out == 4));
+	ROUND_TRIP(wire_scanned, wire_scanned, ((wire_scanned){1, 2, 3, 4, 5}),
+	           CHECK(out.entries == 1 && out.bytes == 2 && out.sent == 3 && out.sent_bytes == 4 && out.xattrs_left_out == 5));
 	ROUND_TRIP(wire_strings, wire_names, STRINGS("one\0.two", 2), same_strings(in, out));
 	ROUND_TRIP(wire_failed, wire_failed, ((wire_failed){CB_NOSPACE, "full"}),
 	           CHECK(out.code == CB_NOSPACE && !strcmp(out.message, "full")));
