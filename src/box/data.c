@@ -166,7 +166,14 @@ cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const re
 	if (r->size > max) return cb_err_set(err, CB_TOOBIG, "%llu bytes are more than fit here", (unsigned long long)r->size);
 	char *bytes = mem_alloc_bytes((size_t)r->size + 1);
 	if (!bytes) return cb_err_nomem(err);
-	cb_code code = data_read(cs, t, v, r, 0, bytes, (size_t)r->size, err);
+	cb_code code = CB_OK;
+	for (uint64_t at = 0; code == CB_OK && at < r->size; at += LIMIT_CONTENT_BYTES) { /* holes too cost their size here */
+		uint64_t left = r->size - at;
+		code = cancel_check(err);
+		if (code == CB_OK)
+			code = data_read(cs, t, v, r, at, bytes + at,
+			                 left < LIMIT_CONTENT_BYTES ? (size_t)left : LIMIT_CONTENT_BYTES, err);
+	}
 	if (code != CB_OK) {
 		free(bytes);
 		return code;
@@ -374,45 +381,99 @@ cb_code data_resize(txn *t, inode *node, uint64_t size, cb_error *err)
 
 /* ---- comparing ---- */
 
-static bool same_reference(const tree_view *va, const record *a, const tree_view *vb, const record *b)
+/* A file's bytes as stretches, each a hole or of one content. Without the cursor: the file is one stretch. */
+typedef struct stretches {
+	const cb_store *cs;
+	const txn *t;
+	const record *r;
+	tree_cursor *c;
+	uint64_t end; /* of the stretch that stretch_at found */
+	bool hole;
+	uint64_t content, start; /* of its data, where those of the file begin there; content 0: inline */
+} stretches;
+
+static cb_code stretches_open(stretches *s, const tree_view *v, cb_error *err)
 {
-	if (a->form != b->form) return false;
-	if (a->form == DATA_CONTENT) return a->content == b->content && a->start == b->start;
-	(void)va;
-	(void)vb;
-	return a->form == DATA_NONE;
+	const record *r = s->r;
+	s->end = r->size;
+	s->hole = r->form == DATA_NONE;
+	if (r->form == DATA_CONTENT) s->content = r->content, s->start = r->start;
+	return r->form == DATA_EXTENTS ? extents_open(v, r->ino, 0, r->size, &s->c, err) : CB_OK;
 }
 
-cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
-                   cb_error *err)
+/* The stretch at an offset below the size; offsets only grow. */
+static cb_code stretch_at(stretches *s, uint64_t offset, cb_error *err)
 {
-	return data_equal_in(cs, NULL, va, a, NULL, vb, b, out, err);
-}
-
-cb_code data_equal_in(const cb_store *cs, const txn *ta, const tree_view *va, const record *a, const txn *tb, const tree_view *vb,
-                      const record *b, bool *out, cb_error *err)
-{
-	*out = false;
-	if (a->size != b->size) return CB_OK;
-	if (same_reference(va, a, vb, b)) {
-		*out = true;
-		return CB_OK;
+	extent x;
+	bool found = false;
+	if (!s->c) return CB_OK;
+	CB_TRY(cursor_extent(s->c, s->r->ino, &x, &found, err));
+	while (found && extent_end(&x) <= offset) {
+		CB_TRY(tree_cursor_next(s->c, err));
+		CB_TRY(cursor_extent(s->c, s->r->ino, &x, &found, err));
 	}
+	s->hole = !found || x.offset > offset;
+	s->end = !found ? s->r->size : s->hole ? x.offset : extent_end(&x);
+	if (s->end > s->r->size) s->end = s->r->size;
+	if (!s->hole) s->content = x.content, s->start = x.start - x.offset; /* modulo 2^64: an offset is added */
+	return CB_OK;
+}
+
+static cb_code stretch_read(const stretches *s, uint64_t offset, uint8_t *to, size_t size, cb_error *err)
+{
+	if (!s->hole && s->content) return content_read(s->cs, s->t, s->content, s->start + offset, to, size, err);
+	if (s->hole) memset(to, 0, size);
+	else memcpy(to, s->r->bytes + offset, size);
+	return CB_OK;
+}
+
+/* The same bytes without reading them? Numbers of contents not yet stored mean something in their own transaction only. */
+static bool stretches_same(const stretches *a, const stretches *b)
+{
+	if (a->hole || b->hole) return a->hole && b->hole;
+	return a->content && a->content == b->content && a->start == b->start && (a->t == b->t || !(a->content & CONTENT_LOCAL));
+}
+
+/* Costs what there is of data, and reads only where the two refer to different ones: a file of holes may have any size. */
+static cb_code stretches_equal(stretches *a, stretches *b, uint64_t size, bool *out, cb_error *err)
+{
 	/* Most files are small, and there may be many: no more than is needed, and aligned by hand: such a hole is taken by the next. */
 	enum { BLOCK = 1 << 16, LINE = 64 };
-	size_t block = a->size < BLOCK ? ((size_t)a->size + LINE - 1) & ~(size_t)(LINE - 1) : BLOCK;
-	AUTO_FREE uint8_t *room = mem_alloc(2 * block + LINE);
-	if (!room) return cb_err_nomem(err);
-	uint8_t *pa = room + LINE - (uintptr_t)room % LINE, *pb = pa + block;
-	for (uint64_t at = 0; at < a->size;) {
-		size_t n = a->size - at < block ? (size_t)(a->size - at) : block;
-		CB_TRY(data_read(cs, ta, va, a, at, pa, n, err));
-		CB_TRY(data_read(cs, tb, vb, b, at, pb, n, err));
+	size_t block = size < BLOCK ? ((size_t)size + LINE - 1) & ~(size_t)(LINE - 1) : BLOCK;
+	AUTO_FREE uint8_t *room = NULL;
+	for (uint64_t at = 0; at < size;) {
+		CB_TRY(cancel_check(err));
+		CB_TRY(stretch_at(a, at, err));
+		CB_TRY(stretch_at(b, at, err));
+		uint64_t end = a->end < b->end ? a->end : b->end;
+		if (stretches_same(a, b)) {
+			at = end;
+			continue;
+		}
+		if (!room && !(room = mem_alloc(2 * block + LINE))) return cb_err_nomem(err);
+		uint8_t *pa = room + LINE - (uintptr_t)room % LINE, *pb = pa + block;
+		size_t n = end - at < block ? (size_t)(end - at) : block;
+		CB_TRY(stretch_read(a, at, pa, n, err));
+		CB_TRY(stretch_read(b, at, pb, n, err));
 		if (memcmp(pa, pb, n) != 0) return CB_OK;
 		at += n;
 	}
 	*out = true;
 	return CB_OK;
+}
+
+cb_code data_equal(const cb_store *cs, const txn *ta, const tree_view *va, const record *a, const txn *tb, const tree_view *vb,
+                   const record *b, bool *out, cb_error *err)
+{
+	*out = false;
+	if (a->size != b->size) return CB_OK;
+	stretches x = {.cs = cs, .t = ta, .r = a}, y = {.cs = cs, .t = tb, .r = b};
+	cb_code code = stretches_open(&x, va, err);
+	if (code == CB_OK) code = stretches_open(&y, vb, err);
+	if (code == CB_OK) code = stretches_equal(&x, &y, a->size, out, err);
+	tree_cursor_close(x.c);
+	tree_cursor_close(y.c);
+	return code;
 }
 
 /* ---- values ---- */

@@ -318,7 +318,7 @@ static bool attrs_differ(const record *a, const record *b)
 static cb_code data_differ(diffing *d, const record *a, const record *b, bool *out, cb_error *err)
 {
 	bool same = true;
-	if (a->type != CB_DIR) CB_TRY(data_equal_in(d->cs, d->ta, d->a, a, d->tb, d->b, b, &same, err));
+	if (a->type != CB_DIR) CB_TRY(data_equal(d->cs, d->ta, d->a, a, d->tb, d->b, b, &same, err));
 	*out = !same;
 	return CB_OK;
 }

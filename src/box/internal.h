@@ -683,19 +683,19 @@ cb_code data_write(txn *t, inode *node, uint64_t offset, const void *bytes, size
 cb_code data_replace(txn *t, inode *node, const void *bytes, size_t size, cb_error *err);
 cb_code data_resize(txn *t, inode *node, uint64_t size, cb_error *err);
 cb_code data_drop(txn *t, inode *node, cb_error *err);
-/* The next offset >= offset that is data / a hole (end of file counts as a hole); data: CB_NOTFOUND past the last. */
 /* The extent that has the byte at an offset. */
 cb_code data_extent_at(const tree_view *v, uint64_t ino, uint64_t offset, extent *out, bool *found, cb_error *err);
+/* The next offset >= offset that is data / a hole (end of file counts as a hole); data: CB_NOTFOUND past the last. */
 cb_code data_seek(const tree_view *v, const record *r, uint64_t offset, bool hole, uint64_t *out, cb_error *err);
 /* The whole file; *out: free() it, NUL-terminated. CB_TOOBIG above max. */
 cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const record *r, uint64_t max, char **out, size_t *out_size,
                   cb_error *err);
-/* Do two files hold the same bytes? Compares references first. */
-cb_code data_equal(const cb_store *cs, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
-                   cb_error *err);
-/* The same where each may be of a transaction whose contents are still in memory. */
-cb_code data_equal_in(const cb_store *cs, const txn *ta, const tree_view *va, const record *a, const txn *tb, const tree_view *vb,
-                      const record *b, bool *out, cb_error *err);
+/*
+ * Do two files hold the same bytes? Each may be of a transaction whose contents are still in memory. Costs their data, whatever their
+ * sizes: what both refer to and what is a hole in both is not read.
+ */
+cb_code data_equal(const cb_store *cs, const txn *ta, const tree_view *va, const record *a, const txn *tb, const tree_view *vb,
+                   const record *b, bool *out, cb_error *err);
 
 /* Values of attributes, metadata and keys. */
 cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err);

@@ -241,7 +241,7 @@ cb_code look_load(look *l, const box_node *n, uint64_t max, char **out, size_t *
 cb_code look_equal(look *a, const box_node *x, look *b, const box_node *y, bool *out, cb_error *err)
 {
 	tree_view va = look_view(a), vb = look_view(b);
-	return data_equal_in(a->b->cs, look_txn(a), &va, node_record(x), look_txn(b), &vb, node_record(y), out, err);
+	return data_equal(a->b->cs, look_txn(a), &va, node_record(x), look_txn(b), &vb, node_record(y), out, err);
 }
 
 /* ---- what belongs to a node ---- */

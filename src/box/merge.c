@@ -117,7 +117,7 @@ cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tr
 		*out = !differ;
 		if (*out) return CB_OK;
 	}
-	return data_equal_in(m->t->cs, m->t, va, a, m->t, vb, b, out, err);
+	return data_equal(m->t->cs, m->t, va, a, m->t, vb, b, out, err);
 }
 
 /* Is it the same on two sides but for times and version? */

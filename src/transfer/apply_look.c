@@ -106,10 +106,25 @@ cb_code apply_same_in_boxes(applying *a, apply_row *row, bool *out, cb_error *er
 
 /* ---- the host's content ---- */
 
+/* Past what is a hole on both sides. */
+static cb_code skip_holes(int fd, look *l, const box_node *r, uint64_t *at, cb_error *err)
+{
+	uint64_t here = r->size, there = r->size, end = 0;
+	cb_error why;
+	cb_code code = look_seek(l, r, *at, false, &there, cb_err_aside(&why));
+	if (code == CB_NOTFOUND) there = r->size;
+	else if (code != CB_OK) return cb_err_pass(err, code, &why);
+	CB_TRY(host_data_next(fd, *at, r->size, &here, &end, err));
+	*at = here < there ? here : there;
+	return CB_OK;
+}
+
 static cb_code same_bytes(applying *a, int fd, look *l, const box_node *r, bool *out, cb_error *err)
 {
 	*out = true;
 	for (uint64_t at = 0; *out && at < r->size;) {
+		CB_TRY(cancel_check(err));
+		CB_TRY(skip_holes(fd, l, r, &at, err));
 		size_t want = r->size - at < APPLY_CHUNK_BYTES ? (size_t)(r->size - at) : APPLY_CHUNK_BYTES, n = 0;
 		CB_TRY(io_pread_all(fd, a->chunk, want, at, &n, err));
 		if (n < want) {
