@@ -4,11 +4,14 @@
  * In its user namespace the holder may enter and change every folder of the box, whatever its mode. Without one (the weak sandbox) it
  * is only their owner, and gives itself the right first.
  *
- * Folders that are too deep or too full for a walk are emptied one by one: what is a folder in them moves up to the top of what is
- * being removed, and is met there by the next walk. So depth costs neither descriptors nor memory.
+ * A walk goes down LIMIT_HOST_DEPTH levels. Where there are more, another begins in the middle of its way and empties that folder; then
+ * the first is done again from where it began, and finds an end. So depth costs no descriptors, and a few bytes for a thousand levels.
+ * Nothing is renamed: overlayfs renames no folder of a lower layer. What is wide where it is deep is walked a few times, not once for
+ * each folder in it, because a walk begins a thousand levels above what it is for.
  */
 #include "holder/tree.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +21,24 @@
 
 #include "host/host.h"
 
-enum { READ_BYTES = 32 << 10, NAME_BYTES = LIMIT_NAME_BYTES + 1 };
+enum {
+	READ_BYTES = 32 << 10,
+	NAME_BYTES = LIMIT_NAME_BYTES + 1,
+	MIDDLE = LIMIT_HOST_DEPTH / 4, /* of the shortest way that ends a walk: the names on it may be long */
+};
+static_assert(LIMIT_HOST_PATH_BYTES / NAME_BYTES > MIDDLE + 1, "a walk ends below the middle");
+
+/* A folder that a walk began in, and how many levels below it the next one began. */
+typedef struct beginning {
+	uint64_t dev, ino;
+	size_t levels;
+} beginning;
 
 typedef struct removal {
-	host_root top;
-	uint64_t moved; /* numbers the folders that were moved up */
+	host_root top;    /* where the walk begins */
+	buf above;        /* beginnings */
+	host_root deeper; /* where the next one must, for this one could not go on; fd -1: it came to its end */
+	size_t levels;    /* how far below the top that is */
 } removal;
 
 static cb_code fail(cb_error *err, const char *name)
@@ -40,19 +56,9 @@ static int unlink_one(int dir, const char *name, int flags)
 	return unlinkat(dir, name, flags);
 }
 
-/* ---- folders that a walk cannot take ---- */
+/* ---- a folder with more names than a walk takes ---- */
 
-static cb_code move_up(removal *r, int dir, const char *name, cb_error *err)
-{
-	for (;;) {
-		char to[NAME_BYTES];
-		(void)snprintf(to, sizeof(to), ".removed.%llu", (unsigned long long)r->moved++);
-		if (renameat2(dir, name, r->top.fd, to, RENAME_NOREPLACE) == 0) return CB_OK;
-		if (errno != EEXIST) return fail(err, name);
-	}
-}
-
-static cb_code drain_entries(removal *r, int dir, const char *bytes, size_t size, cb_error *err)
+static cb_code drain_entries(int dir, const char *bytes, size_t size, cb_error *err)
 {
 	for (size_t at = 0; at < size;) {
 		const struct dirent64 *d = (const struct dirent64 *)(const void *)(bytes + at);
@@ -62,13 +68,12 @@ static cb_code drain_entries(removal *r, int dir, const char *bytes, size_t size
 		if (errno != EISDIR) return fail(err, d->d_name);
 		if (unlink_one(dir, d->d_name, AT_REMOVEDIR) == 0) continue;
 		if (errno != ENOTEMPTY && errno != EEXIST) return fail(err, d->d_name);
-		if (dir != r->top.fd) CB_TRY(move_up(r, dir, d->d_name, err));
 	}
 	return CB_OK;
 }
 
-/* Everything in the folder but, at the top, folders that are not empty. */
-static cb_code drain(removal *r, int dir, cb_error *err)
+/* Everything in the folder but folders that are not empty. */
+static cb_code drain(int dir, cb_error *err)
 {
 	AUTO_FREE char *bytes = mem_alloc_aligned(READ_BYTES);
 	if (!bytes) return cb_err_nomem(err);
@@ -77,31 +82,35 @@ static cb_code drain(removal *r, int dir, cb_error *err)
 		ssize_t n = getdents64(dir, bytes, READ_BYTES);
 		if (n < 0) return fail(err, ".");
 		if (n == 0) return CB_OK;
-		CB_TRY(drain_entries(r, dir, bytes, (size_t)n, err));
+		CB_TRY(drain_entries(dir, bytes, (size_t)n, err));
 	}
-}
-
-static cb_code drain_at(removal *r, int dir, const char *name, cb_error *err)
-{
-	AUTO_FD int fd = -1;
-	CB_TRY(host_dir_open(dir, name, 0, &fd, NULL, err));
-	CB_TRY(drain(r, fd, err));
-	return unlink_one(dir, name, AT_REMOVEDIR) == 0 ? CB_OK : fail(err, name);
 }
 
 /* ---- the walk ---- */
 
-static cb_code enter(removal *r, host_walk *w, host_entry *e, cb_error *err)
+static cb_code dup_root(int dir, host_root *out, cb_error *err)
 {
-	if (unlink_one(e->dir, e->name, AT_REMOVEDIR) == 0) return CB_OK; /* it was empty */
-	if (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES) return fail(err, e->name);
-	int dir = e->dir;
+	host_root_done(out);
+	out->fd = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	if (out->fd < 0) return fail(err, ".");
+	return host_stat_fd(out->fd, &out->stat, err);
+}
+
+/* A folder that is not empty. middle becomes the one that the walk is in at that depth. */
+static cb_code enter(removal *r, host_walk *w, host_entry *e, host_root *middle, cb_error *err)
+{
 	/* Not a link: the walk looked, and nobody changes the tree. */
 	bool closed = geteuid() != 0 && (e->stat.mode & S_IRWXU) != S_IRWXU;
-	if (closed && fchmodat(dir, e->name, 0700, 0) != 0) return fail(err, e->name);
+	if (closed && fchmodat(e->dir, e->name, 0700, 0) != 0) return fail(err, e->name);
 	cb_error why;
 	cb_code code = host_walk_enter(w, e, cb_err_aside(&why));
-	return code == CB_LIMIT ? drain_at(r, dir, e->name, err) : cb_err_pass(err, code, &why);
+	if (code == CB_OK && e->depth == MIDDLE) return dup_root(e->dir, middle, err);
+	if (code != CB_LIMIT) return cb_err_pass(err, code, &why);
+	r->levels = e->depth > MIDDLE ? MIDDLE : e->depth;
+	if (e->depth <= MIDDLE) return host_dir_open(e->dir, e->name, 0, &r->deeper.fd, &r->deeper.stat, err);
+	r->deeper = *middle;
+	middle->fd = -1;
+	return CB_OK;
 }
 
 /* The folder that the walk is about to leave, from within: the one above is open only afterwards. */
@@ -114,45 +123,79 @@ static int unlink_left(const host_entry *e)
 	return unlinkat(e->dir, up, AT_REMOVEDIR);
 }
 
+static cb_code remove_entry(removal *r, host_walk *w, host_entry *e, host_root *middle, cb_error *err)
+{
+	bool folder = e->stat.type == HOST_DIR;
+	if (e->event == HOST_LEAVE) return unlink_left(e) == 0 ? CB_OK : fail(err, e->name);
+	if (unlink_one(e->dir, e->name, folder ? AT_REMOVEDIR : 0) == 0) return CB_OK;
+	if (!folder || (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES)) return fail(err, e->name);
+	return enter(r, w, e, middle, err);
+}
+
+/* All that is in the top, or as far as the walk goes. */
 static cb_code remove_below(removal *r, cb_error *err)
 {
 	host_walk *w = NULL;
 	host_entry e;
+	host_root middle = {.fd = -1};
 	cb_code code = host_walk_open(&r->top, &w, err);
 	if (code == CB_LIMIT) {
-		CB_TRY(drain(r, r->top.fd, err));
+		CB_TRY(drain(r->top.fd, err));
 		code = host_walk_open(&r->top, &w, err);
 	}
-	while (code == CB_OK) {
+	while (code == CB_OK && r->deeper.fd < 0) {
 		code = host_walk_next(w, &e, err);
 		if (code != CB_OK || e.event == HOST_END) break;
-		if (e.event == HOST_LEAVE) {
-			if (unlink_left(&e) != 0) code = fail(err, e.name);
-		} else if (e.stat.type == HOST_DIR) {
-			code = enter(r, w, &e, err);
-		} else if (unlink_one(e.dir, e.name, 0) != 0) {
-			code = fail(err, e.name);
-		}
+		code = remove_entry(r, w, &e, &middle, err);
 	}
 	host_walk_close(w);
+	host_root_done(&middle);
 	return code;
+}
+
+static cb_code go_down(removal *r, cb_error *err)
+{
+	beginning b = {r->top.stat.dev, r->top.stat.ino, r->levels};
+	CB_TRY(buf_append(&r->above, &b, sizeof(b), err));
+	host_root_done(&r->top);
+	r->top = r->deeper;
+	r->deeper.fd = -1;
+	return CB_OK;
+}
+
+static cb_code go_up(removal *r, cb_error *err)
+{
+	beginning b;
+	r->above.size -= sizeof(b);
+	memcpy(&b, r->above.bytes + r->above.size, sizeof(b));
+	for (; b.levels; b.levels--) {
+		int fd = openat(r->top.fd, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0) return fail(err, "..");
+		host_root_done(&r->top);
+		r->top.fd = fd;
+	}
+	CB_TRY(host_stat_fd(r->top.fd, &r->top.stat, err));
+	if (r->top.stat.dev == b.dev && r->top.stat.ino == b.ino) return CB_OK;
+	return cb_err_set(err, CB_BUSY, "a folder was moved meanwhile: try again");
 }
 
 static cb_code remove_folder(int dir, const char *name, cb_error *err)
 {
-	removal r = {.top = {.fd = -1}};
+	removal r = {.top = {.fd = -1}, .above = BUF_INIT(SIZE_MAX), .deeper = {.fd = -1}};
 	cb_error why;
 	cb_code code = host_dir_open(dir, name, 0, &r.top.fd, &r.top.stat, cb_err_aside(&why));
 	if (code == CB_DENIED && fchmodat(dir, name, 0700, 0) == 0)
 		code = host_dir_open(dir, name, 0, &r.top.fd, &r.top.stat, cb_err_aside(&why));
 	(void)cb_err_pass(err, code, &why);
-	/* Each round takes everything but what was moved up in it, which is nearer to the top then. */
 	while (code == CB_OK) {
-		uint64_t before = r.moved;
 		code = remove_below(&r, err);
-		if (code != CB_OK || r.moved == before) break;
+		bool ends = r.deeper.fd < 0;
+		if (code != CB_OK || (ends && r.above.size == 0)) break;
+		code = ends ? go_up(&r, err) : go_down(&r, err);
 	}
 	host_root_done(&r.top);
+	host_root_done(&r.deeper);
+	buf_done(&r.above);
 	if (code == CB_OK && unlink_one(dir, name, AT_REMOVEDIR) != 0) code = fail(err, name);
 	return code;
 }

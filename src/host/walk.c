@@ -161,7 +161,6 @@ static cb_code path_set(host_walk *w, size_t keep, const char *name, cb_error *e
 	w->path.size = keep;
 	cb_code code = keep ? buf_append_byte(&w->path, '/', err) : CB_OK;
 	if (code == CB_OK) code = buf_append(&w->path, name, strlen(name) + 1, err);
-	if (code == CB_LIMIT) return cb_err_set(err, CB_LIMIT, "a path is longer than %d bytes", LIMIT_HOST_PATH_BYTES);
 	if (code == CB_OK) w->path.size--;
 	return code;
 }
@@ -219,6 +218,9 @@ cb_code host_walk_enter(host_walk *w, host_entry *entry, cb_error *err)
 {
 	assert(entry->event == HOST_ENTRY && !w->leaving);
 	host_stat stat;
+	/* Here and not at the names in it: a folder that is entered can be listed to its end. */
+	if (w->path.size + 1 + LIMIT_NAME_BYTES + 1 > LIMIT_HOST_PATH_BYTES)
+		return cb_err_set(err, CB_LIMIT, "a path is longer than %d bytes", LIMIT_HOST_PATH_BYTES);
 	CB_TRY(host_stack_push(w->stack, entry->name, 0, &stat, err));
 	cb_code code = level_push(w, &stat, err);
 	if (code != CB_OK) {

@@ -279,27 +279,50 @@ TEST(too_deep)
 	scans_expect(root, false, NULL, false, "d  755\nf z 644 'seen'\n");
 }
 
-/* More levels than a walk takes, and a mode of 000 on each. */
-TEST(removes_what_is_deeper_than_a_walk)
+/* Folders called name, one in the other, a mode of 000 on each; in some of them, and in the last, there is more. */
+static void make_deep(int root, int levels, const char *name)
 {
-	scans_enter();
-	int root = tree(), at = dup(root);
-	for (int i = 0; i < 6000; i++) {
-		CHECK(mkdirat(at, i == 0 ? "top" : "d", 0755) == 0);
-		int next = openat(at, i == 0 ? "top" : "d", O_RDONLY | O_DIRECTORY);
+	int at = dup(root);
+	for (int i = 0; i < levels; i++) {
+		CHECK(mkdirat(at, i == 0 ? "top" : name, 0755) == 0);
+		int next = openat(at, i == 0 ? "top" : name, O_RDONLY | O_DIRECTORY);
 		CHECK(next >= 0 && fchmod(at, 0) == 0 && close(at) == 0);
 		at = next;
-		if (i % 1000 == 0) write_at(at, "f", "x");
+		if (i % 500 != 0 && i != levels - 1) continue;
+		write_at(at, "f", "x");
+		for (int k = 0; k < 20; k++) {
+			char other[16];
+			(void)snprintf(other, sizeof(other), "e%d", k);
+			CHECK(mkdirat(at, other, 0755) == 0);
+			int in = openat(at, other, O_RDONLY | O_DIRECTORY);
+			CHECK(in >= 0 && mkdirat(in, "x", 0) == 0 && mkdirat(in, "y", 0) == 0 && fchmod(in, 0) == 0 &&
+			      close(in) == 0);
+		}
 	}
-	CHECK(fchmod(root, 0755) == 0);
-	char *text;
-	seen *known = fresh();
-	text = scans_text(root, false, known, NULL);
-	CHECK(strstr(text, "a folder that is too deep or too full"));
-	free(text);
-	seen_destroy(known);
-	CHECK_OK(area_remove(root, "top", &err));
-	scans_expect(root, false, NULL, false, "d  755\n");
+	CHECK(fchmod(root, 0755) == 0 && close(at) == 0);
+}
+
+/* More levels than a walk takes, or a longer path. */
+TEST(removes_what_is_deeper_than_a_walk)
+{
+	char name[256];
+	memset(name, 'd', 255);
+	name[255] = 0;
+	int top = tree();
+	CHECK(mkdirat(top, "mnt", 0755) == 0 && fchdir(top) == 0);
+	scans_enter();
+	CHECK(mount("tmpfs", "mnt", "tmpfs", 0, "mode=0755") == 0); /* some disks take milliseconds for each folder */
+	int root = open("mnt", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (int k = 0; k < 2; k++) {
+		make_deep(root, k ? 2300 : 6000, k ? name : "d");
+		seen *known = fresh();
+		char *text = scans_text(root, false, known, NULL);
+		CHECK(strstr(text, "a folder that is too deep"));
+		free(text);
+		seen_destroy(known);
+		CHECK_OK(area_remove(root, "top", &err));
+		scans_expect(root, false, NULL, false, "d  755\n");
+	}
 	CHECK_OK(area_remove(root, "top", &err)); /* nothing there is fine */
 }
 

@@ -244,6 +244,28 @@ TEST(every_change)
 	CHECK(access("low/tree/i", F_OK) == 0);
 }
 
+/* overlayfs renames no folder of a lower layer. */
+TEST_LIMIT(removes_what_is_deep_in_a_layer, 300) /* some disks take milliseconds for each folder */
+{
+	int area_fd = area();
+	lower_make(area_fd);
+	int low = openat(area_fd, "low/tree", O_RDONLY | O_DIRECTORY), way = dup(low);
+	for (int i = 0; i < LIMIT_HOST_DEPTH + 10; i++) {
+		CHECK(mkdirat(way, i ? "in" : "deep", 0755) == 0);
+		int next = openat(way, i ? "in" : "deep", O_RDONLY | O_DIRECTORY);
+		CHECK(next >= 0 && close(way) == 0);
+		way = next;
+	}
+	CHECK(close(way) == 0 && close(low) == 0);
+	slot s = open_as(area_fd, WIRE_STACK, "s", LAYERS("low", 1));
+	CHECK(faccessat(s.root, "deep/in", F_OK, 0) == 0);
+	CHECK_OK(area_remove(s.root, "deep", &err));
+	CHECK(faccessat(s.root, "deep", F_OK, 0) != 0);
+	scans_expect(s.changes, true, s.seen, true, "d  755\nw deep\n");
+	CHECK_OK(slot_close(&s, &err));
+	CHECK_OK(area_remove(area_fd, "low", &err));
+}
+
 TEST(known_over_a_close)
 {
 	slot s = stack();
