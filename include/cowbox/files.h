@@ -110,8 +110,8 @@ CB_API cb_code cb_copy(cb_box *box, const char *from, const char *to, unsigned f
 /* A file, link or whole folder. */
 CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);
 
-/* Attributes as on a host: any name, any bytes. CB_NODATA: there is none of that name. out_size may be NULL; cb_free() *out.
- * flags: CB_NOFOLLOW. */
+/* Attributes as on a host: any name but "user." alone (CB_INVALID), any bytes. CB_NODATA: there is none of that name. out_size may be
+ * NULL; cb_free() *out. flags: CB_NOFOLLOW. */
 CB_API cb_code cb_xattr_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, unsigned flags,
                             cb_error *err);
 /* cb_free() it; out_size may be NULL. CB_NODATA. */

@@ -38,6 +38,9 @@ static cb_code attr_put(op *o, const char *path, attr_key kind, const char *name
 {
 	span n;
 	CB_TRY(name_span(name, "the name of an attribute or tag", &n, err));
+	/* No kernel takes it, so no program could be given it. */
+	if (kind.kind == KIND_ATTR && span_equal(n, span_str("user.")))
+		return cb_err_set(err, CB_INVALID, "the name of an attribute must go on after 'user.'");
 	if (size > LIMIT_XATTR_VALUE_BYTES) return cb_err_set(err, CB_TOOBIG, "a value may have %d bytes", LIMIT_XATTR_VALUE_BYTES);
 	tree_view v = txn_view(o->t);
 	resolved r;

@@ -226,9 +226,11 @@ cb_code intake_attribute_add(buf *rows, const char *name, span value, cb_error *
 	return buf_append(rows, value.bytes, value.size, err);
 }
 
+/* Can a host hold it? Boxes and packs of earlier versions may have one called just "user.". */
 static bool is_user(span name)
 {
-	return span_starts(name, span_str("user.")) && !span_starts(name, span_str("user.overlay."));
+	span prefix = span_str("user.");
+	return span_starts(name, prefix) && name.size > prefix.size && !span_starts(name, span_str("user.overlay."));
 }
 
 typedef struct box_attributes {

@@ -65,7 +65,8 @@ static bool is_escaped(const char *name)
 
 bool host_xattr_is_ours(span name)
 {
-	return span_starts(name, span_str("user.")) && !span_starts(name, span_str(OVERLAY_PREFIX));
+	span prefix = span_str("user."); /* alone it names nothing */
+	return name.size > prefix.size && span_starts(name, prefix) && !span_starts(name, span_str(OVERLAY_PREFIX));
 }
 
 bool host_xattr_is_overlay(const char *name)
