@@ -6,7 +6,8 @@
  *
  * Adversary: the box. Names, sizes, modes and targets in the messages are its words, and so are the bytes behind the descriptors: every
  * path must be one more name in the folder the look is in, a descriptor must be a regular file and has the size that fstat says,
- * special files are left out, setuid and setgid bits are dropped. What the holder itself says wrongly is CB_CORRUPT.
+ * special files are left out, setuid and setgid bits are dropped, of files also the sticky bit. What the holder itself says wrongly is
+ * CB_CORRUPT.
  *
  * No single entry keeps the others out of the step: one that no box can have, or that cannot be read, is left out and said, and the box
  * keeps what it has there. Only what concerns the whole (no room, no memory, the gate, a lie) fails it.
@@ -63,6 +64,7 @@ uint32_t capture_mode(const capturing *c, const wire_entry *e)
 	uint32_t keep = e->type == WIRE_ENTRY_DIR ? 01777 : 0777;
 	/* Every folder that a setgid one is made in has that bit: only what can be executed as somebody else is worth a word. */
 	if (e->type == WIRE_ENTRY_FILE && e->mode & 06000) capture_note(c, e->path, "dropped: setuid or setgid");
+	else if (e->type == WIRE_ENTRY_FILE && e->mode & 01000) capture_note(c, e->path, "dropped: sticky");
 	return e->mode & keep;
 }
 

@@ -181,6 +181,9 @@ subtest 'what it changed' => sub {
 	like($r->{err}, qr{\Acowbox: /work/pipe: [^\n]*FIFO[^\n]*\n\z}, 'a special file is left out, and said');
 	is(box_file('/work/file'), "kept\n", 'the rest is kept');
 	is(cowbox('exec', 'demo', '--', 'true')->{err}, '', 'and not said again');
+	is(cowbox('exec', 'demo', '--', 'chmod', '1640', 'file')->{err}, "cowbox: /work/file: dropped: sticky\n", 'a mode that is not kept whole is said');
+	is(json('stat', 'demo:/work/file')->{entries}[0]{mode}, '0640', 'the rest of it is kept');
+	cow('exec', 'demo', '--', 'chmod', '0640', 'file');
 	is(cow('exec', 'demo', '--', 'sh', '-c', '(sleep 1000; echo no >late) >/dev/null 2>&1 & (sleep 1000; echo no >late) & echo done'), "done\n", 'what it started ends with it');
 	is(cowbox('cat', 'demo:/work/late')->{status}, 4, 'and leaves nothing');
 };
