@@ -78,8 +78,9 @@ typedef struct cb_gc_result {
  * backup, or a check that found something; CB_CORRUPT, and no content is removed, when boxes or steps are missing. out may be NULL. */
 CB_API cb_code cb_store_gc(cb_store *store, cb_gc_result *out, cb_error *err);
 /* Gives freed space back to the filesystem: the database is written anew. Others read meanwhile; who writes waits until it has ended.
- * CB_NOSPACE: it needs room for two copies of the database while it runs, and says how much. A limit ends it while
- * the copy is made; then the copy is brought into place, which takes as long as to write the database once, and that is done to the end. */
+ * CB_NOSPACE: it needs room for two copies of the database while it runs, or for what is left of a segment, and says how much. A limit
+ * ends it while the copy is made; then the copy is brought into place, which takes as long as to write the database once, and that is
+ * done to the end. */
 CB_API cb_code cb_store_vacuum(cb_store *store, cb_error *err);
 /* A consistent copy of a live store in a new folder, whose parent must exist (CB_NOTFOUND). What programs left whose caller died is in it
  * after cb_exec_recover only. CB_CORRUPT when what is copied is damaged: nothing is left then. (Copying a live store with cp is not

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -256,6 +257,7 @@ typedef struct moving {
 	store *s;
 	buf moves;
 	uint8_t *room;
+	uint64_t needed; /* bytes of the fullest segment that found no room for its copy */
 } moving;
 
 static cb_code note_row(void *context, const engine_row *row, cb_error *err)
@@ -310,6 +312,13 @@ static cb_code list_rows(moving *v, uint64_t segment, cb_error *err)
 	return v->s->engine->ops->segment_rows(v->s->engine, segment, note_row, v, err);
 }
 
+static void needed_note(moving *v)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < move_count(v); i++) bytes += move_at(v, i)->row.size;
+	if (bytes > v->needed) v->needed = bytes;
+}
+
 /* With the claim of `segment`. */
 static cb_code move_rows(moving *v, uint64_t segment, cb_error *err)
 {
@@ -323,6 +332,7 @@ static cb_code move_rows(moving *v, uint64_t segment, cb_error *err)
 		if (code == CB_OK) code = copy_one(v, move_at(v, copied), err);
 	}
 	if (code == CB_OK) code = segment_flush(s->segments, err);
+	if (code == CB_NOSPACE) needed_note(v);
 	if (code == CB_OK && segment_failures(s->segments) != failures) code = cb_err_set(err, CB_IO, "flushing a segment failed");
 	if (code == CB_OK) code = store_in_transaction(s, true, move_body, v, err);
 	for (size_t i = copied; i > 0; i--) {
@@ -367,7 +377,12 @@ static cb_code compact(store *s, const file_look *l, moving *v, cb_error *err)
 		first = code;
 		if (code != CB_NOSPACE) return code;
 	}
-	return first;
+	if (v->needed == 0) return first;
+	return cb_err_set(err, CB_NOSPACE,
+	                  "a vacuum needs %" PRIu64
+	                  " KiB on the disk while it copies what is left of a segment: make room, or go without "
+	                  "(gc gives back what it frees of segments)",
+	                  (v->needed + 1023) >> 10);
 }
 
 static cb_code compact_segments(store *s, cb_error *err)

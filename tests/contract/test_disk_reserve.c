@@ -319,6 +319,27 @@ static void vacuum_is_no_dead_end(disk_kind kind)
 	disk_unmount(&g.d);
 }
 
+/* Of a segment a little is left, and the disk has no room for a copy of that. */
+TEST_LIMIT(a_vacuum_says_what_room_it_needs, 120)
+{
+	static stage g;
+	g = (stage){0};
+	cb_error err = {0};
+	stage_make(&g, DISK_TMPFS, LARGE_BYTES / 2);
+	cb_box_close(g.junk);
+	g.junk = NULL;
+	CHECK_OK(cb_box_delete(g.s, "junk", &err));
+	CHECK_OK(cb_store_gc(g.s, NULL, &err));
+	refiller_start(&g.d);
+	CHECK_CODE(cb_store_vacuum(g.s, &err), CB_NOSPACE);
+	CHECK_MSG(strstr(err.message, "a vacuum needs ") && strstr(err.message, " KiB") && strstr(err.message, "segment"), "%s",
+	          err.message);
+	for (unsigned i = 0; i < KEPT; i++) check_one(g.kept, i, true);
+	stage_close(&g);
+	refiller_stop(&g.d);
+	disk_unmount(&g.d);
+}
+
 TEST_LIMIT(a_vacuum_on_ext4_is_no_dead_end, 120)
 {
 	vacuum_is_no_dead_end(DISK_EXT4);
