@@ -15,7 +15,7 @@ static cb_code count(void *context, const cb_change *change, cb_error *e)
 }
 
 typedef struct times {
-	double diff, commit, merge, undo;
+	double diff, patch, commit, merge, undo;
 } times;
 
 static times with(unsigned names)
@@ -45,6 +45,12 @@ static times with(unsigned names)
 	CHECK_OK(cb_diff_step(b, must_seq(b), NULL, count, &changes, &err));
 	t.diff = test_cpu_ms() - start;
 	CHECK_U64(changes, names);
+	char *patch = NULL;
+	start = test_cpu_ms();
+	CHECK_OK(cb_diff_text(fork, b, NULL, &patch, NULL, &err));
+	t.patch = test_cpu_ms() - start;
+	CHECK(strstr(patch, "b/work/d/m00001"));
+	cb_free(patch);
 	must_write(fork, "/work/new", "new");
 	start = test_cpu_ms();
 	CHECK_OK(cb_merge(fork, b, NULL, NULL, NULL, &err));
@@ -75,14 +81,18 @@ TEST_LIMIT(costs_grow_with_the_names, 120)
 	for (int i = 0; i < 4; i++) {
 		times again = with(FEW);
 		least(&few.diff, again.diff);
+		least(&few.patch, again.patch);
 		least(&few.commit, again.commit);
 		least(&few.merge, again.merge);
 		least(&few.undo, again.undo);
 	}
 	many = with(MANY);
-	test_note("ms for %d and %d names: difference %.2f %.2f, commit %.2f %.2f, merge %.2f %.2f, undo %.2f %.2f", FEW, MANY,
-	          few.diff, many.diff, few.commit, many.commit, few.merge, many.merge, few.undo, many.undo);
+	test_note(
+		"ms for %d and %d names: difference %.2f %.2f, patch %.2f %.2f, commit %.2f %.2f, merge %.2f %.2f, undo %.2f %.2f",
+		FEW, MANY, few.diff, many.diff, few.patch, many.patch, few.commit, many.commit, few.merge, many.merge, few.undo,
+		many.undo);
 	CHECK(many.diff < MOST * few.diff);
+	CHECK(many.patch < MOST * few.patch);
 	CHECK(many.commit < MOST * few.commit);
 	CHECK(many.merge < MOST * few.merge);
 	CHECK(many.undo < MOST * few.undo);
