@@ -87,8 +87,10 @@ cb_code path_next(path *p, cb_error *err)
 	return enter_leftmost(p, err);
 }
 
-cb_code path_seek(path *p, uint64_t root, span key, cb_error *err)
+/* To the leaf that has the key, or would: at the first entry in it that is not below the key, or behind its last. */
+static cb_code descend(path *p, uint64_t root, span key, cb_error *err)
 {
+	bool equal;
 	CB_TRY(path_start(p, root, err));
 	if (p->depth == 0) return CB_OK;
 	while (!path_at_leaf(p)) {
@@ -96,26 +98,22 @@ cb_code path_seek(path *p, uint64_t root, span key, cb_error *err)
 		f->at = node_find_child(&f->n, key);
 		CB_TRY(path_enter(p, err));
 	}
-	bool equal;
 	path_frame *leaf = path_top(p);
 	leaf->at = node_find(&leaf->n, key, &equal);
-	if (leaf->at < leaf->n.count) return CB_OK;
-	leaf->at--; /* all of this leaf is below the key: the next one is not */
+	return CB_OK;
+}
+
+cb_code path_seek(path *p, uint64_t root, span key, cb_error *err)
+{
+	CB_TRY(descend(p, root, key, err));
+	if (p->depth == 0 || path_top(p)->at < path_top(p)->n.count) return CB_OK;
+	path_top(p)->at--; /* all of this leaf is below the key: the next one is not */
 	return path_next(p, err);
 }
 
 cb_code path_seek_before(path *p, uint64_t root, span key, cb_error *err)
 {
-	CB_TRY(path_start(p, root, err));
-	if (p->depth == 0) return CB_OK;
-	while (!path_at_leaf(p)) {
-		path_frame *f = path_top(p);
-		f->at = node_find_child(&f->n, key);
-		CB_TRY(path_enter(p, err));
-	}
-	bool equal;
-	path_frame *leaf = path_top(p);
-	leaf->at = node_find(&leaf->n, key, &equal);
+	CB_TRY(descend(p, root, key, err));
 	while (p->depth > 0 && path_top(p)->at == 0) pop(p); /* nothing here is below the key: what is on its left is */
 	if (p->depth == 0) return CB_OK;
 	path_top(p)->at--;
