@@ -355,20 +355,6 @@ static cb_code places_same(diffing *d, const side *a, const place *x, const side
 	return CB_OK;
 }
 
-/* Is that a path of the inode? Links are not followed: a place is in folders. */
-static cb_code is_at_path(const side *s, const char *path, bool *out, cb_error *err)
-{
-	inode node = {.rec.ino = INO_ROOT};
-	for (const char *p = path; *p == '/' && p[1];) {
-		size_t size = strcspn(++p, "/");
-		cb_code code = inode_at(s->v, node.rec.ino, span_make(p, size), &node, NULL, err);
-		if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
-		p += size;
-	}
-	*out = node.rec.ino == s->node.rec.ino;
-	return CB_OK;
-}
-
 /* Is a name of one side also one of the other? */
 static cb_code place_stays(diffing *d, const side *a, const place *x, const side *b, bool *out, cb_error *err)
 {
@@ -380,7 +366,10 @@ static cb_code place_stays(diffing *d, const side *a, const place *x, const side
 	}
 	AUTO_FREE char *path = NULL;
 	CB_TRY(place_path(d, a, x, &path, err));
-	return is_at_path(b, path, out, err);
+	uint64_t ino = 0;
+	cb_code code = inode_by_path(b->v, path, &ino, err);
+	*out = code == CB_OK && ino == b->node.rec.ino;
+	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
 /* A file with several names: names gone, names new, and the names that stayed when it changed. */

@@ -73,24 +73,6 @@ cb_code expect_version(txn *t, const resolved *r, uint64_t version, cb_error *er
 	return expectation_add(t, &now, r, e, err);
 }
 
-/* By path, without following links: what the transaction made must not meet what others made. */
-static cb_code path_is_free(const tree_view *head, const char *path, bool *out, cb_error *err)
-{
-	uint64_t at = INO_ROOT;
-	*out = false;
-	for (const char *p = path; *p == '/' && p[1];) {
-		size_t size = strcspn(++p, "/");
-		inode node;
-		cb_code code = inode_at(head, at, span_make(p, size), &node, NULL, err);
-		*out = code == CB_NOTFOUND;
-		if (code == CB_NOTFOUND) return CB_OK;
-		if (code != CB_OK) return code;
-		at = node.rec.ino;
-		p += size;
-	}
-	return CB_OK;
-}
-
 static cb_code holds(const txn *t, const tree_view *head, const expectation *e, bool *out, cb_error *err)
 {
 	inode node;
@@ -102,9 +84,10 @@ static cb_code holds(const txn *t, const tree_view *head, const expectation *e, 
 	}
 	tree_view base = state_view(t->cs, t->base);
 	code = inode_find(&base, e->parent, &node, err);
-	if (code == CB_NOTFOUND) return path_is_free(head, e->path, out, err);
-	if (code != CB_OK) return code;
-	code = inode_at(head, e->parent, span_str(e->path + e->name_at), &node, NULL, err);
+	uint64_t ignored;
+	if (code == CB_NOTFOUND)
+		code = inode_by_path(head, e->path, &ignored, err); /* what it made must not meet what others made */
+	else if (code == CB_OK) code = inode_at(head, e->parent, span_str(e->path + e->name_at), &node, NULL, err);
 	*out = code == CB_NOTFOUND;
 	return code == CB_NOTFOUND ? CB_OK : code;
 }

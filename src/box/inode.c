@@ -98,6 +98,19 @@ cb_code climb_up(climb *c, const tree_view *v, place *out, cb_error *err)
 	return cb_err_set(err, CB_CORRUPT, "folder %llu lies in a cycle: run fsck", (unsigned long long)c->at);
 }
 
+cb_code inode_by_path(const tree_view *v, const char *path, uint64_t *out, cb_error *err)
+{
+	*out = INO_ROOT;
+	for (const char *p = path; *p == '/' && p[1];) {
+		size_t size = strcspn(++p, "/");
+		inode node;
+		CB_TRY(inode_at(v, *out, span_make(p, size), &node, NULL, err));
+		*out = node.rec.ino;
+		p += size;
+	}
+	return CB_OK;
+}
+
 cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err)
 {
 	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* places */

@@ -585,6 +585,8 @@ static inline climb climb_from(uint64_t ino)
 cb_code climb_up(climb *c, const tree_view *v, place *out, cb_error *err);
 /* The absolute path by its first link; appended to out and NUL-terminated (the NUL is not counted). CB_NOTFOUND when detached. */
 cb_code inode_path(const tree_view *v, uint64_t ino, buf *out, cb_error *err);
+/* The other way: by names alone, no link is followed. CB_NOTFOUND. */
+cb_code inode_by_path(const tree_view *v, const char *path, uint64_t *out, cb_error *err);
 /* A new inode of that type linked at (parent, name), which must not exist. */
 cb_code inode_create(txn *t, uint64_t parent, span name, cb_type type, uint32_t mode, inode *out, cb_error *err);
 /* Takes away one link; the last one takes the data, attributes and tags with it. */
