@@ -97,6 +97,27 @@ static uint64_t last_standing(const model *m)
 	return standing(m, m->count, NULL);
 }
 
+/*
+ * Does the step stand, and does undoing it change which changes stand? A step may be undone by two others, when the first of them was undone
+ * itself and then the second, too, is undone: what is brought back then belongs to no change, and plain undos have no name for it.
+ */
+static bool may_undo(const model *m, uint64_t seq)
+{
+	bool stands = false, differs = false;
+	(void)standing(m, seq, &stands);
+	if (!stands) return false;
+	model then = *m;
+	then.target[++then.count] = seq;
+	for (uint64_t i = 1; i <= m->count && !differs; i++) {
+		bool was = false, is = false;
+		if (m->target[i]) continue;
+		(void)standing(m, i, &was);
+		(void)standing(&then, i, &is);
+		differs = was != is;
+	}
+	return differs;
+}
+
 static cb_code take_target(void *context, const cb_step *step, cb_error *err)
 {
 	(void)err;
@@ -128,10 +149,8 @@ static void one_history(test_rng *rng, cb_store *s, unsigned n)
 		(void)snprintf(value, sizeof(value), "%u", i);
 		cb_code code = CB_OK;
 		uint64_t named = m.count ? 1 + test_rand_below(rng, m.count) : 0;
-		bool stands = false;
-		(void)standing(&m, named, &stands);
 		if (kind < 5 || m.count == 0) code = cb_kv_set(b, key, value, strlen(value), &err);
-		else if (kind < 7) code = stands ? cb_undo(b, named, NULL, &err) : CB_NOTHING;
+		else if (kind < 7) code = may_undo(&m, named) ? cb_undo(b, named, NULL, &err) : CB_NOTHING;
 		else if (kind < 8) code = cb_redo(b, NULL, &err);
 		else {
 			uint64_t want = last_standing(&m);
