@@ -207,16 +207,28 @@ cb_code txn_counters_hold(const txn *t, const counters *before, cb_error *err)
 	return CB_OK;
 }
 
-/* A file that was only moved, or made smaller, passes: whoever lowers a quota does not forbid to touch what is there. */
-cb_code txn_file_fits(const txn *t, uint64_t ino, uint64_t size, cb_error *err)
+static cb_code file_error(const txn *t, cb_error *err)
 {
-	if (!t->quota_file_bytes || size <= t->quota_file_bytes) return CB_OK;
+	return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)t->quota_file_bytes);
+}
+
+/* Is that more than the file has in t's base? */
+static cb_code file_grows(const txn *t, uint64_t ino, uint64_t size, bool *out, cb_error *err)
+{
 	tree_view base = state_view(t->cs, t->base);
 	inode old;
 	cb_code code = inode_find(&base, ino, &old, err);
-	if (code == CB_OK && size <= old.rec.size) return CB_OK;
-	if (code != CB_OK && code != CB_NOTFOUND) return code;
-	return cb_err_set(err, CB_QUOTA, "a file of this box may have %llu bytes", (unsigned long long)t->quota_file_bytes);
+	*out = code != CB_OK || size > old.rec.size;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* A file that was only moved, or made smaller, passes: whoever lowers a quota does not forbid to touch what is there. */
+cb_code txn_file_fits(const txn *t, uint64_t ino, uint64_t size, cb_error *err)
+{
+	bool grows = false;
+	if (!t->quota_file_bytes || size <= t->quota_file_bytes) return CB_OK;
+	CB_TRY(file_grows(t, ino, size, &grows, err));
+	return grows ? file_error(t, err) : CB_OK;
 }
 
 /* The file's record in the value of a D or I key; false: there is none. */
@@ -227,22 +239,36 @@ static cb_code record_of(span key_bytes, span value, record *out, bool *found, c
 	return key_bytes.bytes[0] == KIND_INODE ? record_decode(value, out, err) : entry_record(value, out, err);
 }
 
-/* The bounds as they are now: they may have been lowered since t began, and others may have filled the box. */
-cb_code txn_quotas_hold(const txn *t, cb_error *err)
+/* Raises *largest to the size of the largest file that t makes larger. */
+static cb_code files_measure(const txn *t, uint64_t *largest, cb_error *err)
 {
-	counters before = {0};
 	pmap_cursor c;
 	span k, value;
-	bool tombstone, has = false;
+	bool tombstone, has = false, grows = false;
 	record r;
-	if (t->quota_files || t->quota_bytes) CB_TRY(state_counters(t->cs, t->base, &before, err));
-	CB_TRY(txn_counters_hold(t, &before, err));
-	if (!t->quota_file_bytes) return CB_OK;
 	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &k, &value, &tombstone); pmap_cursor_next(&c)) {
 		CB_TRY(record_of(k, tombstone ? (span){0} : value, &r, &has, err));
-		if (has && r.type == CB_FILE) CB_TRY(txn_file_fits(t, r.ino, r.size, err));
+		if (!has || r.type != CB_FILE || r.size <= *largest) continue;
+		CB_TRY(file_grows(t, r.ino, r.size, &grows, err));
+		if (grows) *largest = r.size;
 	}
 	return CB_OK;
+}
+
+/* The bounds as they are now: they may have been lowered since t began, and others may have filled the box. largest: of files_measure. */
+static cb_code bounds_hold(const txn *t, uint64_t largest, cb_error *err)
+{
+	counters before = {0};
+	if (t->quota_files || t->quota_bytes) CB_TRY(state_counters(t->cs, t->base, &before, err));
+	CB_TRY(txn_counters_hold(t, &before, err));
+	return t->quota_file_bytes && largest > t->quota_file_bytes ? file_error(t, err) : CB_OK;
+}
+
+cb_code txn_quotas_hold(const txn *t, cb_error *err)
+{
+	uint64_t largest = t->quota_file_bytes; /* what is smaller need not be looked for */
+	if (t->quota_file_bytes) CB_TRY(files_measure(t, &largest, err));
+	return bounds_hold(t, largest, err);
 }
 
 /* ---- contents ---- */
@@ -682,22 +708,14 @@ static cb_code protect_borrowed(txn *t, const seal *s, cb_error *err)
 	return CB_OK;
 }
 
-/* Is there anything to append? Then what has to hold now holds. */
-static cb_code append_check(const txn *t, const seal *s, bool *out, cb_error *err)
-{
-	*out = s->count || t->record;
-	return s->count ? txn_quotas_hold(t, err) : CB_OK;
-}
-
 static cb_code append_with(txn *t, uint64_t box, const char *who, seal *s, next_step *next, cb_error *err)
 {
 	uint64_t id = 0;
-	bool any = false;
 	CB_TRY(txn_locals_put(t, err));
 	CB_TRY(store_take(t->cs->s, STORE_NEXT_STATE, 1, &id, err));
 	CB_TRY(seal_run(s, t, id, err));
-	CB_TRY(append_check(t, s, &any, err));
-	if (!any) return CB_OK;
+	if (!s->count && !t->record) return CB_OK;
+	if (s->count) CB_TRY(txn_quotas_hold(t, err));
 	if (!t->in_write) CB_TRY(protect_borrowed(t, s, err));
 	CB_TRY(next_build(t, box, s, id, &t->cs->nodes, next, err));
 	step_touches_sort(&s->touches);
@@ -756,6 +774,7 @@ static cb_code ahead_end(ahead *a, cb_code code, cb_error *err)
 struct prepared {
 	seal s;
 	next_step next;
+	uint64_t largest; /* of the files that it makes larger: under the writer lock nobody looks at each of them */
 };
 
 void prepared_destroy(prepared *p)
@@ -825,6 +844,7 @@ cb_code txn_prepare(txn *t, uint64_t box, prepared **out, cb_error *err)
 	if (code == CB_OK) code = take_state_number(t->cs, t->need, &id, err);
 	if (code == CB_OK) code = seal_run(&p->s, t, id, err);
 	if (code == CB_OK) code = ahead_end(&a, next_build(t, box, &p->s, id, &nodes, &p->next, err), err);
+	if (code == CB_OK) code = files_measure(t, &p->largest, err);
 	if (code == CB_OK) step_touches_sort(&p->s.touches);
 	if (code == CB_OK) *out = p;
 	else prepared_destroy(p);
@@ -849,10 +869,9 @@ cb_code txn_root_ahead(txn *t, uint64_t *out_state, uint64_t *out_root, cb_error
 
 cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, state **out, cb_error *err)
 {
-	bool any = false;
 	assert(p->next.n->box == box);
-	CB_TRY(append_check(t, &p->s, &any, err));
-	if (!any) return CB_OK;
+	if (!p->s.count && !t->record) return CB_OK;
+	if (p->s.count) CB_TRY(bounds_hold(t, p->largest, err));
 	CB_TRY(protect_borrowed(t, &p->s, err));
 	CB_TRY(next_put(t, who, &p->s, &p->next, err));
 	*out = state_ref(p->next.n);

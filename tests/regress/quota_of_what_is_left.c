@@ -180,3 +180,23 @@ TEST_BOTH(undo_by_merge_that_replaces)
 	CHECK_U64(strlen(must_read(w.b, "/work/a")), 100);
 	end(&w);
 }
+
+/* Many files are looked at before the writer lock is taken, by bounds that may be lower when it is. */
+TEST_BOTH(commit_of_many_files)
+{
+	enum { MANY = 1500 };
+	cb_error err = {0};
+	world w = begin(memory);
+	write_bytes(w.b, "/work/old", 900);
+	cb_box *txn = must_begin(w.b);
+	for (unsigned i = 0; i < MANY; i++) write_bytes(txn, host_text("/work/f%u", i), i == MANY / 2 ? 500 : 10);
+	CHECK_OK(cb_rename(txn, "/work/old", "/work/moved", 0, &err));
+	write_bytes(txn, "/work/moved", 800);
+	must_write(w.b, "/work/beside", "x"); /* it is moved onto another head */
+	CHECK_OK(cb_box_quota_set(w.b, 0, 0, 499, &err));
+	CHECK_CODE(cb_txn_commit(txn, NULL, NULL, &err), CB_QUOTA);
+	CHECK_OK(cb_box_quota_set(w.b, 0, 0, 500, &err)); /* the file that moved has more, but less than before */
+	(void)must_commit(txn);
+	CHECK(exists(w.b, "/work/f0") && exists(w.b, "/work/moved") && exists(w.b, "/work/beside"));
+	end(&w);
+}
