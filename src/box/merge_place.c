@@ -604,11 +604,12 @@ static cb_code add_item(merge *m, item *it, cb_error *err)
 
 /*
  * Both sides gave it this name, which the base does not have. Where the two are new files, they are one under the base's name only:
- * different ones conflict here. Theirs wins: its file is a file of its own under such names, *own, which is 0 before the first.
+ * different ones conflict here. (A new file and the old one are one under every name: it was saved, as if in place.) Theirs wins: its file
+ * is a file of its own under such names, *own, which is 0 before the first.
  */
 static cb_code settle_common_name(merge *m, item *it, const place *at, uint64_t *own, cb_error *err)
 {
-	bool one = merge_ino_here(it) == merge_ino_there(it), same = one, theirs_wins = false;
+	bool one = !(it->replaced_here && it->replaced_there), same = one, theirs_wins = false;
 	if (!one) CB_TRY(merge_data_same(m, m->ours, &it->ours.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
 	if (same && !merge_is_strict(m)) return CB_OK;
 	if (one) return merge_conflict_at(m, it, "given a name on both sides", &theirs_wins, err);

@@ -377,3 +377,32 @@ TEST(new_files_under_two_names_of_one)
 	settle(one_file_two_names, c_is_renewed_and_becomes_b, b_goes_and_c_is_renewed, "c=renewed");
 	settle(one_file_two_names, b_goes_and_c_is_renewed, c_is_renewed_and_becomes_b, "b=other");
 }
+
+static void one_file_c(cb_box *b)
+{
+	must_write(b, "/work/c", "base");
+}
+
+static void c_is_renewed_and_linked_as_b(cb_box *b)
+{
+	cb_error err = {0};
+	must_renew(b, "/work/c", "renewed");
+	CHECK_OK(cb_link(b, "/work/c", "/work/b", &err));
+}
+
+static void c_becomes_b(cb_box *b)
+{
+	mv(b, "/work/c", "/work/b");
+}
+
+/* A file that one side saved by rename is one with the other's under a new name that both gave it, as if it had been written in place. */
+TEST(a_saved_file_under_a_name_that_both_gave_it)
+{
+	settle(one_file_c, c_becomes_b, c_is_renewed_and_linked_as_b, "b=renewed");
+	settle(one_file_c, c_is_renewed_and_linked_as_b, c_becomes_b, "b=renewed");
+	sides p = sides_open(true, one_file_c);
+	c_is_renewed_and_linked_as_b(p.ours);
+	c_becomes_b(p.theirs);
+	must_merge(p.ours, p.theirs, CB_PREFER_NONE);
+	sides_close(&p);
+}
