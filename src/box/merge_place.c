@@ -30,7 +30,8 @@ static bool is_compared(const item *made)
 	return made && made->fate == FATE_ADD && !made->base.present && made->theirs.node.rec.type == CB_FILE;
 }
 
-/* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away or replaced too. */
+/* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away or replaced too. What ours did not
+ * change goes, whatever theirs has in its place: place_aside says the same from the other side. */
 static cb_code delete_aside(merge *m, item *it, cb_error *err)
 {
 	bool same = false;
@@ -43,7 +44,8 @@ static cb_code delete_aside(merge *m, item *it, cb_error *err)
 		cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
 		bool renewed = code == CB_OK && it->base.node.rec.type == CB_FILE && is_compared(merge_item_find(m, node.rec.ino));
-		if (code == CB_OK && !renewed) continue; /* something of theirs, which meets this one when it is placed */
+		if (!renewed && it->settled == SETTLED_OURS) continue;
+		if (code == CB_OK && !renewed && !same) continue; /* something of theirs, which meets this one when it is placed */
 		if (!same && !renewed) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
 		if (theirs_wins) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
 		else CB_TRY(merge_keep(m, merge_ino_here(it), err));
@@ -574,6 +576,7 @@ static cb_code place_aside(merge *m, item *it, const place *at, bool *exists, cb
 	uint64_t made = 0;
 	CB_TRY(merge_new_file_here(m, at, &made, err));
 	if (made) return CB_OK;
+	if (it->settled == SETTLED_THEIRS) return place_name_at(m, it, at, exists, err);
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
 	if (same) return CB_OK;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "deleted here, changed there", &theirs_wins, err));

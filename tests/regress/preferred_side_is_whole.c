@@ -406,3 +406,80 @@ TEST(a_saved_file_under_a_name_that_both_gave_it)
 	must_merge(p.ours, p.theirs, CB_PREFER_NONE);
 	sides_close(&p);
 }
+
+static void two_names_and_another(cb_box *b)
+{
+	two_names(b);
+	must_write(b, "/work/m", "m");
+}
+
+static void f_is_saved(cb_box *b)
+{
+	must_renew(b, "/work/f", "SAVED");
+}
+
+static void f_is_saved_and_b_changed(cb_box *b)
+{
+	f_is_saved(b);
+	must_write(b, "/work/b", "CHANGED");
+}
+
+static void f_is_saved_and_m_becomes_d(cb_box *b)
+{
+	f_is_saved(b);
+	mv(b, "/work/m", "/work/d");
+}
+
+static void f_is_saved_and_b_a_folder(cb_box *b)
+{
+	must_renew(b, "/work/f", "OTHER");
+	rm(b, "/work/b");
+	must_write(b, "/work/b/x", "x");
+}
+
+static void f_is_saved_and_b_a_link(cb_box *b)
+{
+	cb_error err = {0};
+	must_renew(b, "/work/f", "OTHER");
+	rm(b, "/work/b");
+	CHECK_OK(cb_symlink(b, "m", "/work/b", &err));
+}
+
+static void f_is_saved_and_m_becomes_b(cb_box *b)
+{
+	must_renew(b, "/work/f", "OTHER");
+	mv(b, "/work/m", "/work/b");
+}
+
+static void must_conflict_in_f_only(deed *ours, deed *theirs)
+{
+	sides p = sides_open(true, two_names_and_another);
+	ours(p.ours);
+	theirs(p.theirs);
+	must_conflict(p.ours, p.theirs, "1 conflicts: /work/f ");
+	sides_close(&p);
+}
+
+/* Both save a file under one of its names. Of the other, which one side left as it was, it does not matter by what the other side replaced
+ * it. */
+TEST(something_else_under_another_name_of_a_saved_file)
+{
+	deed *const others[] = {f_is_saved_and_b_a_folder, f_is_saved_and_b_a_link, f_is_saved_and_m_becomes_b};
+	const char *const texts[] = {"b/ b/x=x f=SAVED m=m", "b=m f=SAVED m=m", "b=m f=SAVED"};
+	const char *const their_texts[] = {"b/ b/x=x f=OTHER m=m", "b=m f=OTHER m=m", "b=m f=OTHER"};
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		must_conflict_in_f_only(f_is_saved, others[i]);
+		must_conflict_in_f_only(others[i], f_is_saved);
+		settle(two_names_and_another, others[i], f_is_saved, texts[i]);
+		settle(two_names_and_another, f_is_saved, others[i], their_texts[i]);
+	}
+	settle(two_names_and_another, f_is_saved_and_b_a_folder, f_is_saved_and_b_changed, "b=CHANGED f=SAVED m=m");
+	settle(two_names_and_another, f_is_saved_and_b_changed, f_is_saved_and_b_a_folder, "b/ b/x=x f=OTHER m=m");
+}
+
+/* What was moved there goes back, and so the other name is as it was. */
+TEST(another_name_of_a_saved_file_is_uncovered)
+{
+	settle(two_names_and_another, f_is_saved_and_m_becomes_b, f_is_saved_and_m_becomes_d, "b=old d=m f=SAVED");
+	settle(two_names_and_another, f_is_saved_and_m_becomes_d, f_is_saved_and_m_becomes_b, "b=m f=OTHER");
+}
