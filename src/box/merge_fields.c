@@ -249,9 +249,9 @@ cb_code merge_successors_here(merge *m, item *it, cb_error *err)
 		CB_TRY(merge_new_file_here(m, at, &ino, err));
 		if (!ino) continue; /* ours took the name away; the file lives on under others */
 		tree_view v = txn_raw(m->t);
-		cb_code code = inode_find(&v, ino, &node, err);
-		if (code == CB_NOTFOUND) continue;
-		if (code != CB_OK) return code;
+		cb_code code = inode_at(&v, at->parent, place_name(at), &node, NULL, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		if (code == CB_NOTFOUND || node.rec.ino != ino) continue; /* it gave way here, and may have other names */
 		item under = *it; /* what it is under this name; its places are lent */
 		attr_merge a = {m, &under, false};
 		under.ours = (unit){.present = true, .node = node};

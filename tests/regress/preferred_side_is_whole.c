@@ -483,3 +483,29 @@ TEST(another_name_of_a_saved_file_is_uncovered)
 	settle(two_names_and_another, f_is_saved_and_m_becomes_b, f_is_saved_and_m_becomes_d, "b=old d=m f=SAVED");
 	settle(two_names_and_another, f_is_saved_and_m_becomes_d, f_is_saved_and_m_becomes_b, "b=m f=OTHER");
 }
+
+static void one_file_a(cb_box *b)
+{
+	must_write(b, "/work/a", "base");
+}
+
+static void a_becomes_b_and_is_made_again_with_c(cb_box *b)
+{
+	cb_error err = {0};
+	mv(b, "/work/a", "/work/b");
+	must_write(b, "/work/a", "NEW");
+	CHECK_OK(cb_link(b, "/work/a", "/work/c", &err));
+}
+
+static void a_changes_beside_a_folder_b(cb_box *b)
+{
+	must_write(b, "/work/a", "CHANGED");
+	must_mkdir(b, "/work/b");
+}
+
+/* The new file has no longer the place of the old one, which is back there: what was done to that is not meant for it. */
+TEST(a_new_file_that_gave_way_under_one_of_its_names)
+{
+	settle(one_file_a, a_becomes_b_and_is_made_again_with_c, a_changes_beside_a_folder_b, "a=CHANGED b/ c=NEW");
+	settle(one_file_a, a_changes_beside_a_folder_b, a_becomes_b_and_is_made_again_with_c, "a=NEW b=CHANGED c=NEW");
+}
