@@ -252,7 +252,7 @@ cb_code merge_successors_here(merge *m, item *it, cb_error *err)
 		cb_code code = inode_at(&v, at->parent, place_name(at), &node, NULL, err);
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
 		if (code == CB_NOTFOUND || node.rec.ino != ino) continue; /* it gave way here, and may have other names */
-		item under = *it; /* what it is under this name; its places are lent */
+		item under = *it;                                         /* what it is under this name; its places are lent */
 		attr_merge a = {m, &under, false};
 		under.ours = (unit){.present = true, .node = node};
 		under.replaced_here = true;

@@ -30,8 +30,8 @@ static bool is_compared(const item *made)
 	return made && made->fate == FATE_ADD && !made->base.present && made->theirs.node.rec.type == CB_FILE;
 }
 
-/* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away or replaced too. What ours did not
- * change goes, whatever theirs has in its place: place_aside says the same from the other side. */
+/* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away or replaced too. What ours did
+ * not change goes, whatever theirs has in its place: place_aside says the same from the other side. */
 static cb_code delete_aside(merge *m, item *it, cb_error *err)
 {
 	bool same = false;
@@ -44,7 +44,7 @@ static cb_code delete_aside(merge *m, item *it, cb_error *err)
 		cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
 		bool renewed = code == CB_OK && it->base.node.rec.type == CB_FILE && is_compared(merge_item_find(m, node.rec.ino));
-		if (!renewed && it->settled == SETTLED_OURS) continue;
+		if (!renewed && it->settled == SETTLED_OURS) continue; /* what theirs had moved there goes back */
 		if (code == CB_OK && !renewed && !same) continue; /* something of theirs, which meets this one when it is placed */
 		if (!same && !renewed) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
 		if (theirs_wins) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
