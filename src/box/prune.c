@@ -208,7 +208,7 @@ static cb_code prune_recorded(cb_box *b, unsigned most, uint64_t *limit, uint64_
 static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t *pruned, cb_error *err)
 {
 	uint64_t limit = 0;
-	bool gentle = false;
+	unsigned most = BATCH;
 	CB_TRY(prune_limit(b, options, &limit, err));
 	while (limit > 1) {
 		/* What went in an earlier prune is not looked at again. */
@@ -217,12 +217,11 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 		if (!newest.seq) return CB_OK;
 		uint64_t next = newest.seq + 1, gone = *pruned;
 		cb_error why = {0};
-		gentle = gentle || store_is_short(b->cs->s);
+		if (most > BATCH_SHORT && store_is_short(b->cs->s)) most = BATCH_SHORT;
 		CB_TRY(store_write_begin_as(b->cs->s, STORE_FREES, err));
-		cb_code code =
-			store_write_end(b->cs->s, prune_recorded(b, gentle ? BATCH_SHORT : BATCH, &next, &gone, &why), false, &why);
-		if (code == CB_NOSPACE && !gentle) { /* more than the kept room carries: again, in small pieces */
-			gentle = true;
+		cb_code code = store_write_end(b->cs->s, prune_recorded(b, most, &next, &gone, &why), false, &why);
+		if (code == CB_NOSPACE && most > 1) { /* more than the kept room carries: again, in smaller pieces */
+			most = most > BATCH_SHORT ? BATCH_SHORT : most / 2;
 			continue;
 		}
 		if (code != CB_OK && err) *err = why;

@@ -237,7 +237,7 @@ void store_gc_end(store *s)
 /* ---- sweep ---- */
 
 enum {
-	SHORT_BATCH_ROWS = 32,      /* where there is little room for the log: a row can mean a page, and its neighbours' */
+	SHORT_BATCH_ROWS = 32, /* where there is little room for the log: a row means a page and its neighbours', or 17 pages */
 	GIVE_BACK_BYTES = 64 << 20, /* of segments, that wait for a flush; none wait where room is short */
 };
 
@@ -381,36 +381,50 @@ static cb_code doomed_delete(sweep *w, cb_error *err)
 	return code;
 }
 
-static cb_code sweep_batch(sweep *w, cb_error *err)
+static size_t batch_most(const store *s)
+{
+	return store_is_short(s) ? SHORT_BATCH_ROWS : ENGINE_BATCH_ROWS;
+}
+
+/* How many rows the next batch may have, after one that failed for lack of room, or did not: the log must hold what each of them changes,
+ * and that differs. */
+static size_t batch_after(const sweep *w, bool failed)
+{
+	size_t most = batch_most(w->s);
+	if (failed) return w->most > SHORT_BATCH_ROWS ? SHORT_BATCH_ROWS : w->most / 2;
+	return w->most * 2 < most ? w->most * 2 : most;
+}
+
+/* *out_more: there may be more rows, or these again. */
+static cb_code sweep_batch(sweep *w, bool *out_more, cb_error *err)
 {
 	uint64_t last_id = w->last_id;
 	store_gc_stats stats = *w->stats;
 	cb_error why = {0};
 	CB_TRY(look_batch(w, err));
 	cb_code code = doomed_delete(w, &why);
-	if (code == CB_OK) return CB_OK;
-	if (code == CB_NOSPACE && w->most > SHORT_BATCH_ROWS) { /* more than the kept room carries: again, in small pieces */
-		w->most = SHORT_BATCH_ROWS;
+	bool again = code == CB_NOSPACE && w->most > 1;
+	*out_more = again || w->seen == w->most;
+	w->most = batch_after(w, again);
+	if (again) {
 		w->last_id = last_id;
 		*w->stats = stats;
-		w->seen = w->most;
 		return CB_OK;
 	}
-	if (err) *err = why;
-	return code;
+	return cb_err_pass(err, code, &why);
 }
 
 static cb_code sweep_table(sweep *w, bool is_node, cb_error *err)
 {
+	bool more = true;
 	w->is_node = is_node;
 	w->last_id = 0;
-	do {
-		if (store_is_short(w->s)) w->most = SHORT_BATCH_ROWS;
-		CB_TRY(sweep_batch(w, err));
+	while (more) {
+		CB_TRY(sweep_batch(w, &more, err));
 		if (w->ranges_bytes >= GIVE_BACK_BYTES || (w->ranges_bytes && store_is_short(w->s)))
 			CB_TRY(give_back(w, false, err));
 		(void)sched_yield();
-	} while (w->seen == w->most);
+	}
 	return CB_OK;
 }
 
@@ -424,7 +438,7 @@ cb_code store_gc_sweep(store *s, uint64_t horizon, store_gc_marked is_marked, vo
 	             .is_marked = is_marked,
 	             .context = context,
 	             .stats = &stats,
-	             .most = ENGINE_BATCH_ROWS,
+	             .most = batch_most(s),
 	             .ranges = BUF_INIT(SIZE_MAX / 2)};
 	cb_code code = s->gc_running ? CB_OK : cb_err_set(err, CB_INVALID, "no gc was begun");
 	if (code == CB_OK) code = sweep_table(w, true, err);
@@ -466,15 +480,14 @@ static void contents_delete(store *s, const uint64_t *ids, size_t count)
 	store_gc_stats stats = {0};
 	AUTO_FREE sweep *w = mem_alloc(sizeof *w);
 	if (!w) return;
-	*w = (sweep){.s = s, .horizon = INT64_MAX, .stats = &stats, .most = ENGINE_BATCH_ROWS, .ranges = BUF_INIT(SIZE_MAX / 2)};
+	*w = (sweep){.s = s, .horizon = INT64_MAX, .stats = &stats, .most = batch_most(s), .ranges = BUF_INIT(SIZE_MAX / 2)};
 	for (size_t at = 0; at < count;) {
-		if (store_is_short(s)) w->most = SHORT_BATCH_ROWS;
 		size_t n = count - at < w->most ? count - at : w->most;
 		cb_code code = look_at_each(w, ids + at, n, NULL);
 		if (code == CB_OK) code = doomed_delete(w, NULL);
-		if (code != CB_OK && (code != CB_NOSPACE || w->most == SHORT_BATCH_ROWS)) break;
+		if (code != CB_OK && (code != CB_NOSPACE || w->most == 1)) break;
 		if (code == CB_OK) at += n;
-		else w->most = SHORT_BATCH_ROWS;
+		w->most = batch_after(w, code != CB_OK);
 		if (w->ranges_bytes >= GIVE_BACK_BYTES || (w->ranges_bytes && store_is_short(s))) give_back_surely(w);
 	}
 	if (w->ranges.size) give_back_surely(w);

@@ -144,6 +144,7 @@ typedef struct sqlite_engine {
 	char *file;              /* for messages */
 	room *room;              /* NULL: in memory, or read-only */
 	int patience;            /* pauses that SQLite's busy handler makes at most */
+	bool erases;             /* pages that are freed are written as zeros */
 	bool in_vain;            /* the last wait for readers that keep the log from beginning anew */
 	sqlite3_stmt *kept[SQL_COUNT];
 } sqlite_engine;

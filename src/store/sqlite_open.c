@@ -111,6 +111,14 @@ static room_log log_room(const sqlite_engine *e)
 	return vfs_log_room(f);
 }
 
+/* The bytes of a page that is freed are gone when it was written as zeros, which takes it through the log. Where that has little room, one
+ * row of many pages would be more than is kept: then they stay until the page is used again, or until a vacuum. */
+static void erasing_set(sqlite_engine *e, bool on)
+{
+	const char *text = on ? "PRAGMA secure_delete=ON" : "PRAGMA secure_delete=FAST";
+	if (e->erases != on && sqlite3_exec(e->db, text, NULL, NULL, NULL) == SQLITE_OK) e->erases = on;
+}
+
 static cb_code write_begin(engine *e, cb_error *err)
 {
 	static const room_need needs[] = {[STORE_GROWS] = ROOM_GROWS, [STORE_SHRINKS] = ROOM_SHRINKS, [STORE_FREES] = ROOM_FREES};
@@ -120,6 +128,7 @@ static cb_code write_begin(engine *e, cb_error *err)
 	CB_TRY(begun(e, run(e, SQL_BEGIN_WRITE, err)));
 	/* Asked inside, where SQLite has mended the index of a process that was killed while it changed it. */
 	room_log state = log_room(sql_engine(e));
+	erasing_set(sql_engine(e), state == ROOM_LOG_ENOUGH && !e->is_short);
 	if (state == ROOM_LOG_ENOUGH) return CB_OK;
 	CB_TRY(rollback_left(e, err));
 	CB_TRY(log_turn(sql_engine(e), state, err));
@@ -135,6 +144,7 @@ static cb_code write_commit(engine *e, cb_error *err)
 	cb_code code = run(e, SQL_COMMIT, err);
 	room *r = sql_engine(e)->room;
 	if (r) {
+		r->is_short = r->is_short || code == CB_NOSPACE; /* also where it never came to its last page */
 		e->is_short = r->is_short;
 		r->need = ROOM_GROWS; /* what has no transaction of ours is ordinary */
 	}
