@@ -48,8 +48,8 @@ static cb_code vacuum_room(const sqlite_engine *e, cb_error *err)
 	uint64_t there = (uint64_t)disk.f_bavail * disk.f_frsize + (log_stat(e, &st) ? (uint64_t)st.st_blocks * 512 : 0);
 	if (needed <= there) return CB_OK;
 	return cb_err_set(err, CB_NOSPACE,
-	                  "a vacuum needs %" PRIu64 " KiB on the disk of %s while it runs, %" PRIu64
-	                  " are free: make room, or go without (new files use what gc freed)",
+	                  "a vacuum needs %" PRIu64 " KiB on the disk of %s while it runs, and finds %" PRIu64
+	                  " with those of its log: make room, or go without (new files use what gc freed)",
 	                  needed >> 10, e->file, there >> 10);
 }
 
