@@ -757,11 +757,10 @@ typedef struct merge_sides {
 	const tree_view *base, *ours, *theirs; /* contents that are in memory only are t's */
 	const merge_disputed *disputed;        /* NULL: none */
 	merge_disputed *left;                  /* gets what stays in conflict; NULL: nobody asks */
+	bool back;                             /* a step is taken back: base is after it, theirs before it */
 } merge_sides;
 /* Puts into t (whose view is that of ours) what leads from base to theirs. CB_OK also with open conflicts: look at conflicts->open before
  * using t. The bounds of t are lifted: they are asked when it is whole. */
-cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,
-                     cb_error *err);
 cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conflicts, cb_error *err);
 
 /* All key changes of one step, from its list or from the two roots around it. */

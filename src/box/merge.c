@@ -29,7 +29,6 @@
  */
 #include "box/merge.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -330,14 +329,15 @@ static cb_code take_there(merge *m, item *it, uint64_t ino, cb_error *err)
 /*
  * Both sides have a file or link that the base does not know, under a name where the base has one that both have no more: each took a save
  * by rename back, or merged who did. That one is its base, but not of attributes: it may have lost them as it was made. Where the sides
- * differ in those, there is no base. (A strict merge has no use for it: whatever both brought back conflicts.)
+ * differ in those, there is no base. (A strict merge has no use for it: whatever both brought back conflicts. To take a step back is to
+ * bring back what it lost.)
  */
 static cb_code find_returned(merge *m, item *it, cb_error *err)
 {
 	if (it->base.present || !it->ours.present || !it->theirs.present || it->disputed || merge_is_strict(m)) return CB_OK;
 	bool alike = it->ours.node.rec.type != CB_DIR;
-	if (alike) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_ATTR, &alike, err));
-	if (alike) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_TAG, &alike, err));
+	if (alike && !m->back) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_ATTR, &alike, err));
+	if (alike && !m->back) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_TAG, &alike, err));
 	for (size_t i = 0; alike && i < it->ours.count && !it->base.present; i++) {
 		const place *at = &it->ours.places[i];
 		inode node;
@@ -501,8 +501,9 @@ static cb_code decide(merge *m, item *it, cb_error *err)
 {
 	it->fate = FATE_FIELDS;
 	it->into = it->ours.present ? merge_ino_here(it) : merge_ino_there(it);
-	it->disputed = it->disputed || (!it->base.present && it->ours.present && it->theirs.present);
-	if (it->stands_for) {
+	bool returned = !it->base.present && it->ours.present && it->theirs.present;
+	it->disputed = it->disputed || (returned && !m->back);
+	if (it->stands_for || (returned && m->back)) { /* the step took it away, and it is back: nothing is left of that */
 		it->fate = FATE_DONE;
 		return CB_OK;
 	}
@@ -613,6 +614,7 @@ static cb_code merge_pass(txn *t, const merge_sides *sides, merge_conflicts *con
 	           .conflicts = conflicts,
 	           .disputed = sides->disputed,
 	           .left = sides->left,
+	           .back = sides->back,
 	           .settled = *settled,
 	           .contradictions = BUF_INIT(SIZE_MAX),
 	           .remade = BUF_INIT(SIZE_MAX),
@@ -648,11 +650,4 @@ cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conf
 	pmap_done(&delta);
 	pmap_done(&keys);
 	return code;
-}
-
-cb_code merge_states(txn *t, const tree_view *base, const tree_view *ours, const tree_view *theirs, merge_conflicts *conflicts,
-                     cb_error *err)
-{
-	assert(pmap_count(&t->delta) == 0);
-	return merge_sides_into(t, &(merge_sides){.base = base, .ours = ours, .theirs = theirs}, conflicts, err);
 }

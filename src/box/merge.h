@@ -83,6 +83,7 @@ typedef struct merge {
 	merge_conflicts *conflicts;
 	const merge_disputed *disputed; /* NULL: none */
 	merge_disputed *left;           /* collects what stays in conflict; NULL: nobody asks */
+	bool back;                      /* a step is taken back: what theirs has and the base has not, the step took away */
 	bool again;                     /* gathered once: key-values are done */
 	buf inos;                       /* uint64_t, sorted, unique */
 	item *items;                    /* one per ino */

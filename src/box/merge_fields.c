@@ -357,7 +357,7 @@ static cb_code times_were_set(const merge *m, const tree_view *v, const record *
 static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_error *err)
 {
 	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
-	if (!it->base.present || it->disputed || it->replaced_here || it->replaced_there) return CB_OK;
+	if (!it->base.present || it->disputed || it->replaced_here || it->replaced_there || b->ino != it->ino) return CB_OK;
 	bool here_same = true, there_same = true, theirs_wins = true, set_here = false, set_there = false;
 	CB_TRY(merge_data_same(m, m->base, b, m->theirs, t, &there_same, err));
 	CB_TRY(times_were_set(m, m->theirs, b, t, there_same, &set_there, err));

@@ -453,7 +453,9 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 	CB_TRY(merge_file_at(m->base, at, old, &had, err));
 	if (!had || old->rec.ino == merge_ino_there(it)) return CB_OK; /* itself, in dispute: decided as a whole */
 	CB_TRY(merge_file_at(m->ours, at, here, has, err));
-	if (*has && here->rec.ino != old->rec.ino) { /* somebody sits there: settle_occupant */
+	/* Somebody else sits there: settle_occupant. Or theirs' is the file that a step had covered with this one: it comes back as it was,
+	 * and what was done to this one since goes with it to its old name. */
+	if (*has && (here->rec.ino != old->rec.ino || m->back)) {
 		*has = false;
 		return CB_OK;
 	}

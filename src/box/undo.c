@@ -206,7 +206,8 @@ static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *er
 	tree_view base = state_view(t->cs, after.s), ours = state_view(t->cs, t->base);
 	tree_view theirs = state_view(t->cs, gap ? gap : before.s);
 	merge_conflicts conflicts = {.list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
-	code = merge_states(t, &base, &ours, &theirs, &conflicts, err);
+	merge_sides sides = {.base = &base, .ours = &ours, .theirs = &theirs, .back = true};
+	code = merge_sides_into(t, &sides, &conflicts, err);
 	if (code == CB_OK && conflicts.open) code = conflicts_error(&conflicts, "later steps changed the same", err);
 	merge_conflicts_done(&conflicts);
 	return code;

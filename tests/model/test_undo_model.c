@@ -1,7 +1,7 @@
 /*
  * test_undo_model.c: random histories of files and folders that come and go, with attributes, in which any step is undone, undone again,
- * redone, and any state restored, whole or at a path. Whatever becomes of it the store is sound, what failed changed nothing, and versions
- * only grow: no version is of two things.
+ * redone, and any state restored, whole or at a path. Whatever becomes of it the store is sound, what failed changed nothing, versions
+ * only grow (no version is of two things), and of a step that was just undone nothing is left to take back.
  */
 #include "harness/model_state.h"
 
@@ -94,7 +94,13 @@ static cb_code take_back(world *w, cb_error *err)
 	uint64_t kind = below(w, 6), head = must_seq(w->b), seq = kind < 3 && head ? 1 + below(w, head) : 0;
 	if (kind == 5) return restore(w, err);
 	model_note(&w->trace, kind == 4 ? "redo" : "undo %" PRIu64, seq);
-	return kind == 4 ? cb_redo(w->b, NULL, err) : cb_undo(w->b, seq, NULL, err);
+	if (kind == 4) return cb_redo(w->b, NULL, err);
+	cb_code code = cb_undo(w->b, seq, NULL, err);
+	if (code != CB_OK || !seq) return code;
+	code = cb_undo(w->b, seq, NULL, err);
+	if (code == CB_NOTHING) return CB_OK;
+	model_tell(&w->trace);
+	test_fail(__FILE__, __LINE__, "undone again: %s (%s)", cb_code_name(code), err->message);
 }
 
 static void check_versions(const world *w, const model_state *was, const model_state *is)

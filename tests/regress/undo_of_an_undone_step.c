@@ -64,3 +64,74 @@ TEST_BOTH(many_undos_and_redos)
 	cb_box_close(b);
 	cb_store_close(s);
 }
+
+static void change(cb_box *b, const char *path, int kind)
+{
+	cb_error err = {0};
+	if (kind == 0) CHECK_OK(cb_xattr_set(b, path, "user.b", "2", 1, 0, &err));
+	else if (kind == 1) CHECK_OK(cb_chmod(b, path, 0600, 0, &err));
+	else if (kind == 2) CHECK_OK(cb_tag_add(b, path, "x", &err));
+	else if (kind == 3) must_write(b, path, "newer\n");
+	else CHECK_OK(cb_utimens(b, path, 1, 1, 0, &err));
+}
+
+static uint32_t mode_of(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, path, 0, &info, &err));
+	return info.mode & 0777;
+}
+
+/* What was done to a file since it covered another goes with it when that comes to light again, which is as it was. */
+TEST(undo_of_a_covering_rename)
+{
+	for (int kind = 0; kind < 5; kind++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		char *value = NULL;
+		size_t size = 0;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		must_write(b, "/work/b", "old\n");
+		must_write(b, "/work/t", "new\n");
+		CHECK_OK(cb_rename(b, "/work/t", "/work/b", 0, &err)); /* step 3 */
+		change(b, "/work/b", kind);
+		CHECK_OK(cb_undo(b, 3, NULL, &err));
+		CHECK_CODE(cb_undo(b, 3, NULL, &err), CB_NOTHING);
+		CHECK_STR(must_read(b, "/work/b"), "old\n");
+		CHECK_STR(must_read(b, "/work/t"), kind == 3 ? "newer\n" : "new\n");
+		CHECK_U64(mode_of(b, "/work/b"), 0644);
+		CHECK_U64(mode_of(b, "/work/t"), kind == 1 ? 0600 : 0644);
+		CHECK_CODE(cb_xattr_get(b, "/work/b", "user.b", 0, &value, &size, &err), CB_NODATA);
+		CHECK_CODE(cb_xattr_get(b, "/work/t", "user.b", 0, &value, &size, &err), kind == 0 ? CB_OK : CB_NODATA);
+		cb_free(value);
+		test_store_sound(s);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
+/* A file that an undo brought back, and that was changed since, is back. */
+TEST(undo_of_a_removal_again)
+{
+	for (int kind = 0; kind < 10; kind++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		must_write(b, "/work/b", "old\n");
+		cb_box *t = must_begin(b); /* step 2: removed, or saved by rename */
+		CHECK_OK(cb_unlink(t, "/work/b", &err));
+		if (kind >= 5) must_write(t, "/work/b", "new\n");
+		(void)must_commit(t);
+		CHECK_OK(cb_undo(b, 2, NULL, &err));
+		change(b, "/work/b", kind % 5);
+		/* Of other bytes nobody knows whether they came from those of step 2. */
+		CHECK_CODE(cb_undo(b, 2, NULL, &err), kind == 8 ? CB_CONFLICT : CB_NOTHING);
+		CHECK_STR(must_read(b, "/work/b"), kind % 5 == 3 ? "newer\n" : "old\n");
+		test_store_sound(s);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
