@@ -30,7 +30,8 @@ typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *e
 typedef struct cb_log_options {
 	size_t struct_size;
 	/* NULL: the whole box. Followed through renames, also when it is gone; while it was a folder, with all below. A file renamed over
-	 * another is taken for a new version of that one, as editors save: before the rename, the log is that of the file it covered. */
+	 * another is taken for a new version of that one, as editors save: before the rename, the log is that of the file it covered. Where
+	 * the other went elsewhere by the same step (CB_EXCHANGE), nothing was covered, and each is followed. */
 	const char *path;
 	uint64_t before;    /* 0: from the handle's state backwards */
 	uint64_t max_steps; /* 0: all */

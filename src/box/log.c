@@ -1,7 +1,7 @@
 /*
  * log.c: the log of a box, or of a path. A path is followed back by its place and its inode: through renames, from a further name of a file
- * to those it had, and through editors that save by writing a new file over the old name; also when it is gone, and, before it was made, to
- * what had its name earlier, in folders that are gone. While it is a folder, whatever changed below it belongs to it.
+ * to those it had, and through editors that save by writing a new file over the old name, but not where that one only moved (an exchange
+ * covers nothing); also when it is gone, and, before it was made, to what had its name earlier, in folders that are gone. While it is a folder, whatever changed below it belongs to it.
  */
 #include "base/args.h"
 #include "base/id_set.h"
@@ -94,6 +94,7 @@ typedef struct trail_scan {
 	bool dir_before;
 	bool linked;   /* the inode had a name before */
 	key came_from; /* where it was; size 0: nowhere */
+	key aside;     /* where the step put what the entry named before; size 0: nowhere, it was covered */
 } trail_scan;
 
 static cb_code entry_ino(span value, uint64_t *out, bool *is_dir, cb_error *err)
@@ -124,22 +125,27 @@ static cb_code scan_entry(void *context, span key_bytes, span old_value, span ne
 	return CB_OK;
 }
 
+static void key_take(key *k, span key_bytes)
+{
+	k->size = key_bytes.size;
+	memcpy(k->bytes, key_bytes.bytes, key_bytes.size);
+}
+
 /* Second look, for an entry that appeared: which entry had the inode? It gave it up, or no longer holds its record (for the first further
- * name). */
+ * name). And which has now what this one named before? */
 static cb_code scan_origin(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	trail_scan *s = context;
-	uint64_t before = 0;
+	uint64_t before = 0, after = 0;
 	bool is_dir;
-	(void)new_value;
 	key inode_key = key_inode(s->ino_after);
 	if (old_value.bytes && span_equal(key_bytes, key_span(&inode_key))) s->linked = true;
 	if (key_bytes.bytes[0] != KIND_ENTRY) return CB_OK;
 	CB_TRY(entry_ino(old_value, &before, &is_dir, err));
-	if (before != s->ino_after) return CB_OK;
-	s->came_from.size = key_bytes.size;
-	memcpy(s->came_from.bytes, key_bytes.bytes, key_bytes.size);
-	return CB_INTERRUPTED;
+	CB_TRY(entry_ino(new_value, &after, &is_dir, err));
+	if (before == s->ino_after && !s->came_from.size) key_take(&s->came_from, key_bytes);
+	if (s->ino_before && after == s->ino_before && before != after) key_take(&s->aside, key_bytes);
+	return s->came_from.size && (!s->ino_before || s->aside.size) ? CB_INTERRUPTED : CB_OK;
 }
 
 /* The states around a step, as the handle shows them. */
@@ -187,18 +193,20 @@ static cb_code scan_names(const trail *t, uint64_t seq, trail_scan *s, cb_error 
 	return inode_keys(&v, s->ino_after, KIND_NAME, take_name, &s->came_from, err);
 }
 
-/* By the rules of now: *touched becomes false when the file was hidden before and after the step, and one that came from where it was
- * hidden was made here, to who looks. */
+/* By the rules of now: *touched becomes false when the file was hidden before and after the step; one that came from where it was hidden
+ * was made here, to who looks, and one that went to where it is hidden was covered. */
 static cb_code trail_veil(const trail *t, uint64_t seq, trail_scan *s, cb_error *err)
 {
 	ATTR_CLEANUP(around_close) around seen = {0};
-	bool before = false, after = false, origin = false;
+	bool before = false, after = false, origin = false, aside = false;
 	CB_TRY(around_open(&seen, t->b, t->box, seq, err));
 	CB_TRY(gate_shows(&seen.before, &t->entry, &before, err));
 	CB_TRY(gate_shows(&seen.after, &t->entry, &after, err));
 	if (s->came_from.size) CB_TRY(gate_shows(&seen.before, &s->came_from, &origin, err));
+	if (s->aside.size) CB_TRY(gate_shows(&seen.after, &s->aside, &aside, err));
 	s->touched = before || after;
 	if (!origin) s->came_from.size = 0;
+	if (!aside) s->aside.size = 0;
 	return CB_OK;
 }
 
@@ -211,8 +219,9 @@ static cb_code trail_step_back(trail *t, uint64_t seq, bool *touched, cb_error *
 	if (s.touched && gate_has_rules(t->cs, t->b)) CB_TRY(trail_veil(t, seq, &s, err));
 	*touched = s.touched;
 	if (!s.appeared) return CB_OK;
-	if (s.came_from.size && (!s.ino_before || t->is_dir)) {
-		t->entry = s.came_from; /* renamed or linked to here: go on where it was. A folder is never what an editor saved. */
+	if (s.came_from.size && (!s.ino_before || s.aside.size || t->is_dir)) {
+		/* Renamed, exchanged or linked to here: go on where it was. A folder is never what an editor saved. */
+		t->entry = s.came_from;
 		return CB_OK;
 	}
 	/* Replaced by another file, or created: go on with what had the name before. */

@@ -124,7 +124,7 @@ static void path_before(const moment *before, const moment *after, const char *p
 	const node *parent = of_ino(before, at_path(after, folder)), *is = at_path(after, path);
 	(void)snprintf(place, sizeof(place), "%s%s", parent ? parent->path : folder, name);
 	const node *was = at_path(before, place), *came = of_ino(before, is);
-	bool moved = came && (is->is_dir ? came != was : !was);
+	bool moved = came && came != was && (is->is_dir || !was || of_ino(after, was)); /* else it covered another */
 	copy_path(out, moved ? came->path : place);
 }
 
