@@ -89,10 +89,11 @@ CB_API cb_code cb_link(cb_box *box, const char *from, const char *to, cb_error *
 CB_API cb_code cb_symlink(cb_box *box, const char *target, const char *path, cb_error *err);
 /* cb_free() it; out_size may be NULL. */
 CB_API cb_code cb_readlink(cb_box *box, const char *path, char **out, size_t *out_size, cb_error *err);
-/* Permission bits, 07777. flags: CB_NOFOLLOW. */
+/* Permission bits, 07777. flags: CB_NOFOLLOW. The mode that it has already is no change: no step, no new version or ctime; in a
+ * transaction nothing that a commit would see. So with times, attributes, tags and metadata below. */
 CB_API cb_code cb_chmod(cb_box *box, const char *path, uint32_t mode, unsigned flags, cb_error *err);
 #define CB_TIME_OMIT INT64_MIN
-/* flags: CB_NOFOLLOW. CB_TIME_OMIT leaves a time as it is. */
+/* flags: CB_NOFOLLOW. CB_TIME_OMIT leaves a time as it is. Times that it has already are no change. */
 CB_API cb_code cb_utimens(cb_box *box, const char *path, int64_t atime_ns, int64_t mtime_ns, unsigned flags, cb_error *err);
 
 typedef cb_code (*cb_entry_visit)(void *context, const char *name, const cb_stat_info *info, cb_error *err);
@@ -111,7 +112,7 @@ CB_API cb_code cb_copy(cb_box *box, const char *from, const char *to, unsigned f
 CB_API cb_code cb_remove(cb_box *box, const char *path, cb_error *err);
 
 /* Attributes as on a host: any name but "user." alone (CB_INVALID), any bytes. CB_NODATA: there is none of that name. out_size may be
- * NULL; cb_free() *out. flags: CB_NOFOLLOW. */
+ * NULL; cb_free() *out. flags: CB_NOFOLLOW. To set the value that it has already is no change. */
 CB_API cb_code cb_xattr_set(cb_box *box, const char *path, const char *name, const void *value, size_t size, unsigned flags,
                             cb_error *err);
 /* cb_free() it; out_size may be NULL. CB_NODATA. */
@@ -122,7 +123,8 @@ CB_API cb_code cb_xattr_remove(cb_box *box, const char *path, const char *name, 
 /* By name. */
 CB_API cb_code cb_xattr_list(cb_box *box, const char *path, unsigned flags, cb_name_visit visit, void *context, cb_error *err);
 
-/* Tags (names) and metadata (name = value) on a file or folder. Listing visits tags with value NULL. */
+/* Tags (names) and metadata (name = value) on a file or folder. Listing visits tags with value NULL. A tag, or a value, that it has
+ * already is no change. */
 CB_API cb_code cb_tag_add(cb_box *box, const char *path, const char *tag, cb_error *err);
 CB_API cb_code cb_tag_remove(cb_box *box, const char *path, const char *tag, cb_error *err); /* CB_NODATA */
 CB_API cb_code cb_tag_list(cb_box *box, const char *path, cb_name_visit visit, void *context, cb_error *err);

@@ -46,11 +46,16 @@ static cb_code attr_put(op *o, const char *path, attr_key kind, const char *name
 	resolved r;
 	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
 	key k = attr_make_key(kind, r.node.rec.ino, n);
+	tree_value present;
+	bool same = false;
 	if (kind.sort == 't') {
-		tree_value empty;
-		empty.size = 0;
-		CB_TRY(txn_put(o->t, &k, &empty, err));
+		cb_code code = txn_get(o->t, &k, &present, err);
+		if (code != CB_NOTFOUND) return code; /* it has the tag */
+		present.size = 0;
+		CB_TRY(txn_put(o->t, &k, &present, err));
 	} else {
+		CB_TRY(value_is(o->t, &k, span_make(value, size), &same, err));
+		if (same) return CB_OK;
 		CB_TRY(value_store(o->t, &k, value, size, err));
 	}
 	return mark_changed(o->t, &r.node, err);
@@ -320,6 +325,10 @@ static cb_code kv_set(op *o, void *context, cb_error *err)
 	CB_TRY(gate_key(o->b, GATE_WRITE, n, err));
 	key k = key_kv(n);
 	o->t->rebases = o->own;
+	/* A small one lies in the map, where a commit sees that it ends as it began; a large one would be a content of its own. */
+	bool same = false;
+	if (s->value.size > LIMIT_INLINE_BYTES) CB_TRY(value_is(o->t, &k, s->value, &same, err));
+	if (same) return CB_OK;
 	return value_store(o->t, &k, s->value.bytes, s->value.size, err);
 }
 

@@ -495,6 +495,22 @@ cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_err
 	return txn_put(t, k, &value, err);
 }
 
+cb_code value_is(const txn *t, const key *k, span bytes, bool *out, cb_error *err)
+{
+	AUTO_FREE char *loaded = NULL;
+	tree_value now;
+	value_ref v;
+	size_t size = 0;
+	*out = false;
+	cb_code code = txn_get(t, k, &now, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	CB_TRY(value_decode(span_make(now.bytes, now.size), &v, err));
+	if (v.size != bytes.size) return CB_OK;
+	CB_TRY(value_load(t->cs, t, span_make(now.bytes, now.size), &loaded, &size, err));
+	*out = size == 0 || memcmp(loaded, bytes.bytes, size) == 0;
+	return CB_OK;
+}
+
 cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, size_t *out_size, cb_error *err)
 {
 	value_ref v;

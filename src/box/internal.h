@@ -701,6 +701,8 @@ cb_code data_equal(const cb_store *cs, const txn *ta, const tree_view *va, const
 
 /* Values of attributes, metadata and keys. */
 cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err);
+/* Is that the value already? */
+cb_code value_is(const txn *t, const key *k, span bytes, bool *out, cb_error *err);
 cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, size_t *out_size, cb_error *err);
 
 /* ---- merge ---- */

@@ -315,6 +315,7 @@ static cb_code do_chmod(op *o, const char *path, uint32_t mode, unsigned flags, 
 	resolved r;
 	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
 	if (r.node.rec.type == CB_SYMLINK) return cb_err_set(err, CB_UNSUPPORTED, "a symbolic link has no mode of its own");
+	if (r.node.rec.mode == mode) return CB_OK; /* no change, so no step */
 	r.node.rec.mode = mode;
 	inode_changed(o->t, &r.node, false);
 	return inode_save(o->t, &r.node, err);
@@ -335,9 +336,11 @@ static cb_code do_utimens(op *o, const char *path, int64_t atime_ns, int64_t mti
 	tree_view v = txn_view(o->t);
 	resolved r;
 	CB_TRY(path_find(o->b, &v, path, path_how(flags), GATE_WRITE, &r, err));
-	inode_changed(o->t, &r.node, false);
+	record was = r.node.rec;
 	if (atime_ns != CB_TIME_OMIT) r.node.rec.atime_ns = atime_ns;
 	if (mtime_ns != CB_TIME_OMIT) r.node.rec.mtime_ns = mtime_ns;
+	if (r.node.rec.atime_ns == was.atime_ns && r.node.rec.mtime_ns == was.mtime_ns) return CB_OK; /* no change, so no step */
+	inode_changed(o->t, &r.node, false);
 	return inode_save(o->t, &r.node, err);
 }
 
