@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "box/cursor.h"
 #include "box/gate.h"
+#include "box/graft.h"
 #include "box/history.h"
 #include "box/text.h"
 
@@ -332,9 +333,8 @@ static cb_code names_learn(blame_cursor *m, cb_error *err)
 	for (size_t i = 0; i < m->g.versions.size / sizeof(*all); i++) {
 		if (i > 0 && all[i].box == all[i - 1].box) continue;
 		if (name_of(&m->names, all[i].box)) continue;
-		store_box row;
 		box_name n = {.box = all[i].box};
-		if (store_box_get(m->c.cs->s, n.box, &row, NULL) == CB_OK) memcpy(n.name, row.name, sizeof(n.name));
+		box_live_name(m->c.cs, m->c.b->id, n.box, n.name);
 		CB_TRY(buf_append(&m->names, &n, sizeof(n), err));
 	}
 	return CB_OK;
@@ -350,10 +350,8 @@ static cb_code blame_next(cb_cursor *c, const void **out, cb_error *err)
 	uint64_t origin = i < m->l.count ? m->l.origins[i] : 0;
 	const point *p = origin ? (const point *)(const void *)m->g.versions.bytes + (origin - 1) : NULL;
 	m->line = CB_WITH(cb_blame_line, .line = i + 1, .text = m->l.text + m->starts[i], .size = end - m->starts[i], .box = "");
-	if (p) {
-		m->line.box = name_of(&m->names, p->box);
-		m->line.seq = p->seq;
-	}
+	if (p) m->line.box = name_of(&m->names, p->box);
+	if (p && m->line.box[0]) m->line.seq = p->seq; /* a number of a box that nobody can name tells nothing */
 	*out = &m->line;
 	return CB_OK;
 }

@@ -438,14 +438,20 @@ cb_code graft_counters(const graft *g, counters *out, cb_error *err)
 
 /* ---- names of parents that are elsewhere ---- */
 
-void step_other_name(cb_store *cs, uint64_t box, uint64_t other_box, char out[CB_NAME_MAX + 1])
+void box_live_name(cb_store *cs, uint64_t asking, uint64_t box, char out[CB_NAME_MAX + 1])
 {
 	store_box row;
 	out[0] = 0;
+	if (store_box_get(cs->s, box, &row, NULL) != CB_OK || (row.deleted && box != asking)) return;
+	memcpy(out, row.name, sizeof(row.name));
+}
+
+void step_other_name(cb_store *cs, uint64_t box, uint64_t other_box, char out[CB_NAME_MAX + 1])
+{
+	out[0] = 0;
 	if (!other_box) return;
 	if (!(other_box & FOREIGN_BOX) || other_box == FOREIGN_BOX) {
-		if (store_box_get(cs->s, other_box == FOREIGN_BOX ? box : other_box, &row, NULL) == CB_OK)
-			memcpy(out, row.name, sizeof(row.name));
+		box_live_name(cs, box, other_box == FOREIGN_BOX ? box : other_box, out);
 		return;
 	}
 	AUTO_FREE char *name = NULL;

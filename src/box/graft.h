@@ -111,7 +111,10 @@ typedef enum graft_stage {
 	GRAFT_DEAD,   /* its builder is gone: it was never whole */
 } graft_stage;
 cb_code graft_stage_of(cb_store *cs, const store_box *row, graft_stage *out, cb_error *err);
-/* The name of a step's second parent, "" when it is not known. */
+/* The name of a box to who looks from `asking`: "" when it is gone or deleted, since another may have its name by now. A box that was
+ * deleted under an open handle goes on having its name there. */
+void box_live_name(cb_store *cs, uint64_t asking, uint64_t box, char out[CB_NAME_MAX + 1]);
+/* The same of a step's second parent; "" also when it is not known. */
 void step_other_name(cb_store *cs, uint64_t box, uint64_t other_box, char out[CB_NAME_MAX + 1]);
 
 #endif
