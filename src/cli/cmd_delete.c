@@ -17,6 +17,14 @@ static cb_code count_checkpoint(void *context, const cb_checkpoint *checkpoint, 
 	return CB_OK;
 }
 
+/* Not by its newest number: some may be pruned. Step 0 is the box as it was made. */
+static cb_code count_step(void *context, const cb_step *step, cb_error *err)
+{
+	(void)err;
+	((loss *)context)->steps += step->seq > 0;
+	return CB_OK;
+}
+
 static cb_code count_fork(void *context, const cb_box_info *info, cb_error *err)
 {
 	(void)err;
@@ -33,10 +41,16 @@ static cb_code loss_add(cli *c, cb_store *store, const char *name, loss *l, cb_e
 	if (code == CB_NOTFOUND) cli_hint(c, "'cowbox list' shows the boxes");
 	if (code == CB_OK) code = cb_box_info_get(box, &info, err);
 	if (code == CB_OK) code = cb_checkpoint_list(box, count_checkpoint, l, err);
+	uint64_t others = l->steps;
+	bool known = code == CB_OK;
+	if (known) code = cb_log(box, NULL, count_step, l, NULL, err);
+	if (known && code == CB_CORRUPT) { /* a history that is damaged can be deleted like any other */
+		l->steps = others + info.seq;
+		code = CB_OK;
+	}
 	cb_box_close(box);
 	if (code != CB_OK) return code;
 	l->boxes++;
-	l->steps += info.seq;
 	l->files += info.files;
 	l->bytes += info.bytes;
 	l->name = name;

@@ -130,6 +130,11 @@ is(cow('cat', 'old:a.txt'), "hello\n", 'forks live on');
 my $gone = json('delete', 'try-2', 'old', '--yes');
 is_deeply($gone->{deleted}, ['try-2', 'old'], 'json of delete');
 is(cowbox('use')->{status}, 1, 'the choice of a deleted box is gone');
+cow('new', 'thin');
+cow('write', 'thin:f', $_) for 1 .. 5;
+cow('prune', 'thin', '--keep', '2', '--yes', {notes => 1});
+fails(['delete', 'thin'], 'INVALID', 2, qr/lost: 2 steps,/);
+is(json('delete', 'thin', '--yes')->{steps}, 2, 'pruned steps are not lost with a box');
 cow('new', 'try-2');
 is(cowbox('use')->{status}, 1, 'and does not come back with the name');
 
