@@ -154,7 +154,8 @@ enum {
  * cb_fsync, or when the box is used again a second after the last write, or a second after the first when others have committed
  * meanwhile. A step that cannot be merged then is CB_CONFLICT for every call on the box handle, reads too, until cb_txn_commit,
  * cb_txn_keep or cb_txn_drop on the box has ended it. Threads that share a file take turns: each read and write goes on where the one
- * before ended. flags as above; mode: permission bits, 07777, of a file that is made. */
+ * before ended. flags as above: CB_READ, CB_WRITE or both; CB_CREATE, CB_TRUNCATE and CB_APPEND need CB_WRITE, CB_EXCLUSIVE needs
+ * CB_CREATE (else CB_INVALID). mode: permission bits, 07777, of a file that is made. */
 CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err);
 /* The handle is gone whatever is returned. When its step cannot be committed it stays with the box: commit it with resolutions, keep or
  * drop it (cb_txn_commit and its siblings on the box). CB_STALE: what was written to a file that history took is in no state. Accepts
@@ -166,7 +167,8 @@ CB_API cb_code cb_write(cb_file *file, const void *bytes, size_t size, cb_error 
 CB_API cb_code cb_pread(cb_file *file, void *to, size_t size, uint64_t offset, size_t *out_size, cb_error *err);
 /* At an offset; the position stays. All of it or an error. */
 CB_API cb_code cb_pwrite(cb_file *file, const void *bytes, size_t size, uint64_t offset, cb_error *err);
-/* What cb_seek counts from; CB_SEEK_DATA and CB_SEEK_HOLE: the next data or hole at or after the offset. */
+/* What cb_seek counts from; CB_SEEK_DATA and CB_SEEK_HOLE: the next data or hole at or after the offset, the end being a hole;
+ * CB_NOTFOUND from the end on, and where no data follows. */
 typedef enum cb_whence { CB_SEEK_SET, CB_SEEK_CUR, CB_SEEK_END, CB_SEEK_DATA, CB_SEEK_HOLE } cb_whence;
 /* out_position may be NULL. */
 CB_API cb_code cb_seek(cb_file *file, int64_t offset, cb_whence whence, uint64_t *out_position, cb_error *err);

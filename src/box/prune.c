@@ -2,9 +2,10 @@
  * prune.c: dropping old steps.
  *
  * What stays: the newest step, step 0, checkpoints, steps that a box was forked from which lives or is needed, those that may be the common
- * past of two living boxes (past_keep.c), and those that running commands began from. Edges of history are rows of their own and stay.
- * Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens without what
- * went. Whatever moment the process dies at, every step that is left can be opened.
+ * past of two living boxes (past_keep.c; so are steps that were restored, for whoever forked from what was rolled back), and those that
+ * running commands began from. Edges of history are rows of their own and stay. Steps go in batches, newest first; in the same transaction
+ * the step above a batch gets a root and a gap mark, so it opens without what went. Whatever moment the process dies at, every step that is
+ * left can be opened.
  */
 #include "base/args.h"
 #include "base/sized.h"

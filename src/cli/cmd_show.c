@@ -97,7 +97,9 @@ static cb_code print_changes(cli *c, cb_box *box, uint64_t seq, const changes_op
 	CB_TRY(step_address(box, seq - 1, &before, err));
 	cb_code code = cb_box_open(store, before, &from, err);
 	if (code == CB_STALE || code == CB_NOTFOUND) {
-		cli_note(c, "the state before step %llu was pruned: only the names of what it changed are known",
+		cli_note(c,
+		         "the state before step %llu was pruned: only the names of what it changed can be shown; an undo can "
+		         "still take it back",
 		         (unsigned long long)seq);
 		return changes_print_step(c, box, seq, o, NULL, err);
 	}
