@@ -17,10 +17,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-	BATCH = 2000,     /* steps deleted under one hold of the writer lock */
-	BATCH_SHORT = 50, /* where there is little room on the disk for the log */
-};
+/* What is deleted under one hold of the writer lock: steps, in runs between those that stay. Above each run a root is written. */
+typedef struct batch {
+	size_t steps, runs;
+	bool grows; /* with the keepers, which are read anew for each batch: else that would cost more than what is deleted */
+} batch;
+
+enum { KEEPERS_PER_RUN = 4 }; /* of a batch that grew: reading these costs less than writing a root */
+
+/* By how much room there is on the disk for the log: a step's row may have hundreds of pages. */
+static const batch batches[] = {{2000, 200, true}, {50, 8, false}, {50, 1, false}, {8, 1, false}, {1, 1, false}};
 
 static cb_code keep_seq(buf *seqs, uint64_t seq, cb_error *err)
 {
@@ -167,24 +173,30 @@ static bool is_keeper(const buf *seqs, uint64_t seq)
 	return seqs->size && bsearch(&seq, seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare) != NULL;
 }
 
-/* Under the writer lock: drops the uppermost batch of steps below *limit that nobody relies on, and lowers *limit to it. The keepers are
- * read anew each time: somebody may have forked from, or named, a step since. */
-static cb_code prune_batch(cb_store *cs, uint64_t box, unsigned most, uint64_t *limit, uint64_t *pruned, cb_error *err)
+/* The steps that a batch takes. */
+typedef struct doomed {
+	const buf *keep;
+	batch most;
+	buf seqs; /* uint64_t, the newest first */
+	size_t runs;
+	bool more; /* some are left for the next batch */
+} doomed;
+
+static cb_code doom_step(void *context, const store_step *step, cb_error *err)
 {
-	AUTO_BUF buf keep = BUF_INIT(SIZE_MAX);
-	uint64_t high = *limit - 1, state_id, deleted = 0;
-	bool all = false;
-	CB_TRY(history_keepers(cs, box, &keep, err));
-	CB_TRY(kept_keepers(cs, box, &keep, &all, err));
-	if (all) { /* somebody reads the whole history */
-		*limit = 0;
-		return CB_OK;
-	}
-	while (high > 0 && is_keeper(&keep, high)) high--;
-	uint64_t low = high;
-	while (low > 1 && high - low + 1 < most && !is_keeper(&keep, low - 1)) low--;
-	*limit = low;
-	if (high == 0) return CB_OK;
+	doomed *d = context;
+	size_t count = d->seqs.size / sizeof(uint64_t);
+	if (is_keeper(d->keep, step->seq)) return CB_OK;
+	bool same_run = count && ((const uint64_t *)(const void *)d->seqs.bytes)[count - 1] == step->seq + 1;
+	d->more = count >= d->most.steps || (!same_run && d->runs == d->most.runs);
+	if (d->more) return CB_INTERRUPTED;
+	d->runs += !same_run;
+	return keep_seq(&d->seqs, step->seq, err);
+}
+
+static cb_code prune_run(cb_store *cs, uint64_t box, uint64_t low, uint64_t high, uint64_t *pruned, cb_error *err)
+{
+	uint64_t state_id, deleted = 0;
 	cb_error why;
 	cb_code code = step_exists(cs, box, high + 1, &state_id, cb_err_aside(&why));
 	if (code == CB_OK) code = mark_gap(cs, box, high + 1, cb_err_aside(&why));
@@ -195,8 +207,42 @@ static cb_code prune_batch(cb_store *cs, uint64_t box, unsigned most, uint64_t *
 	return CB_OK;
 }
 
+static cb_code prune_doomed(cb_store *cs, uint64_t box, const buf *seqs, uint64_t *pruned, cb_error *err)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)seqs->bytes;
+	/* The oldest run first: the step above the next is then built from the root that was just written. */
+	for (size_t end = seqs->size / sizeof(*all), at; end > 0; end = at) {
+		for (at = end - 1; at > 0 && all[at - 1] == all[at] + 1;) at--;
+		CB_TRY(prune_run(cs, box, all[end - 1], all[at], pruned, err));
+	}
+	return CB_OK;
+}
+
+/* Under the writer lock: drops the uppermost batch of steps below *limit that nobody relies on, and lowers *limit to it. The keepers are
+ * read anew each time: somebody may have forked from, or named, a step since. */
+static cb_code prune_batch(cb_store *cs, uint64_t box, batch most, uint64_t *limit, uint64_t *pruned, cb_error *err)
+{
+	AUTO_BUF buf keep = BUF_INIT(SIZE_MAX);
+	bool all = false;
+	CB_TRY(history_keepers(cs, box, &keep, err));
+	CB_TRY(kept_keepers(cs, box, &keep, &all, err));
+	if (all) { /* somebody reads the whole history */
+		*limit = 0;
+		return CB_OK;
+	}
+	size_t grown = most.grows ? keep.size / sizeof(uint64_t) / KEEPERS_PER_RUN : 0;
+	if (most.runs < grown) most.runs = grown;
+	if (most.steps < grown) most.steps = grown;
+	doomed d = {.keep = &keep, .most = most, .seqs = BUF_INIT(SIZE_MAX)};
+	cb_code code = store_step_walk(cs->s, box, *limit - 1, 1, false, doom_step, &d, err);
+	if (code == CB_OK) code = prune_doomed(cs, box, &d.seqs, pruned, err);
+	if (code == CB_OK) *limit = d.more ? ((const uint64_t *)(const void *)(d.seqs.bytes + d.seqs.size))[-1] : 0;
+	buf_done(&d.seqs);
+	return code;
+}
+
 /* With the first batch that takes something: whatever happens after, it is told who did it. */
-static cb_code prune_recorded(cb_box *b, unsigned most, uint64_t *limit, uint64_t *pruned, cb_error *err)
+static cb_code prune_recorded(cb_box *b, batch most, uint64_t *limit, uint64_t *pruned, cb_error *err)
 {
 	uint64_t before = *pruned;
 	char text[48];
@@ -209,7 +255,7 @@ static cb_code prune_recorded(cb_box *b, unsigned most, uint64_t *limit, uint64_
 static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t *pruned, cb_error *err)
 {
 	uint64_t limit = 0;
-	unsigned most = BATCH;
+	size_t room = 0; /* of batches */
 	CB_TRY(prune_limit(b, options, &limit, err));
 	while (limit > 1) {
 		/* What went in an earlier prune is not looked at again. */
@@ -218,11 +264,11 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 		if (!newest.seq) return CB_OK;
 		uint64_t next = newest.seq + 1, gone = *pruned;
 		cb_error why = {0};
-		if (most > BATCH_SHORT && store_is_short(b->cs->s)) most = BATCH_SHORT;
+		if (room == 0 && store_is_short(b->cs->s)) room = 1;
 		CB_TRY(store_write_begin_as(b->cs->s, STORE_FREES, err));
-		cb_code code = store_write_end(b->cs->s, prune_recorded(b, most, &next, &gone, &why), false, &why);
-		if (code == CB_NOSPACE && most > 1) { /* more than the kept room carries: again, in smaller pieces */
-			most = most > BATCH_SHORT ? BATCH_SHORT : most / 2;
+		cb_code code = store_write_end(b->cs->s, prune_recorded(b, batches[room], &next, &gone, &why), false, &why);
+		if (code == CB_NOSPACE && room + 1 < ARRAY_LEN(batches)) {
+			room++; /* more than the kept room carries: again, in smaller pieces */
 			continue;
 		}
 		if (code != CB_OK && err) *err = why;
