@@ -30,32 +30,48 @@ void txn_conflicts_forget(txn *t)
 typedef struct answering {
 	txn *t;
 	const cb_commit_options *how;
+	pmap answers;   /* path -> a byte of cb_prefer: how->resolutions */
+	pmap listed;    /* the paths of t->lost */
 	bool no_memory; /* a conflict could not be noted */
 } answering;
 
-static bool is_listed(const txn *t, const char *path)
+static void answering_done(answering *a)
 {
-	const lost_path *all = (const lost_path *)(const void *)t->lost.bytes;
-	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++)
-		if (strcmp(all[i].path, path) == 0) return true;
-	return false;
+	pmap_done(&a->answers);
+	pmap_done(&a->listed);
+}
+
+/* Of several answers for one path the first counts. */
+static cb_code answers_read(answering *a, cb_error *err)
+{
+	for (size_t i = a->how->resolution_count; i > 0; i--) {
+		const cb_resolution *r = &a->how->resolutions[i - 1];
+		uint8_t prefer = (uint8_t)r->prefer;
+		if (prefer != CB_PREFER_NONE) CB_TRY(pmap_put(&a->answers, span_str(r->path), span_make(&prefer, 1), err));
+	}
+	return CB_OK;
+}
+
+static cb_code list_lost(answering *a, const cb_conflict *conflict)
+{
+	span path = span_str(conflict->path), ignored;
+	if (pmap_get(&a->listed, path, &ignored) != PMAP_ABSENT) return CB_OK;
+	lost_path lost = {mem_strdup(conflict->path), conflict->reason, conflict->contradicts};
+	cb_code code = lost.path ? pmap_put_tombstone(&a->listed, path, NULL) : CB_NOMEM;
+	if (code == CB_OK) code = buf_append(&a->t->lost, &lost, sizeof(lost), NULL);
+	if (code != CB_OK) free(lost.path);
+	return code;
 }
 
 /* What the caller said about the path; what is left open is noted. */
 static cb_prefer answer(void *context, const cb_conflict *conflict)
 {
 	answering *a = context;
-	const cb_commit_options *how = a->how;
-	for (size_t i = 0; !conflict->contradicts && i < how->resolution_count; i++) {
-		const cb_resolution *r = &how->resolutions[i];
-		if (r->prefer != CB_PREFER_NONE && strcmp(r->path, conflict->path) == 0) return r->prefer;
-	}
-	if (!conflict->contradicts && how->prefer != CB_PREFER_NONE) return how->prefer;
-	if (is_listed(a->t, conflict->path)) return CB_PREFER_NONE;
-	lost_path lost = {mem_strdup(conflict->path), conflict->reason, conflict->contradicts};
-	if (lost.path && buf_append(&a->t->lost, &lost, sizeof(lost), NULL) == CB_OK) return CB_PREFER_NONE;
-	free(lost.path);
-	a->no_memory = true;
+	span said;
+	if (!conflict->contradicts && pmap_get(&a->answers, span_str(conflict->path), &said) == PMAP_VALUE)
+		return (cb_prefer)said.bytes[0];
+	if (!conflict->contradicts && a->how->prefer != CB_PREFER_NONE) return a->how->prefer;
+	if (list_lost(a, conflict) != CB_OK) a->no_memory = true;
 	return CB_PREFER_NONE;
 }
 
@@ -192,13 +208,15 @@ static cb_code merge_txn(cb_box *b, txn *t, const cb_commit_options *how, bool i
 {
 	AUTO_TXN txn *merged = NULL;
 	CB_TRY(merged_create(b, t, in_write, &merged, err));
-	answering a = {t, how, false};
+	answering a = {.t = t, .how = how};
 	cb_merge_options options = CB_WITH(cb_merge_options, .resolve = answer, .context = &a);
 	merge_conflicts conflicts = {.strict = true, .options = &options, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
-	cb_code code = merge_onto_head(b, t, merged, &conflicts, err);
+	cb_code code = answers_read(&a, err);
+	if (code == CB_OK) code = merge_onto_head(b, t, merged, &conflicts, err);
 	if (code == CB_OK && a.no_memory) code = cb_err_nomem(err);
 	if (code == CB_OK && conflicts.open) code = conflict_error(t, result, err);
 	merge_conflicts_done(&conflicts);
+	answering_done(&a);
 	if (code == CB_OK) *out = TAKE_PTR(merged);
 	return code;
 }
