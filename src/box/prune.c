@@ -23,7 +23,7 @@ typedef struct batch {
 	bool grows; /* with the keepers, which are read anew for each batch: else that would cost more than what is deleted */
 } batch;
 
-enum { KEEPERS_PER_RUN = 4 }; /* of a batch that grew: reading these costs less than writing a root */
+enum { KEEPERS_PER_RUN = 16 }; /* of a batch that grew: reading these costs less than writing a root */
 
 /* By how much room there is on the disk for the log: a step's row may have hundreds of pages. */
 static const batch batches[] = {{2000, 200, true}, {50, 8, false}, {50, 1, false}, {8, 1, false}, {1, 1, false}};
