@@ -325,6 +325,7 @@ static cb_code kv_set(op *o, void *context, cb_error *err)
 	CB_TRY(gate_key(o->b, GATE_WRITE, n, err));
 	key k = key_kv(n);
 	o->t->rebases = o->own;
+	CB_TRY(expect_written(o->t, &k, err));
 	/* A small one lies in the map, where a commit sees that it ends as it began; a large one would be a content of its own. */
 	bool same = false;
 	if (s->value.size > LIMIT_INLINE_BYTES) CB_TRY(value_is(o->t, &k, s->value, &same, err));

@@ -126,7 +126,7 @@ static cb_code merge_onto_head(cb_box *b, txn *t, txn *merged, merge_conflicts *
 	if (code == CB_OK) code = txn_sealed_delta(t, &delta, err);
 	if (code == CB_OK) {
 		tree_view theirs = {&b->cs->nodes, t->base->root, &t->base->overlay, &delta};
-		merge_sides sides = {.base = &base, .ours = &ours, .theirs = &theirs, .disputed = &relied};
+		merge_sides sides = {.base = &base, .ours = &ours, .theirs = &theirs, .disputed = &relied, .written = &t->written};
 		code = merge_sides_into(merged, &sides, conflicts, err);
 	}
 	merge_disputed_done(&relied);

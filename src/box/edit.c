@@ -293,7 +293,7 @@ static cb_code edit_bytes(editing *g, txn *t, inode *node, span before, cb_error
 	ATTR_CLEANUP(edit_text_done) edit_text e = {g->replacements, g->count, g->options};
 	cb_code code = edit_text_run(&e, before, err);
 	if (code != CB_OK) return edit_failed(g, &e, code, err);
-	inode_changed(t, node, true);
+	CB_TRY(inode_written(t, node, err));
 	CB_TRY(put_back(t, node, before, e.now, err));
 	g->replaced = e.replaced;
 	return inode_save(t, node, err);

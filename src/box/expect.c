@@ -8,6 +8,9 @@
  *
  * A name is kept with its folder's inode, which stays right when the folder is moved, and with its path, for folders that the transaction
  * made itself: there the head may have a folder of its own at the same path.
+ *
+ * What was written is noted too, since bytes that are as before do not show it: who writes what he read relies on it. The merge asks for
+ * files (merge_note_written); key-values are looked at here.
  */
 #include "box/internal.h"
 
@@ -73,6 +76,13 @@ cb_code expect_version(txn *t, const resolved *r, uint64_t version, cb_error *er
 	return expectation_add(t, &now, r, e, err);
 }
 
+cb_code expect_written(txn *t, const key *k, cb_error *err)
+{
+	span ignored;
+	if (t->in_write || t->inside_write || pmap_get(&t->written, key_span(k), &ignored) != PMAP_ABSENT) return CB_OK;
+	return pmap_put(&t->written, key_span(k), (span){0}, err);
+}
+
 static cb_code holds(const txn *t, const tree_view *head, const expectation *e, bool *out, cb_error *err)
 {
 	inode node;
@@ -90,6 +100,33 @@ static cb_code holds(const txn *t, const tree_view *head, const expectation *e, 
 	else if (code == CB_OK) code = inode_at(head, e->parent, span_str(e->path + e->name_at), &node, NULL, err);
 	*out = code == CB_NOTFOUND;
 	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+static cb_code values_differ(const tree_view *a, const tree_view *b, span key_bytes, bool *out, cb_error *err)
+{
+	tree_value x = {.size = 0}, y = {.size = 0};
+	cb_code in_a = tree_get(a, key_bytes, &x, err),
+		in_b = in_a == CB_OK || in_a == CB_NOTFOUND ? tree_get(b, key_bytes, &y, err) : in_a;
+	if (in_b != CB_OK && in_b != CB_NOTFOUND) return in_b;
+	*out = in_a != in_b || (in_a == CB_OK && !span_equal(span_make(x.bytes, x.size), span_make(y.bytes, y.size)));
+	return CB_OK;
+}
+
+/* Key-values that were set and that others changed: also those that were set to what they had, which no difference shows. */
+static cb_code written_keys_check(const txn *t, const tree_view *head, merge_disputed *out, cb_error *err)
+{
+	static const uint8_t first = KIND_KV;
+	tree_view base = state_view(t->cs, t->base);
+	pmap_cursor c;
+	span k, value;
+	bool tombstone;
+	for (pmap_seek(&c, &t->written, span_make(&first, 1)); pmap_cursor_get(&c, &k, &value, &tombstone) && k.bytes[0] == KIND_KV;
+	     pmap_cursor_next(&c)) {
+		bool changed = false;
+		CB_TRY(values_differ(&base, head, k, &changed, err));
+		if (changed) CB_TRY(pmap_put(&out->keys, k, (span){0}, err));
+	}
+	return CB_OK;
 }
 
 cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts *conflicts, merge_disputed *out, cb_error *err)
@@ -111,7 +148,13 @@ cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts 
 		CB_TRY(pmap_put(&out->names, key_span(&name), (span){0}, err));
 	}
 	if (out->inos.size) qsort(out->inos.bytes, out->inos.size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
-	return CB_OK;
+	return written_keys_check(t, head, out, err);
+}
+
+/* Is that number among them? */
+static bool has_ino(const uint64_t *sorted, size_t count, uint64_t ino)
+{
+	return count && bsearch(&ino, sorted, count, sizeof(*sorted), u64_compare) != NULL;
 }
 
 cb_code expectations_touched(const txn *t, const uint64_t *inos, size_t count, const pmap *keys, bool *out, cb_error *err)
@@ -121,12 +164,20 @@ cb_code expectations_touched(const txn *t, const uint64_t *inos, size_t count, c
 	if (!sorted) return cb_err_nomem(err);
 	if (count) memcpy(sorted, inos, count * sizeof(*sorted));
 	if (count) qsort(sorted, count, sizeof(*sorted), u64_compare);
+	span ignored, k;
 	for (size_t i = 0; !*out && i < t->expected.size / sizeof(*all); i++) {
 		const expectation *e = &all[i];
-		span ignored;
 		key name = key_entry(e->parent, span_str(e->path + e->name_at));
-		if (e->ino) *out = count && bsearch(&e->ino, sorted, count, sizeof(*sorted), u64_compare) != NULL;
+		if (e->ino) *out = has_ino(sorted, count, e->ino);
 		else *out = pmap_get(keys, key_span(&name), &ignored) != PMAP_ABSENT;
+	}
+	pmap_cursor c;
+	bool tombstone;
+	for (pmap_seek(&c, &t->written, (span){0}); !*out && pmap_cursor_get(&c, &k, &ignored, &tombstone); pmap_cursor_next(&c)) {
+		key_parts parts;
+		CB_TRY(key_parse(k, &parts, err));
+		if (parts.kind == KIND_INODE) *out = has_ino(sorted, count, parts.ino);
+		else *out = pmap_get(keys, k, &ignored) != PMAP_ABSENT;
 	}
 	return CB_OK;
 }

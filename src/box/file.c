@@ -197,7 +197,7 @@ static cb_code open_resolved(op *o, const char *path, unsigned flags, uint32_t m
 	if (r->node.rec.type == CB_SYMLINK) return cb_err_set(err, CB_LOOP, "'%s' is a symbolic link", path);
 	if (r->node.rec.type == CB_DIR) return cb_err_set(err, CB_ISDIR, "'%s' is a folder", path);
 	if (!(flags & CB_TRUNCATE)) return CB_OK;
-	inode_changed(o->t, &r->node, true);
+	CB_TRY(inode_written(o->t, &r->node, err));
 	CB_TRY(data_drop(o->t, &r->node, err));
 	return inode_save(o->t, &r->node, err);
 }
@@ -401,7 +401,7 @@ typedef struct write_request {
 
 static cb_code write_inode(txn *t, inode *node, const write_request *w, cb_error *err)
 {
-	inode_changed(t, node, true);
+	CB_TRY(inode_written(t, node, err));
 	uint64_t offset = w->at_end ? node->rec.size : w->offset;
 	if (w->bytes) CB_TRY(data_write(t, node, offset, w->bytes, w->size, err));
 	else CB_TRY(data_resize(t, node, offset, err));
@@ -489,7 +489,7 @@ static cb_code orphan_land(cb_file *f, cb_error *err)
 	CB_TRY(op_begin_running(&w, f->b, "write", f->path, err));
 	v = txn_view(w.t);
 	cb_code code = inode_find(&v, f->ino, &node, err);
-	if (code == CB_OK) inode_changed(w.t, &node, true);
+	if (code == CB_OK) code = inode_written(w.t, &node, err);
 	if (code == CB_OK) code = data_replace(w.t, &node, bytes, size, err);
 	if (code == CB_OK) code = inode_save(w.t, &node, err);
 	return op_end(&w, code, NULL, err);

@@ -149,6 +149,13 @@ void inode_changed(const txn *t, inode *node, bool data)
 	if (data) node->rec.mtime_ns = t->now_ns;
 }
 
+cb_code inode_written(txn *t, inode *node, cb_error *err)
+{
+	key k = key_inode(node->rec.ino);
+	inode_changed(t, node, true);
+	return expect_written(t, &k, err);
+}
+
 cb_code inode_touch_dir(txn *t, uint64_t ino, cb_error *err)
 {
 	tree_view v = txn_raw(t);

@@ -178,6 +178,7 @@ typedef struct txn {
 	bool is_account; /* of what a program did already: its need does not depend on its calls */
 	uint64_t target, other_box, other_seq;
 	buf expected;               /* what its calls relied on (expect.c) */
+	pmap written;               /* what its calls wrote, with whatever bytes (expect.c): inode keys and keys of key-values */
 	struct veil *veil;          /* of its view (gate.h); NULL: none was needed yet */
 	pmap passed;                /* the changes that the gate let pass, */
 	uint64_t passed_version;    /* under rules of that version, for who its handle is; 0: not for him */
@@ -207,6 +208,7 @@ typedef struct txn_point {
 	pmap delta;
 	counters now;
 	size_t locals, expected;
+	pmap written;
 } txn_point;
 txn_point txn_point_take(const txn *t);
 void txn_point_back(const txn_point *p, txn *t);
@@ -308,7 +310,9 @@ void txn_conflicts_forget(txn *t);
 struct resolved;
 cb_code expect_absent(txn *t, const struct resolved *r, cb_error *err);
 cb_code expect_version(txn *t, const struct resolved *r, uint64_t version, cb_error *err);
-/* Is one of them about the version of one of these inodes, or about one of these keys? */
+/* What a call writes, a file by key_inode() or a key-value: it has changed, also where it ends as it began. */
+cb_code expect_written(txn *t, const key *k, cb_error *err);
+/* Is one of them about one of these inodes, or about one of these keys? */
 cb_code expectations_touched(const txn *t, const uint64_t *inos, size_t count, const pmap *keys, bool *out, cb_error *err);
 /* Those beyond that size of t->expected: of a call that is taken back. */
 void expectations_drop(txn *t, size_t size);
@@ -601,8 +605,10 @@ cb_code inode_delete_keys(txn *t, uint64_t ino, uint8_t kind, cb_error *err);
 cb_code inode_touch_dir(txn *t, uint64_t ino, cb_error *err);
 /* Access and modification time, if they differ. */
 cb_code inode_times_set(txn *t, uint64_t ino, int64_t atime_ns, int64_t mtime_ns, cb_error *err);
-/* Marks a changed file: version and ctime (and mtime when the data changed). */
+/* Marks a changed file or folder: version and ctime (and mtime when the data or the entries changed). */
 void inode_changed(const txn *t, inode *node, bool data);
+/* The same for a file whose data a call writes, with whatever bytes. */
+cb_code inode_written(txn *t, inode *node, cb_error *err);
 /* Every key that belongs to the inode itself (X, A, T), each as (key, value). */
 typedef cb_code (*inode_key_visit)(void *context, span key_bytes, span value, cb_error *err);
 cb_code inode_keys(const tree_view *v, uint64_t ino, uint8_t kind, inode_key_visit visit, void *context, cb_error *err);
@@ -760,6 +766,7 @@ typedef struct merge_sides {
 	const merge_disputed *disputed;        /* NULL: none */
 	merge_disputed *left;                  /* gets what stays in conflict; NULL: nobody asks */
 	bool back;                             /* a step is taken back: base is after it, theirs before it */
+	const pmap *written;                   /* txn.written of theirs; NULL: nobody noted it */
 } merge_sides;
 /* Puts into t (whose view is that of ours) what leads from base to theirs. CB_OK also with open conflicts: look at conflicts->open before
  * using t. The bounds of t are lifted: they are asked when it is whole. */

@@ -12,7 +12,7 @@
  * place of the old one.
  *
  * A strict merge (the commit of a transaction) also takes the same change on both sides for a conflict, whatever the change: two agents
- * that claim a job by the same rename must not both succeed. To replace a file is a change, also by an equal one. None are: times of a
+ * that claim a job by the same rename must not both succeed. To write or to replace a file is a change, also by an equal one. None are: times of a
  * folder that follow from its entries, counters, and folders that both made, which unite: what is in them speaks for itself.
  *
  * Order of work: deletions of files free their names; inodes that theirs moved are parked at the root under names no path can hold, so
@@ -229,6 +229,7 @@ static cb_code items_load(merge *m, cb_error *err)
 		CB_TRY(merge_unit_load(m->base, it->ino, &it->base, err));
 		CB_TRY(merge_unit_load(m->ours, it->ino, &it->ours, err));
 		CB_TRY(merge_unit_load(m->theirs, it->ino, &it->theirs, err));
+		CB_TRY(merge_note_written(m, it, err));
 		const remade *r = merge_remade_of(m, it->ino);
 		it->replaced_here = r && r->here && r->here != r->old;
 		it->replaced_there = r && r->there && r->there != r->old;
@@ -367,7 +368,8 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 	if (type == CB_DIR && (!alone || !merge_is_strict(m))) return CB_OK;
 	if (in_ours) CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
 	if (in_theirs) CB_TRY(unit_same(m, m->base, &it->base, m->theirs, &it->theirs, &same, err));
-	if (same && !it->disputed) return CB_OK; /* the new one comes, or stays, as it is, under its own number */
+	if (same && !it->disputed && !it->written_here && !it->written_there)
+		return CB_OK; /* the new one comes, or stays, as it is, under its own number */
 	for (size_t i = 0; i < it->base.count; i++) {
 		const place *at = &it->base.places[i];
 		CB_TRY(successor_at(m, m->ours, m->theirs, at, &here, err));
@@ -445,12 +447,6 @@ static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 	return merge_settle_names(m, it, err);
 }
 
-/* A strict merge takes a file that was replaced for changed, also when the new one is equal: who made it was told that it is there. */
-static bool is_renewed(const merge *m, bool replaced)
-{
-	return replaced && merge_is_strict(m);
-}
-
 /* A folder that both deleted stands for all that was in it. */
 static cb_code decide_gone_on_both(merge *m, item *it, cb_error *err)
 {
@@ -471,8 +467,7 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 	bool same = false, theirs_wins = true;
 	if (it->settled == SETTLED_OURS) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
-	if (!same || is_renewed(m, it->replaced_here))
-		CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
+	if (!same || merge_renewed_here(m, it)) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
 	if (!theirs_wins) return merge_keep(m, merge_ino_here(it), err);
 	it->fate = FATE_DELETE;
 	return merge_settle_covered(m, it, true, err);
@@ -484,7 +479,7 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 	it->fate = it->settled == SETTLED_THEIRS ? FATE_ADD : FATE_DONE;
 	if (it->fate == FATE_ADD) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->theirs, &it->theirs, &same, err));
-	if (same && !is_renewed(m, it->replaced_there)) { /* a folder whose entries changed: they speak for themselves */
+	if (same && !merge_renewed_there(m, it)) { /* a folder whose entries changed: they speak for themselves */
 		it->into = 0;
 		return CB_OK;
 	}
@@ -613,6 +608,7 @@ static cb_code merge_pass(txn *t, const merge_sides *sides, merge_conflicts *con
 	           .theirs = sides->theirs,
 	           .conflicts = conflicts,
 	           .disputed = sides->disputed,
+	           .written = sides->written,
 	           .left = sides->left,
 	           .back = sides->back,
 	           .settled = *settled,

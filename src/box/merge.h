@@ -42,12 +42,13 @@ typedef struct item {
 	unit was; /* the base with its own names, where what was settled gave `base` others; else not present */
 	fate fate;
 	bool replaced_here, replaced_there;
-	bool aside;          /* one side replaced it; the other moved it aside and has a new file in its place too */
-	bool disputed;       /* it has no base: the common pasts conflict in it, or have it not though both sides do */
-	bool moving;         /* parked; wants theirs' place */
-	settling settled;    /* by an earlier conflict: whose names it has */
-	bool busy;           /* being placed: guards against going round in circles */
-	uint64_t into;       /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
+	bool written_here, written_there; /* in a strict merge: its data, with whatever bytes */
+	bool aside;                       /* one side replaced it; the other moved it aside and has a new file in its place too */
+	bool disputed;                    /* it has no base: the common pasts conflict in it, or have it not though both sides do */
+	bool moving;                      /* parked; wants theirs' place */
+	settling settled;                 /* by an earlier conflict: whose names it has */
+	bool busy;                        /* being placed: guards against going round in circles */
+	uint64_t into;                    /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
 	uint64_t stands_for; /* of what theirs made: the item whose place it took, and where it is decided about; 0: none */
 } item;
 
@@ -82,6 +83,7 @@ typedef struct merge {
 	pmap judged;                           /* folders of the base that were looked at for it */
 	merge_conflicts *conflicts;
 	const merge_disputed *disputed; /* NULL: none */
+	const pmap *written;            /* by theirs; NULL: nobody noted it */
 	merge_disputed *left;           /* collects what stays in conflict; NULL: nobody asks */
 	bool back;                      /* a step is taken back: what theirs has and the base has not, the step took away */
 	bool again;                     /* gathered once: key-values are done */
@@ -100,6 +102,18 @@ typedef struct merge {
 static inline bool merge_is_strict(const merge *m)
 {
 	return m->conflicts->strict;
+}
+
+/* A strict merge takes a file that was written or replaced for changed, also when its bytes are as before: who did it was told that it is
+ * there, and relies on it. */
+static inline bool merge_renewed_here(const merge *m, const item *it)
+{
+	return merge_is_strict(m) && (it->replaced_here || it->written_here);
+}
+
+static inline bool merge_renewed_there(const merge *m, const item *it)
+{
+	return merge_is_strict(m) && (it->replaced_there || it->written_there);
 }
 
 /* Does what ours took away and theirs changed come into the result? When common pasts are merged into a base, also if nobody decided: it is
@@ -206,6 +220,8 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err);
 
 /* Both sides made it: one inode, ours, with the attributes of both. */
 cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err);
+/* In a strict merge: which side wrote it? */
+cb_code merge_note_written(merge *m, item *it, cb_error *err);
 /* Attributes, data, mode and times of an inode that both have. */
 cb_code merge_fields(merge *m, item *it, cb_error *err);
 /* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a

@@ -177,14 +177,59 @@ cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_e
 	return CB_OK;
 }
 
-/* A strict merge takes a side that replaced the file for one that changed its data, also when the new one is equal: who made it relies on
- * it. Lines are joined only where both have new ones. */
+static cb_code note_key_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)key_bytes;
+	(void)old_value;
+	(void)new_value;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED;
+}
+
+/*
+ * Did the box write the file since? Nobody noted it, so its record must say it: a write leaves other contents, or, where the bytes are in
+ * the record itself, a modification time that is the moment of the change. Setting the times does neither.
+ */
+static cb_code was_written(const merge *m, const record *base, const record *now, bool *out, cb_error *err)
+{
+	*out = false;
+	if (now->version == base->version) return CB_OK;
+	*out = base->form != now->form || base->size != now->size ||
+	       (now->mtime_ns != base->mtime_ns && now->mtime_ns == now->ctime_ns);
+	if (*out) return CB_OK;
+	key prefix = key_prefix(KIND_EXTENT, base->ino);
+	switch (base->form) {
+	case DATA_NONE:
+		break;
+	case DATA_INLINE:
+		*out = memcmp(base->bytes, now->bytes, (size_t)base->size) != 0;
+		break;
+	case DATA_CONTENT:
+		*out = base->content != now->content || base->start != now->start;
+		break;
+	case DATA_EXTENTS:
+		return tree_diff_prefix(m->base, m->ours, key_span(&prefix), note_key_change, out, err);
+	}
+	return CB_OK;
+}
+
+cb_code merge_note_written(merge *m, item *it, cb_error *err)
+{
+	span ignored;
+	key k = key_inode(it->ino);
+	if (!merge_is_strict(m) || !it->base.present || it->base.node.rec.type != CB_FILE) return CB_OK;
+	it->written_there = m->written && pmap_get(m->written, key_span(&k), &ignored) != PMAP_ABSENT;
+	return it->ours.present ? was_written(m, &it->base.node.rec, &it->ours.node.rec, &it->written_here, err) : CB_OK;
+}
+
+/* Lines are joined only where both have new ones. */
 static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_error *err)
 {
 	const record *base = &it->base.node.rec, *ours = &it->ours.node.rec, *theirs = &it->theirs.node.rec;
 	const tree_view *base_view = it->disputed ? m->ours : m->base;
 	bool theirs_same = false, ours_same = false, agreed = false, merged = false, theirs_wins = true;
-	bool renewed_here = merge_is_strict(m) && it->replaced_here, renewed_there = merge_is_strict(m) && it->replaced_there;
+	bool renewed_here = merge_renewed_here(m, it), renewed_there = merge_renewed_there(m, it);
 	if (node->rec.type == CB_DIR) return CB_OK;
 	if (it->base.present) {
 		CB_TRY(merge_data_same(m, base_view, base, m->theirs, theirs, &theirs_same, err));
@@ -226,11 +271,11 @@ static cb_code merge_data_of_successor(merge *m, item *it, const place *at, inod
 	record here = node->rec;
 	tree_view v = txn_raw(m->t);
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
-	if (same) return CB_OK;
+	if (same && !it->written_there) return CB_OK;
 	CB_TRY(merge_data_same(m, &v, &here, m->theirs, &it->theirs.node.rec, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
 	merge_texts x = {m->base, &v, m->theirs, &it->base.node.rec, &here, &it->theirs.node.rec};
-	if (!agreed) CB_TRY(merge_text(m, &x, node, &done, err));
+	if (!agreed && !same) CB_TRY(merge_text(m, &x, node, &done, err));
 	if (!done) CB_TRY(merge_conflict_name(m, it, here.ino, at, "changed on both sides", &theirs_wins, err));
 	if (!done && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || done || theirs_wins;

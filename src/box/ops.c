@@ -138,7 +138,7 @@ static cb_code do_write(op *o, void *context, cb_error *err)
 		return CB_OK;
 	}
 	o->t->rebases = o->own;
-	inode_changed(o->t, &r.node, true);
+	CB_TRY(inode_written(o->t, &r.node, err));
 	if (how->append) CB_TRY(data_write(o->t, &r.node, r.node.rec.size, w->bytes.bytes, w->bytes.size, err));
 	else CB_TRY(data_replace(o->t, &r.node, w->bytes.bytes, w->bytes.size, err));
 	return inode_save(o->t, &r.node, err);
@@ -162,7 +162,7 @@ static cb_code do_truncate(op *o, const char *path, uint64_t size, cb_error *err
 	tree_view v = txn_view(o->t);
 	resolved r;
 	CB_TRY(find_file(o->b, &v, path, GATE_WRITE, &r, err));
-	inode_changed(o->t, &r.node, true);
+	CB_TRY(inode_written(o->t, &r.node, err));
 	CB_TRY(data_resize(o->t, &r.node, size, err));
 	return inode_save(o->t, &r.node, err);
 }

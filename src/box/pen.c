@@ -217,7 +217,11 @@ cb_code pen_data(pen *e, const pen_file *f, box_node *n, bool fresh, bool *rests
 	intake_file file = file_of(e, f);
 	CB_TRY(inode_of(e, n, &i, err));
 	e->in.unreadable = false;
-	cb_code code = intake_data(&e->in, &file, &i, fresh, rests, changed, err);
+	bool written = false;
+	key k = key_inode(n->ino);
+	cb_code code = intake_data(&e->in, &file, &i, fresh, rests, &written, err);
+	if (code == CB_OK && written && !fresh) code = expect_written(e->o.t, &k, err);
+	*changed = *changed || written;
 	node_keep(n, &i);
 	return code;
 }

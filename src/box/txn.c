@@ -123,6 +123,7 @@ void txn_destroy(txn *t)
 	free(t->locals);
 	pmap_done(&t->delta);
 	pmap_done(&t->passed);
+	pmap_done(&t->written);
 	veil_destroy(t->veil);
 	expectations_done(t);
 	txn_conflicts_forget(t);
@@ -343,7 +344,7 @@ void txn_content_forget(txn *t, const record *r, size_t since)
 
 txn_point txn_point_take(const txn *t)
 {
-	return (txn_point){pmap_ref(&t->delta), t->now, t->local_count, t->expected.size};
+	return (txn_point){pmap_ref(&t->delta), t->now, t->local_count, t->expected.size, pmap_ref(&t->written)};
 }
 
 void txn_point_back(const txn_point *p, txn *t)
@@ -352,6 +353,8 @@ void txn_point_back(const txn_point *p, txn *t)
 	if (t->delta.root != p->delta.root) t->passed_version = 0;
 	pmap_done(&t->delta);
 	t->delta = pmap_ref(&p->delta);
+	pmap_done(&t->written);
+	t->written = pmap_ref(&p->written);
 	t->now = p->now;
 	expectations_drop(t, p->expected);
 	for (size_t i = p->locals; i < t->local_count; i++) local_forget(t, &t->locals[i]);
@@ -360,6 +363,7 @@ void txn_point_back(const txn_point *p, txn *t)
 void txn_point_done(txn_point *p)
 {
 	pmap_done(&p->delta);
+	pmap_done(&p->written);
 }
 
 /* As many of the contents that wait, from *next on, as one hold of the writer lock should write. */

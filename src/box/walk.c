@@ -530,7 +530,7 @@ static cb_code copy_resolved(op *o, const snapshot *before, const resolved *f, c
 			CB_TRY(data_drop(o->t, &target, err));
 			CB_TRY(inode_delete_keys(o->t, target.rec.ino, KIND_ATTR, err));
 			CB_TRY(inode_delete_keys(o->t, target.rec.ino, KIND_TAG, err));
-			inode_changed(o->t, &target, true);
+			CB_TRY(inode_written(o->t, &target, err));
 			return inode_copy_into(o->t, &before->v, &f->node.rec, &target, err);
 		}
 		CB_TRY(inode_unlink(o->t, r->parent, resolved_name(r), err));

@@ -79,7 +79,7 @@ TEST_BOTH(files_of_holes_are_merged)
 	put(b, "/work/h", zeros, 2 * PAGE, 20 * PAGE);
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	cb_code code = cb_txn_commit(txn, NULL, &result, &err);
-	CHECK(code == CB_CONFLICT && strstr(err.message, "times")); /* of its bytes there is nothing to say */
+	CHECK(code == CB_CONFLICT); /* both wrote it, whatever the bytes */
 	cb_box_close(txn);
 	cb_box_close(f);
 	cb_box_close(b);
