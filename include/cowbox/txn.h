@@ -87,10 +87,11 @@ typedef struct cb_commit_result {
  * on it. The two handles may be closed in any order; closing an open transaction drops it. options may be NULL. */
 CB_API cb_code cb_txn_begin(cb_box *box, const cb_txn_options *options, cb_box **out, cb_error *err);
 /* One step. What others committed meanwhile is joined where the changes are disjoint; what both sides changed is a conflict, also when
- * they changed it alike (but lines of a text are merged, and folders made as parents unite). To write a file or to set a key is a change,
- * whatever the bytes: others may not have changed or removed it. So is what a call relied on and is no longer so: an
- * expected version, and the absence of a name for exclusive creation, mkdir by name, link, symlink and rename without replacing. Quotas hold as they are at commit. This is snapshot isolation without read sets: two transactions that each read what the
- * other wrote may both commit.
+ * they changed it alike (but lines of a text are merged, and folders made as parents unite). To write a file or to set a key is a
+ * change, whatever the bytes: others may not have changed or removed it. To set times is one where neither side changed the data. So is
+ * what a call relied on and is no longer so: an expected version, and the absence of a name for exclusive creation, mkdir by name, link,
+ * symlink and rename without replacing. Quotas hold as they are at commit. This is snapshot isolation without read sets: two
+ * transactions that each read what the other wrote may both commit.
  *
  * Afterwards the transaction is over: only close it. Whatever failed, it stays open (but see cb_lost), and the same call may be made
  * again. On a box whose open files have writes under way these are committed, with the same choices; CB_NOTHING when there are none.

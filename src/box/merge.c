@@ -17,7 +17,7 @@
  *
  * Order of work: deletions of files free their names; inodes that theirs moved are parked at the root under names no path can hold, so
  * that swaps work; emptied folders go; then moves and additions, parents first; then fields; then the folders that theirs deleted and
- * that are empty by now.
+ * that are empty by now; then the times of folders.
  *
  * A conflict about a name that was settled decides also where the loser's file goes: back to where the winner has it (merge_settle). That
  * may take a name which was given to another before, so the pass is made once more, from the start, with what is known by then.
@@ -576,6 +576,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 	CB_TRY(merge_delete_empty_dirs(m, err));
 	CB_TRY(merge_delete_other_dirs(m, err));
 	if (m->unsettled) return CB_OK;
+	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_folder_times(m, &m->items[i], err));
 	CB_TRY(merge_check_placed(m, err));
 	return merge_tell_contradictions(m, err);
 }

@@ -218,12 +218,14 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err);
 
 /* ---- merge_fields.c ---- */
 
-/* Both sides made it: one inode, ours, with the attributes of both. */
+/* Both sides made it: one inode, ours, with the attributes of both and the later times. */
 cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err);
 /* In a strict merge: which side wrote it? */
 cb_code merge_note_written(merge *m, item *it, cb_error *err);
 /* Attributes, data, mode and times of an inode that both have. */
 cb_code merge_fields(merge *m, item *it, cb_error *err);
+/* Of what is in its place, once all entries are: they move them on. */
+cb_code merge_folder_times(merge *m, item *it, cb_error *err);
 /* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a
  * backup): the change is meant for that too. */
 cb_code merge_successors_here(merge *m, item *it, cb_error *err);

@@ -53,7 +53,7 @@ static cb_code unite_key(void *context, span key_bytes, span value, cb_error *er
 	return pmap_put(&u->m->t->delta, key_span(&k), value, err);
 }
 
-/* Both sides made it: one inode, ours, with the attributes of both. */
+/* Both sides made it: one inode, ours, with the attributes of both and the later times. */
 cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err)
 {
 	uniting u = {m, it, mine->rec.ino, false};
@@ -65,7 +65,11 @@ cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err)
 	if (node.rec.mode != it->theirs.node.rec.mode)
 		CB_TRY(merge_conflict_at(m, it, "made with different modes", &theirs_wins, err));
 	if (theirs_wins) node.rec.mode = it->theirs.node.rec.mode;
-	if (!u.changed && !theirs_wins) return CB_OK;
+	const record *o = &mine->rec, *t = &it->theirs.node.rec;
+	bool later = t->mtime_ns > o->mtime_ns || t->atime_ns > o->atime_ns;
+	if (t->mtime_ns > o->mtime_ns) node.rec.mtime_ns = t->mtime_ns;
+	if (t->atime_ns > o->atime_ns) node.rec.atime_ns = t->atime_ns;
+	if (!u.changed && !theirs_wins && !later) return CB_OK;
 	inode_changed(m->t, &node, false);
 	return inode_save(m->t, &node, err);
 }
@@ -223,8 +227,9 @@ cb_code merge_note_written(merge *m, item *it, cb_error *err)
 	return it->ours.present ? was_written(m, &it->base.node.rec, &it->ours.node.rec, &it->written_here, err) : CB_OK;
 }
 
-/* Lines are joined only where both have new ones. */
-static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_error *err)
+/* Lines are joined only where both have new ones. *dated: the modification time belongs to what came of it, joined lines or the side that
+ * won. */
+static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, bool *dated, cb_error *err)
 {
 	const record *base = &it->base.node.rec, *ours = &it->ours.node.rec, *theirs = &it->theirs.node.rec;
 	const tree_view *base_view = it->disputed ? m->ours : m->base;
@@ -246,6 +251,7 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, cb_err
 		CB_TRY(merge_text(m, &x, node, &merged, err));
 	}
 	if (!unchanged_here && !merged) CB_TRY(merge_conflict_at(m, it, "changed on both sides", &theirs_wins, err));
+	*dated = !unchanged_here;
 	if (!merged && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || merged || theirs_wins;
 	return CB_OK;
@@ -378,55 +384,101 @@ static cb_code note_name_change(void *context, span key_bytes, span old_value, s
 	return CB_INTERRUPTED;
 }
 
-/* Were the times set, and not only moved on by a change? One of a file's data goes with the data; a folder's come with its entries, and a
- * program's folder brings those that the filesystem gave it then. */
-static cb_code times_were_set(const merge *m, const tree_view *v, const record *base, const record *side, bool data_same, bool *out,
-                              cb_error *err)
+/* Did the side change the data, or write them as they were? */
+static cb_code data_changed(merge *m, const item *it, bool here, bool *out, cb_error *err)
+{
+	const unit *side = here ? &it->ours : &it->theirs;
+	bool same = false;
+	*out = here ? merge_renewed_here(m, it) : merge_renewed_there(m, it);
+	if (!*out) CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, here ? m->ours : m->theirs, &side->node.rec, &same, err));
+	*out = *out || !same;
+	return CB_OK;
+}
+
+/* What one side changed; of both, the later one, whichever side has it. */
+static int64_t time_merged(int64_t base, int64_t ours, int64_t theirs)
+{
+	if (theirs == base) return ours;
+	return ours == base || theirs > ours ? theirs : ours;
+}
+
+/*
+ * Times of files and links: the later ones stand. In a transaction to set them is a change like any other, so that both sides must not do
+ * it; but those of a side that changed the data follow from that, and access times from reading.
+ */
+static cb_code merge_times(merge *m, item *it, bool dated, inode *node, bool *changed, cb_error *err)
+{
+	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
+	if (!it->base.present || it->disputed || t->type == CB_DIR || b->ino != it->ino) return CB_OK;
+	bool data_here = false, data_there = false, theirs_wins = true;
+	if (merge_is_strict(m) && o->mtime_ns != b->mtime_ns && t->mtime_ns != b->mtime_ns) {
+		CB_TRY(data_changed(m, it, true, &data_here, err));
+		CB_TRY(data_changed(m, it, false, &data_there, err));
+		if (!data_here && !data_there) {
+			CB_TRY(merge_conflict_at(m, it, "its times were set on both sides", &theirs_wins, err));
+			if (theirs_wins) node->rec.mtime_ns = t->mtime_ns;
+			*changed = *changed || theirs_wins;
+			dated = true;
+		}
+	}
+	int64_t mtime_ns = dated ? node->rec.mtime_ns : time_merged(b->mtime_ns, o->mtime_ns, t->mtime_ns);
+	int64_t atime_ns = time_merged(b->atime_ns, o->atime_ns, t->atime_ns);
+	*changed = *changed || node->rec.mtime_ns != mtime_ns || node->rec.atime_ns != atime_ns;
+	node->rec.mtime_ns = mtime_ns;
+	node->rec.atime_ns = atime_ns;
+	return CB_OK;
+}
+
+/* Were the times of a folder set, and not only moved on by its entries? A program's folder brings those that the filesystem gave it. */
+static cb_code folder_times_set(const merge *m, const tree_view *v, const record *base, const record *side, bool *out,
+                                cb_error *err)
 {
 	bool names = false;
 	*out = side->mtime_ns != base->mtime_ns || side->atime_ns != base->atime_ns;
 	if (!*out) return CB_OK;
-	if (side->type != CB_DIR) {
-		*out = side->atime_ns != base->atime_ns || data_same;
-		return CB_OK;
-	}
 	key prefix = key_prefix(KIND_ENTRY, side->ino);
 	CB_TRY(tree_diff_prefix(m->base, v, key_span(&prefix), note_name_change, &names, err));
 	*out = !names && (side->atime_ns != base->atime_ns || side->mtime_ns != side->ctime_ns);
 	return CB_OK;
 }
 
-/* Forks: times never conflict, theirs' are taken where only theirs set them; where both did, the later ones stand, as builds that wrote the
- * same file twice would have it. Transactions: setting them is a change like any other, and
- * as theirs comes after ours, it stands also over what ours wrote. */
-static cb_code merge_times(merge *m, item *it, inode *node, bool *changed, cb_error *err)
+/* Has the folder theirs' times in the result? */
+static cb_code folder_takes_times(merge *m, const item *it, bool *out, cb_error *err)
 {
 	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
-	if (!it->base.present || it->disputed || it->replaced_here || it->replaced_there || b->ino != it->ino) return CB_OK;
-	bool here_same = true, there_same = true, theirs_wins = true, set_here = false, set_there = false;
-	CB_TRY(merge_data_same(m, m->base, b, m->theirs, t, &there_same, err));
-	CB_TRY(times_were_set(m, m->theirs, b, t, there_same, &set_there, err));
-	if (!set_there) {
-		if (t->type == CB_DIR || t->mtime_ns == b->mtime_ns || o->mtime_ns != b->mtime_ns ||
-		    node->rec.mtime_ns == t->mtime_ns)
-			return CB_OK;
-		node->rec.mtime_ns = t->mtime_ns; /* of data that was taken */
-		*changed = true;
-		return CB_OK;
-	}
-	CB_TRY(merge_data_same(m, m->base, b, m->ours, o, &here_same, err));
-	CB_TRY(times_were_set(m, m->ours, b, o, here_same, &set_here, err));
-	if (set_here) {
-		if (merge_is_strict(m)) CB_TRY(merge_conflict_at(m, it, "its times were set on both sides", &theirs_wins, err));
-		else theirs_wins = t->mtime_ns > o->mtime_ns || (t->mtime_ns == o->mtime_ns && t->atime_ns > o->atime_ns);
-	} else if (!merge_is_strict(m) && t->type != CB_DIR && o->mtime_ns != b->mtime_ns) {
-		return CB_OK;
-	}
-	if (!theirs_wins || (node->rec.mtime_ns == t->mtime_ns && node->rec.atime_ns == t->atime_ns)) return CB_OK;
-	node->rec.mtime_ns = t->mtime_ns;
-	node->rec.atime_ns = t->atime_ns;
-	*changed = true;
+	bool set_here = false, set_there = false;
+	*out = !it->ours.present && it->into == merge_ino_there(it); /* theirs made it */
+	if (!it->ours.present || it->fate != FATE_FIELDS || !it->base.present || it->disputed) return CB_OK;
+	bool touched_here = o->mtime_ns != b->mtime_ns || o->atime_ns != b->atime_ns;
+	/* Not an undo: entries that it takes away or brings go and come now. */
+	bool forward = t->version == 0 || t->version > b->version || it->replaced_there;
+	*out = !touched_here && forward &&
+	       ((t->mtime_ns != b->mtime_ns && t->mtime_ns != t->ctime_ns) || t->atime_ns != b->atime_ns);
+	if (*out || it->replaced_here || it->replaced_there) return CB_OK;
+	CB_TRY(folder_times_set(m, m->theirs, b, t, &set_there, err));
+	if (set_there) CB_TRY(folder_times_set(m, m->ours, b, o, &set_here, err));
+	*out = set_there;
+	if (set_here && merge_is_strict(m)) return merge_conflict_at(m, it, "its times were set on both sides", out, err);
+	if (set_here) *out = t->mtime_ns > o->mtime_ns || (t->mtime_ns == o->mtime_ns && t->atime_ns > o->atime_ns);
 	return CB_OK;
+}
+
+cb_code merge_folder_times(merge *m, item *it, cb_error *err)
+{
+	const record *t = &it->theirs.node.rec;
+	bool takes = false;
+	inode node;
+	if (!it->theirs.present || !it->into || t->type != CB_DIR) return CB_OK;
+	CB_TRY(folder_takes_times(m, it, &takes, err));
+	if (!takes) return CB_OK;
+	tree_view v = txn_raw(m->t);
+	cb_code code = inode_find(&v, it->into, &node, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code; /* it gave way */
+	if (node.rec.mtime_ns == t->mtime_ns && node.rec.atime_ns == t->atime_ns) return CB_OK;
+	node.rec.mtime_ns = t->mtime_ns;
+	node.rec.atime_ns = t->atime_ns;
+	inode_changed(m->t, &node, false);
+	return inode_save(m->t, &node, err);
 }
 
 cb_code merge_fields(merge *m, item *it, cb_error *err)
@@ -439,10 +491,10 @@ cb_code merge_fields(merge *m, item *it, cb_error *err)
 	if (code != CB_OK) return code;
 	CB_TRY(merge_attrs(&a, KIND_ATTR, err));
 	CB_TRY(merge_attrs(&a, KIND_TAG, err));
-	bool changed = a.changed;
-	CB_TRY(merge_data(m, it, &node, &changed, err));
+	bool changed = a.changed, dated = false;
+	CB_TRY(merge_data(m, it, &node, &changed, &dated, err));
 	CB_TRY(merge_mode(m, it, &node, &changed, err));
-	CB_TRY(merge_times(m, it, &node, &changed, err));
+	CB_TRY(merge_times(m, it, dated, &node, &changed, err));
 	if (changed) {
 		inode_changed(m->t, &node, false);
 		CB_TRY(inode_save(m->t, &node, err));
