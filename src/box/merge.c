@@ -12,8 +12,8 @@
  * place of the old one.
  *
  * A strict merge (the commit of a transaction) also takes the same change on both sides for a conflict, whatever the change: two agents
- * that claim a job by the same rename must not both succeed. To write or to replace a file is a change, also by an equal one. None are: times of a
- * folder that follow from its entries, counters, and folders that both made, which unite: what is in them speaks for itself.
+ * that claim a job by the same rename must not both succeed. To write or to replace a file is a change, also by an equal one. None are:
+ * times of a folder that follow from its entries, counters, and folders that both made, which unite: what is in them speaks for itself.
  *
  * Order of work: deletions of files free their names; inodes that theirs moved are parked at the root under names no path can hold, so
  * that swaps work; emptied folders go; then moves and additions, parents first; then fields; then the folders that theirs deleted and

@@ -302,8 +302,10 @@ cb_code merge_base_find(cb_box *b, const state *ours, const state *theirs, merge
 	if (count == 1 && all[0].box == their.box && all[0].seq == their.seq)
 		return cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
 	cb_code code = base_build(&f, all, count, 0, NULL, out, err);
-	if (code == CB_OK && !out->t && out->first->id == theirs->id)
-		code = cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
+	/* The same bytes, but theirs may have merged what ours does not know: then the merge is recorded, and its base is known to the next. */
+	bool known = false;
+	if (code == CB_OK && !out->t && out->first->id == theirs->id) code = past_knows(b->cs, mine, their, true, &known, err);
+	if (known) code = cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
 	if (code == CB_OK && out->t) out->lent = out->t->local_count;
 	if (code != CB_OK) merge_base_done(out);
 	return code;

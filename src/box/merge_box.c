@@ -83,11 +83,19 @@ static cb_code merge_compute(merging *g, txn *t, state *ours, state *theirs, cb_
 	merge_base_lend(&base, t);
 	if (code == CB_OK) code = merge_sides_into(t, &sides, c, err);
 	merge_base_return(&base, t);
+	bool unchanged =
+		!base.t && base.first->id == ours->id; /* nobody changed ours since: what theirs did not bring it has not */
 	merge_base_done(&base);
 	t->other_box = theirs->box;
 	t->other_seq = theirs->seq;
 	t->rebases = true;
 	t->record = true; /* also an empty merge moves the base of the next one */
+	/* It merged ours, and that brought it what ours has: when ours knows the rest too, the two have come to rest. */
+	bool known = false;
+	if (code == CB_OK && unchanged && !c->count && pmap_count(&t->delta) == 0)
+		code = past_knows(cs, (past_point){ours->box, ours->seq}, (past_point){theirs->box, theirs->seq}, false, &known,
+		                  err);
+	if (known) return cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
 	if (code == CB_OK && c->open)
 		code = cb_err_set(err, CB_CONFLICT, "%llu conflicts: %.*s", (unsigned long long)c->open, (int)c->list.size,
 		                  (const char *)c->list.bytes);

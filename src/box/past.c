@@ -496,6 +496,40 @@ cb_code past_common_of(cb_box *b, past_point ours, past_point theirs, buf *out, 
 	return disorder && out->size > sizeof(past_point) ? keep_best(b->cs, out, err) : CB_OK;
 }
 
+/* ---- what a state knows of another ---- */
+
+/* Goes down from `at` over merges, to what ours has. plain: over other steps too. *left: how many edges may still be passed. No step is
+ * read, so that the answer is the same when some were pruned. */
+static cb_code knows(cb_store *cs, past_point ours, past_point at, bool plain, unsigned *left, bool *out, cb_error *err)
+{
+	while (*left) {
+		--*left;
+		AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
+		CB_TRY(past_common(cs, &ours, 1, &at, 1, &common, err));
+		const past_point *c = (const past_point *)(const void *)common.bytes;
+		*out = common.size == sizeof(*c) && c->box == at.box && c->seq == at.seq;
+		if (*out) return CB_OK;
+		store_edge e;
+		bool found = false;
+		CB_TRY(store_edge_before(cs->s, at.box, at.seq, &e, &found, err));
+		if (!found || (e.seq != at.seq && !plain)) return CB_OK;
+		past_point other = {e.other_box, e.other_seq};
+		if (e.kind == STORE_EDGE_MERGE) CB_TRY(knows(cs, ours, other, false, left, out, err));
+		bool goes_on = e.kind == STORE_EDGE_FORK || *out;
+		*out = false;
+		if (!goes_on) return CB_OK;
+		at = e.kind == STORE_EDGE_FORK ? other : (past_point){e.box, e.seq - 1};
+	}
+	return CB_OK;
+}
+
+cb_code past_knows(cb_store *cs, past_point ours, past_point theirs, bool plain, bool *out, cb_error *err)
+{
+	unsigned left = 64;
+	*out = false;
+	return knows(cs, ours, theirs, plain, &left, out, err);
+}
+
 /* ---- making edges ---- */
 
 /* A restored state that was itself a restore is as its source: chains of "try, roll back, try" stay short. */

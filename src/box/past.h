@@ -28,6 +28,13 @@ cb_code past_common(cb_store *cs, const past_point *a, size_t a_count, const pas
  * "merge, look, undo" over and over costs what was done since the last. */
 cb_code past_common_of(cb_box *b, past_point ours, past_point theirs, buf *out, cb_error *err);
 
+/*
+ * Does ours know all that theirs comes from, but for merges of what it knows? Asked where theirs has nothing to bring: a merge says then
+ * only that the one box has what another has, and boxes that merge each other in turn come to rest. plain: the other steps of theirs
+ * changed nothing; otherwise ours does not know them. false also where too much would have to be asked.
+ */
+cb_code past_knows(cb_store *cs, past_point ours, past_point theirs, bool plain, bool *out, cb_error *err);
+
 /* Inside the write transaction that puts a step: its edge, when it has one. box is where the step is, not a foreign number. CB_STALE when
  * what it comes from was pruned. */
 cb_code past_record(cb_store *cs, const store_step *step, cb_error *err);
