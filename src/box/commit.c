@@ -20,11 +20,11 @@ enum {
 
 /* ---- conflicts ---- */
 
-void txn_conflicts_forget(txn *t)
+void lost_paths_forget(buf *lost)
 {
-	lost_path *all = (lost_path *)(void *)t->lost.bytes;
-	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++) free(all[i].path);
-	t->lost.size = 0;
+	lost_path *all = (lost_path *)(void *)lost->bytes;
+	for (size_t i = 0; i < lost->size / sizeof(*all); i++) free(all[i].path);
+	lost->size = 0;
 }
 
 typedef struct answering {
@@ -75,16 +75,21 @@ static cb_prefer answer(void *context, const cb_conflict *conflict)
 	return CB_PREFER_NONE;
 }
 
-/* One line that names as many as it can hold. */
+/* One line that names as many as it can hold beside what is said of the fork, and how many more there are. */
 static cb_code conflict_error(const txn *t, cb_commit_result *out, cb_error *err)
 {
+	enum { REST_BYTES = 2 * CB_NAME_MAX + 64 };
 	const lost_path *all = (const lost_path *)(const void *)t->lost.bytes;
-	size_t count = t->lost.size / sizeof(*all);
-	AUTO_BUF buf names = BUF_INIT(CB_ERROR_MESSAGE_MAX - 64);
-	for (size_t i = 0; i < count; i++)
-		if (buf_printf(&names, NULL, "%s%s (%s)", i ? ", " : "", all[i].path, all[i].reason) != CB_OK) break;
+	size_t count = t->lost.size / sizeof(*all), named = 0;
+	AUTO_BUF buf names = BUF_INIT(CB_ERROR_MESSAGE_MAX - REST_BYTES);
+	while (named < count &&
+	       buf_printf(&names, NULL, "%s%s (%s)", named ? ", " : "", all[named].path, all[named].reason) == CB_OK)
+		named++;
 	if (out) out->conflicts = count;
-	return cb_err_set(err, CB_CONFLICT, "conflict in %.*s", (int)names.size, (const char *)names.bytes);
+	if (named == 0) return cb_err_set(err, CB_CONFLICT, "conflict in %zu path%s", count, count == 1 ? "" : "s");
+	if (named == count) return cb_err_set(err, CB_CONFLICT, "conflict in %.*s", (int)names.size, (const char *)names.bytes);
+	return cb_err_set(err, CB_CONFLICT, "conflict in %.*s and %zu more", (int)names.size, (const char *)names.bytes,
+	                  count - named);
 }
 
 /* ---- onto the head ---- */
@@ -272,7 +277,7 @@ static cb_code merge_is_light(cb_box *b, const txn *t, bool *out, cb_error *err)
 static cb_code commit_current(cb_box *b, txn *t, const cb_commit_options *how, state **out_head, cb_commit_result *out,
                               cb_error *err)
 {
-	txn_conflicts_forget(t);
+	lost_paths_forget(&t->lost);
 	if (t->base->id == b->head->id) {
 		if (t->base != b->head) CB_TRY(txn_base_set(t, b->head, err)); /* records were added; nothing changed */
 		txn_quotas_set(t, &b->row);
@@ -432,7 +437,7 @@ static cb_code commit_ahead(cb_box *b, txn *t, const cb_commit_options *how, boo
 	for (int tries = 0; tries < 3; tries++) {
 		AUTO_TXN txn *merged = NULL;
 		bool moved = false, unseen = false;
-		txn_conflicts_forget(t);
+		lost_paths_forget(&t->lost);
 		CB_TRY(box_refresh(b, err));
 		if (t->base->id != b->head->id) {
 			CB_TRY(moved_unseen(b, t, &unseen, err));

@@ -47,6 +47,8 @@ void box_unref(cb_box *b)
 	cb_store *cs = b->cs;
 	free(b->who);
 	buf_done(&b->undo_cancelled);
+	lost_paths_forget(&b->lost);
+	buf_done(&b->lost);
 	free(b->recorded_for);
 	entry_lock_done(&b->lock);
 	free(b);

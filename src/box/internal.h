@@ -304,7 +304,7 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *out, cb_error *err);
 /* Makes t the first step of a new box, marked as kept. name NULL: one is made. */
 cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err);
-void txn_conflicts_forget(txn *t);
+void lost_paths_forget(buf *lost);
 
 /* What a call relied on, to be looked at again at commit (expect.c). r is what was resolved in t. */
 struct resolved;
@@ -344,6 +344,7 @@ struct cb_box {
 	uint64_t stamp;     /* of head, for store_fresh */
 	txn *txn;           /* a transaction's own, or the running step of open files; NULL: none */
 	bool is_txn;        /* cb_txn_begin's: without a txn it is over */
+	buf lost;           /* lost_path: what its last commit failed for, when the transaction is over by that */
 	bool closed;        /* by the caller; what is left waits for its open files and for calls that closed it from inside */
 	bool is_over;       /* nothing is left but what cursors count */
 	char *who;          /* with the lock: another thread may set another */

@@ -153,12 +153,13 @@ cb_code box_picture_open(cb_box *b, cb_box **out, cb_error *err)
 /* ---- its ends ---- */
 
 /* Locks; the transaction, or the running step, to be ended. Not a call under way on the same thread: its transaction is not the
- * caller's to end. */
-static cb_code end_begin(cb_box *b, cb_error *err)
+ * caller's to end. listing: only for what it failed for, also when it is over by that. */
+static cb_code end_begin(cb_box *b, bool listing, cb_error *err)
 {
 	CB_TRY(box_lock(b, err));
 	cb_code code = CB_OK;
 	if (b->closed) code = cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
+	else if (listing && !b->txn && b->lost.size) code = CB_OK;
 	else if (b->is_txn && !b->txn) code = cb_err_set(err, CB_INVALID, "this transaction is over: close it");
 	else if (!b->txn) code = cb_err_set(err, CB_NOTHING, "no writes are under way on this handle");
 	else if (b->changing) code = cb_err_set(err, CB_BUSY, "a call on this handle is under way: it cannot end its transaction");
@@ -221,10 +222,16 @@ static cb_code txn_end_by_commit(cb_box *b, const cb_commit_options *options, fo
 	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	o.step = &step;
 	CB_TRY(choices_check(&o, err));
-	CB_TRY(end_begin(b, err));
+	CB_TRY(end_begin(b, false, err));
 	b->txn->folder = folder;
 	cb_code code = commit_locked(b, &o, &result, &over, err);
 	b->txn->folder = NULL;
+	lost_paths_forget(&b->lost);
+	if (over && code == CB_CONFLICT) { /* they can be listed until the handle is closed */
+		buf lost = b->lost;
+		b->lost = b->txn->lost;
+		b->txn->lost = lost;
+	}
 	if (over) txn_destroy(TAKE_PTR(b->txn));
 	if (over && !b->is_txn) box_committed(b);
 	if (code == CB_OK || code == CB_CONFLICT) SIZED_GIVE(out, &result);
@@ -252,7 +259,7 @@ cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	if (name) CB_TRY(box_name_check(name, false, err));
-	CB_TRY(end_begin(b, err));
+	CB_TRY(end_begin(b, false, err));
 	cb_code code = box_refused(b, "fork", name ? name : "", txn_fork(b, b->txn, name, &result, err), err);
 	if (code == CB_OK) txn_destroy(TAKE_PTR(b->txn));
 	if (code == CB_OK) SIZED_GIVE(out, &result);
@@ -262,7 +269,7 @@ cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error
 cb_code cb_txn_drop(cb_box *b, cb_error *err)
 {
 	NEED(err, "txn", b);
-	CB_TRY(end_begin(b, err));
+	CB_TRY(end_begin(b, false, err));
 	txn_destroy(TAKE_PTR(b->txn));
 	return box_leave(b, CB_OK);
 }
@@ -279,11 +286,11 @@ static void conflict_done(void *item)
 }
 
 /* Named when they were found, by the rules of then. */
-static cb_code conflicts_copy(const txn *t, buf *out, cb_error *err)
+static cb_code conflicts_copy(cb_box *b, const buf *lost, buf *out, cb_error *err)
 {
-	const lost_path *all = (const lost_path *)(const void *)t->lost.bytes;
-	for (size_t i = 0; i < t->lost.size / sizeof(*all); i++) {
-		conflict_row row = {.path = mem_strdup(gate_named(t->b, all[i].path) ? all[i].path : "?")};
+	const lost_path *all = (const lost_path *)(const void *)lost->bytes;
+	for (size_t i = 0; i < lost->size / sizeof(*all); i++) {
+		conflict_row row = {.path = mem_strdup(gate_named(b, all[i].path) ? all[i].path : "?")};
 		if (!row.path) return cb_err_nomem(err);
 		row.c = CB_WITH(cb_conflict, .path = row.path, .reason = all[i].reason, .contradicts = all[i].contradicts);
 		cb_code code = buf_append(out, &row, sizeof(row), err);
@@ -297,9 +304,9 @@ cb_code cb_conflict_open(cb_box *b, cb_cursor **out, cb_error *err)
 {
 	list_cursor *l = NULL;
 	NEED(err, "txn out", b, out);
-	CB_TRY(end_begin(b, err));
+	CB_TRY(end_begin(b, true, err));
 	cb_code code = list_cursor_create(CURSOR_CONFLICTS, sizeof(conflict_row), conflict_done, b->cs, b, &l, err);
-	if (code == CB_OK) code = conflicts_copy(b->txn, &l->items, err);
+	if (code == CB_OK) code = conflicts_copy(b, b->txn ? &b->txn->lost : &b->lost, &l->items, err);
 	(void)box_leave(b, CB_OK);
 	if (code == CB_OK) *out = &l->c;
 	else cb_cursor_close(l ? &l->c : NULL);

@@ -126,7 +126,7 @@ void txn_destroy(txn *t)
 	pmap_done(&t->written);
 	veil_destroy(t->veil);
 	expectations_done(t);
-	txn_conflicts_forget(t);
+	lost_paths_forget(&t->lost);
 	buf_done(&t->lost);
 	state_unref(t->base);
 	kept_done(&t->kept);

@@ -337,6 +337,44 @@ TEST_BOTH(dropped_when_that_was_asked_for)
 	end();
 }
 
+/* A transaction that is over by its conflicts still names them, and the message says how many it has no room for. */
+TEST_BOTH(conflicts_of_one_that_is_over)
+{
+	begin(memory);
+	for (int lost = CB_LOST_FORK; lost <= CB_LOST_DROP; lost++) {
+		cb_box *t = must_begin(b);
+		char path[200], all[2000] = "", last[20];
+		for (int i = 0; i < 8; i++) {
+			(void)snprintf(path, sizeof(path), "/work/%0100d-%d", i, lost);
+			(void)snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s (added on both sides)\n", path);
+			must_write(t, path, "mine");
+			must_write(other, path, "yours");
+		}
+		cb_commit_result r = CB_INIT(cb_commit_result);
+		CHECK_CODE(cb_txn_commit(t, &CB_WITH(cb_commit_options, .lost = (cb_lost)lost), &r, &err), CB_CONFLICT);
+		CHECK_U64(r.conflicts, 8);
+		unsigned named = 0;
+		for (const char *at = err.message; (at = strstr(at, "/work/")); at++) named++;
+		(void)snprintf(last, sizeof(last), " and %u more", 8 - named);
+		CHECK_MSG(named > 0 && strstr(err.message, last), "%s", err.message);
+		CHECK((lost == CB_LOST_FORK) == (*r.fork && strstr(err.message, r.fork)));
+		CHECK_STR(conflicts_of(t), all);
+		CHECK_STR(conflicts_of(t), all);
+		CHECK_CODE(cb_txn_commit(t, NULL, NULL, &err), CB_INVALID);
+		CHECK_STR(conflicts_of(t), all);
+		cb_box_close(t);
+	}
+	/* Writes of open files likewise, until the next commit. */
+	cb_file *f = NULL;
+	CHECK_OK(cb_open(b, "/work/a", CB_WRITE | CB_CREATE, 0644, &f, &err));
+	CHECK_OK(cb_write(f, "mine", 4, &err));
+	must_write(other, "/work/a", "yours");
+	CHECK_CODE(cb_txn_commit(b, &CB_WITH(cb_commit_options, .lost = CB_LOST_DROP), NULL, &err), CB_CONFLICT);
+	CHECK_STR(conflicts_of(b), "/work/a (added on both sides)\n");
+	(void)cb_close(f, &err);
+	end();
+}
+
 /* Every allocation of a commit that conflicts and is to be kept fails once: it is still there, and goes in afterwards. */
 TEST_BOTH(a_keeping_that_fails_leaves_it_open)
 {
