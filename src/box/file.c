@@ -18,117 +18,7 @@
 #include "base/args.h"
 #include "base/sized.h"
 #include "box/gate.h"
-
-#include "base/hash.h"
-
-/* The changes made to a file after it went from the box; all handles on it share them. */
-typedef struct orphan {
-	unsigned refs; /* under the box's lock */
-	txn *t;
-	hash128_value was; /* the bytes it went with */
-	uint64_t was_size;
-} orphan;
-
-struct cb_file {
-	cb_box *b;
-	cb_file *next; /* in b->open_files */
-	uint64_t ino;
-	unsigned flags;
-	uint64_t position;
-	char *path;       /* as opened, for the step's record */
-	snapshot kept;    /* the last picture that had the file */
-	bool detached;    /* the file is gone from the box */
-	bool stale;       /* in a child of fork(): and so is the picture, which the parent let go */
-	orphan *private_; /* a detached file's own changes; NULL: none yet */
-	bool wrote;       /* some of them through this handle */
-	bool lost;        /* the file came back without what this handle wrote, and it was not told yet */
-};
-
-/* A picture of the box that is kept by the call, or by the file already, becomes the file's. In an idle handle it stays kept: the file may
- * be unlinked, pruned and swept by others meanwhile, and is still open here. delta NULL: none. */
-static cb_code file_keep_state(cb_file *f, state *base, const pmap *delta, cb_error *err)
-{
-	const cb_box *b = f->b;
-	const pmap_node *root = delta ? delta->root : NULL;
-	if (f->kept.base.s == base && f->kept.delta.root == root && store_use_is_shown(f->kept.base.use)) return CB_OK;
-	/* Its place in the table is taken when it is opened: later this fails in a child of fork() only. */
-	if (f->kept.base.s != base || !store_use_is_shown(f->kept.base.use))
-		CB_TRY(kept_set(&f->kept.base, b->cs, base, KEPT_FILE, err));
-	pmap_done(&f->kept.delta);
-	f->kept.delta = delta ? pmap_ref(delta) : PMAP_EMPTY;
-	f->kept.v = (tree_view){&b->cs->nodes, base->root, &base->overlay, &f->kept.delta};
-	f->stale = false;
-	return CB_OK;
-}
-
-static cb_code file_keep(cb_file *f, cb_error *err)
-{
-	const cb_box *b = f->b;
-	return file_keep_state(f, b->txn ? b->txn->base : b->head, b->txn ? &b->txn->delta : NULL, err);
-}
-
-void files_before_unlink(cb_box *b, uint64_t ino)
-{
-	CANCEL_SHIELD;
-	for (cb_file *f = b->open_files; f; f = f->next)
-		if (f->ino == ino && !f->detached) (void)file_keep(f, NULL);
-}
-
-/* The head has changed: files that it has keep it, alone; what is in the running step besides is committed with it, or stays with it. Of
- * files that it has no more the running step's part is forgotten likewise: its contents may be in that transaction's memory only. */
-void files_after_refresh(cb_box *b)
-{
-	if (b->files_seq == b->head->seq) return;
-	CANCEL_SHIELD; /* what could not be looked at would be taken for gone */
-	b->files_seq = b->head->seq;
-	tree_view v = state_view(b->cs, b->head);
-	for (cb_file *f = b->open_files; f; f = f->next) {
-		inode node;
-		if (f->detached) continue;
-		if (inode_find(&v, f->ino, &node, NULL) == CB_OK) {
-			(void)file_keep_state(f, b->head, NULL, NULL);
-		} else if (f->kept.base.s) {
-			tree_view alone = state_view(b->cs, f->kept.base.s);
-			if (inode_find(&alone, f->ino, &node, NULL) == CB_OK) (void)file_keep_state(f, f->kept.base.s, NULL, NULL);
-		}
-	}
-}
-
-static void orphan_release(cb_file *f)
-{
-	orphan *o = TAKE_PTR(f->private_);
-	if (!o || --o->refs > 0) return;
-	txn_destroy(o->t);
-	free(o);
-}
-
-/* The picture, on its own and for this process. CB_STALE: the parent let it go, or it stands on what the parent alone has. */
-static cb_code picture_adopt(cb_file *f, cb_error *err)
-{
-	kept_state again = {0};
-	if (f->private_ || !f->kept.base.s) return CB_STALE;
-	CB_TRY(kept_known(&again, f->b->cs, f->kept.base.s, KEPT_FILE, err));
-	kept_done(&f->kept.base);
-	f->kept.base = again;
-	pmap_done(&f->kept.delta);
-	f->kept.delta = PMAP_EMPTY;
-	f->kept.v = state_view(f->b->cs, again.s);
-	return CB_OK;
-}
-
-cb_code files_adopt(cb_box *b, cb_error *err)
-{
-	for (cb_file *f = b->open_files; f; f = f->next) {
-		cb_error why;
-		cb_code code = f->stale ? CB_STALE : picture_adopt(f, cb_err_aside(&why));
-		if (code != CB_OK && code != CB_STALE && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
-		f->stale = code != CB_OK;
-		if (f->stale) kept_done(&f->kept.base);
-		orphan_release(f);
-		f->wrote = f->lost = false;
-	}
-	return CB_OK;
-}
+#include "box/open_file.h"
 
 static cb_code file_attach_again(cb_file *f, cb_error *err);
 
@@ -166,6 +56,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 		if (code == CB_OK) code = file_keep(f, err);
 		if (code != CB_NOTFOUND) return code;
 		if (v->veil) CB_TRY(file_hidden(f, v, err));
+		file_keep_own(f);
 		f->detached = true;
 	}
 	CB_TRY(file_was_hidden(f, err));
@@ -208,15 +99,6 @@ static unsigned open_how(unsigned flags)
 	return (follow ? PATH_FOLLOW : 0) | (flags & CB_CREATE ? PATH_FILE : 0);
 }
 
-/* Between enter and leave. */
-static cb_code file_attach(cb_file *f, cb_error *err)
-{
-	CB_TRY(file_keep(f, err));
-	f->next = f->b->open_files;
-	f->b->open_files = f;
-	return CB_OK;
-}
-
 /* Opens that change the box: an exclusive creation is a step at once, so that it can serve as a lock; others join the running step. */
 static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32_t mode, cb_file *f, cb_error *err)
 {
@@ -231,7 +113,7 @@ static cb_code open_changing(cb_box *b, const char *path, unsigned flags, uint32
 	CB_TRY(op_end(&o, code, NULL, err));
 	CANCEL_SHIELD; /* the file is made */
 	CB_TRY(box_enter(b, err));
-	return box_leave(b, file_attach(f, err));
+	return box_leave(b, file_enlist(f, err));
 }
 
 static cb_code open_plain(cb_box *b, const char *path, unsigned flags, cb_file *f, cb_error *err)
@@ -242,7 +124,7 @@ static cb_code open_plain(cb_box *b, const char *path, unsigned flags, cb_file *
 	cb_code code = path_resolve(b, &v, path, open_how(flags), flags & CB_WRITE ? GATE_WRITE : GATE_READ, &r, err);
 	if (code == CB_OK) code = open_resolved(NULL, path, flags, 0, &r, err);
 	if (code == CB_OK) f->ino = r.node.rec.ino;
-	if (code == CB_OK) code = file_attach(f, err);
+	if (code == CB_OK) code = file_enlist(f, err);
 	return box_leave(b, code);
 }
 
@@ -295,9 +177,7 @@ cb_code cb_close(cb_file *f, cb_error *err)
 	CB_TRY(box_lock_last(b, err));
 	bool ours = b->era == entry_era(); /* or all that was written through it is the parent's */
 	cb_code code = ours && (f->private_ || f->lost) ? file_settle(f, true, err) : CB_OK;
-	cb_file **at = &b->open_files;
-	while (*at != f) at = &(*at)->next;
-	*at = f->next;
+	file_delist(f);
 	cb_code flushed = ours && f->flags & CB_WRITE && !b->closed ? box_flush(b, false, code == CB_OK ? err : NULL) : CB_OK;
 	file_destroy(f);
 	(void)box_leave(b, code);
@@ -415,8 +295,8 @@ static cb_code orphan_share(cb_file *f, txn *t, const void *bytes, size_t size, 
 	orphan *shared = mem_alloc(sizeof(*shared));
 	if (!shared) return cb_err_nomem(err);
 	*shared = (orphan){0, t, hash128(bytes, size), size};
-	for (cb_file *g = f->b->open_files; g; g = g->next) {
-		if (g->ino != f->ino) continue;
+	for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) {
+		file_keep_own(g);
 		g->detached = true;
 		g->private_ = shared;
 		shared->refs++;
@@ -465,11 +345,12 @@ static cb_code write_detached(cb_file *f, inode *node, const write_request *w, c
 static void orphan_end(cb_file *f, bool lost)
 {
 	orphan *o = f->private_;
-	for (cb_file *g = f->b->open_files; g; g = g->next) {
+	for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) {
 		if (g->private_ != o) continue;
 		g->lost = g->lost || (lost && g->wrote);
 		g->private_ = NULL;
 		g->wrote = g->detached = false;
+		file_loosen(g);
 	}
 	txn_destroy(o->t);
 	free(o);
@@ -506,6 +387,7 @@ static cb_code file_attach_again(cb_file *f, cb_error *err)
 	if (code != CB_OK) return cb_err_set(err, code, "%s", why.message);
 	if (!f->private_) {
 		f->detached = false;
+		file_loosen(f);
 		return CB_OK;
 	}
 	AUTO_FREE char *bytes = NULL;
@@ -574,7 +456,7 @@ static cb_code file_settle(cb_file *f, bool closing, cb_error *err)
 	CB_TRY(tell_lost(f, err));
 	if (!f->private_ || !f->wrote) return CB_OK;
 	/* Others still have it, and it may come back while they do: they will tell. */
-	for (cb_file *g = b->open_files; closing && g; g = g->next) {
+	for (cb_file *g = file_first_of(b, f->ino); closing && g; g = file_next_of(g)) {
 		if (g == f || g->private_ != f->private_) continue;
 		g->wrote = true;
 		return CB_OK;

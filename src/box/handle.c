@@ -250,14 +250,14 @@ cb_code box_refresh(cb_box *b, cb_error *err)
 		/* Others may commit all the time; it is enough that nobody removed. */
 		sure = store_fresh(b->cs->s, b->id, &stamp) || store_removal_is(b->cs->s, seen);
 	}
-	if (b->open_files) files_after_refresh(b);
+	if (b->files.all) files_after_refresh(b);
 	return CB_OK;
 }
 
 void box_committed(cb_box *b)
 {
 	CANCEL_SHIELD;
-	b->files_seq = UINT64_MAX; /* pictures with the transaction's contents in memory are over */
+	b->files.seq = UINT64_MAX; /* pictures with the transaction's contents in memory are over */
 	(void)box_refresh(b, NULL);
 }
 
@@ -296,7 +296,7 @@ static cb_code adopt(cb_box *b, cb_error *err)
 	if (b->is_txn) return cb_err_set(err, CB_FORKED, "a transaction stays with the process that began it: begin another");
 	if (b->draft_owner) return cb_err_set(err, CB_FORKED, "a draft stays with the process that made it");
 	if (b->depth > 0) return CB_OK; /* forked inside a call, which goes on here: with the next one */
-	if (b->txn) b->files_seq = UINT64_MAX;
+	if (b->txn) b->files.seq = UINT64_MAX;
 	txn_destroy(TAKE_PTR(b->txn));
 	CB_TRY(files_adopt(b, err));
 	b->era = entry_era();
@@ -371,7 +371,7 @@ cb_code box_leave(cb_box *b, cb_code code)
 {
 	bool outermost = b->depth && --b->depth == 0;
 	if (outermost) kept_call_end(b);
-	bool last = outermost && b->closed && !b->is_over && !b->open_files && !b->stays;
+	bool last = outermost && b->closed && !b->is_over && !b->files.all && !b->stays;
 	if (last) handle_end(b);
 	entry_lock_give(&b->lock);
 	if (last) box_destroy(b);
@@ -525,7 +525,7 @@ static cb_code op_end_how(op *o, cb_code code, bool *out_moved, cb_commit_result
 			code = out_moved ? txn_commit_exact(b, o->t, out_moved, out, err) : txn_commit(b, o->t, NULL, out, err);
 		veil_know(b->veil, o->t->veil);
 		txn_destroy(o->t);
-		if (b->open_files) box_committed(b);
+		if (b->files.all) box_committed(b);
 	} else {
 		code = op_end_joined(o, code, err);
 	}

@@ -329,6 +329,16 @@ typedef struct past_run {
 	uint64_t from, to, order;
 } past_run;
 
+/* The open files of a handle (open_files.c). */
+typedef struct open_files {
+	cb_file *all, *loose; /* lists */
+	cb_file **by_ino;
+	size_t count, slots;
+	kept_state kept;  /* the head that those follow which it has; shown while there are such. Empty: it is not known */
+	size_t followers; /* of it */
+	uint64_t seq;     /* its number; another: they are to be looked at in any case */
+} open_files;
+
 struct cb_box {
 	_Atomic uint32_t refs; /* the handle's own, and one for each cursor that was opened on it */
 	entry_lock lock;
@@ -352,9 +362,8 @@ struct cb_box {
 	/* Does a rule lie in the box, for `who`? As of that version of the rules (gate_version); without one views have no veil. */
 	bool ruled;
 	uint64_t ruled_version;
-	struct veil *veil;         /* of box_view; NULL: none was needed yet */
-	cb_file *open_files;       /* a list */
-	uint64_t files_seq;        /* of the head that they keep, or found themselves gone from */
+	struct veil *veil; /* of box_view; NULL: none was needed yet */
+	open_files files;
 	unsigned changing;         /* inside op_begin and op_end */
 	_Atomic uint64_t last_seq; /* the newest step made through this handle; 0: none */
 	/* Of the last undo that chose its step itself (undo.c): its number, if it became one; its step; what was cancelled below that. */

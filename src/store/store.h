@@ -183,6 +183,8 @@ typedef struct store_used {
  * there is no table: a store opened read-only in a folder that cannot be written. CB_LIMIT: the table is full; CB_NOSPACE: it cannot
  * grow. */
 cb_code store_use_show(store *s, store_use **u, const store_used *what, cb_error *err);
+/* Only the place, to be shown later without fail. */
+cb_code store_use_claim(store *s, store_use **u, cb_error *err);
 /* Keeps the place for the next time. Accepts NULL. */
 void store_use_hide(store_use *u);
 /* Gives it back. Accepts a place that is NULL. */

@@ -29,9 +29,14 @@ static cb_code place_claim(store *s, store_use **u, cb_error *err)
 	return s->inuse.here ? inuse_claim(&s->inuse, entry_era(), u, err) : CB_OK;
 }
 
+cb_code store_use_claim(store *s, store_use **u, cb_error *err)
+{
+	return is_ours(*u) ? CB_OK : place_claim(s, u, err);
+}
+
 cb_code store_use_show(store *s, store_use **u, const store_used *what, cb_error *err)
 {
-	if (!is_ours(*u)) CB_TRY(place_claim(s, u, err));
+	CB_TRY(store_use_claim(s, u, err));
 	if (!*u) return CB_OK;
 	inuse_seen seen = {what->box, what->seq, what->root, what->since_ns, 0, what->why};
 	inuse_show(&s->inuse, *u, &seen);

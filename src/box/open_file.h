@@ -1,0 +1,72 @@
+/*
+ * open_file.h: the open files of a handle, and the pictures they keep. For file.c and open_files.c.
+ *
+ * Every open file has a picture: the last state in which this handle saw it. A step must not cost anything for files that it does not
+ * touch, however many are open. So files that the handle's newest head has do not keep it each for itself: they *follow* one picture that
+ * the handle keeps for all (cb_box.files.kept). When the head moves, only files whose names differ between the two states are looked at.
+ */
+#ifndef BOX_OPEN_FILE_H
+#define BOX_OPEN_FILE_H
+
+#include "box/internal.h"
+
+#include "base/hash.h"
+
+/* The changes made to a file after it went from the box; all handles on it share them. */
+typedef struct orphan {
+	unsigned refs; /* under the box's lock */
+	txn *t;
+	hash128_value was; /* the bytes it went with */
+	uint64_t was_size;
+} orphan;
+
+typedef enum file_picture {
+	PICTURE_OWN,   /* in `kept`: the file went from the heads after it */
+	PICTURE_LOOSE, /* in `kept`, perhaps with a part of the running step: to be looked at with the next head */
+	PICTURE_HEAD,  /* the box's; `kept` is empty, but has its place in the table */
+} file_picture;
+
+/* Lists that a file is in. */
+typedef enum file_list {
+	LIST_ALL,
+	LIST_INO, /* those whose numbers have the same hash */
+	LIST_LOOSE,
+	LISTS,
+} file_list;
+
+struct cb_file {
+	cb_box *b;
+	struct {
+		cb_file *next, **at; /* at NULL: not in it */
+	} in[LISTS];
+	uint64_t ino;
+	unsigned flags;
+	uint64_t position;
+	char *path; /* as opened, for the step's record */
+	file_picture picture;
+	snapshot kept;    /* the last picture that had the file */
+	bool detached;    /* the file is gone from the box */
+	bool stale;       /* in a child of fork(): and so is the picture, which the parent let go */
+	orphan *private_; /* a detached file's own changes; NULL: none yet */
+	bool wrote;       /* some of them through this handle */
+	bool lost;        /* the file came back without what this handle wrote, and it was not told yet */
+};
+
+/* Between enter and leave: f, whose ino is known, is open from now on, and has a picture and a place for one of its own. */
+cb_code file_enlist(cb_file *f, cb_error *err);
+/* It is closed. */
+void file_delist(cb_file *f);
+/* The next file of f's handle that is the same inode, from the first on; NULL: none left. */
+cb_file *file_first_of(const cb_box *b, uint64_t ino);
+cb_file *file_next_of(const cb_file *f);
+
+/* What the handle shows now, which has the file, becomes its picture. */
+cb_code file_keep(cb_file *f, cb_error *err);
+/* What it follows becomes its own: the file is gone. */
+void file_keep_own(cb_file *f);
+/* A file that is in the box again has an old picture: it is looked at with the next head. */
+void file_loosen(cb_file *f);
+/* Lets go of the changes that a detached file had. */
+void orphan_release(cb_file *f);
+
+#endif
