@@ -1,8 +1,12 @@
 /*
  * diff_text.c: a difference as unified text in git's format, or with its lines counted. Names with control bytes, quotes or non-ASCII are
  * quoted as git does.
+ *
+ * patch(1) reads less than git writes: it ends a name at a space in the line "diff --git", from which it takes the name of what has no
+ * lines, and drops a space at the end of any name. Both read names in quotes, so such names are quoted there.
  */
 #include "base/args.h"
+#include "base/sha1.h"
 #include "base/sized.h"
 #include "box/cursor.h"
 #include "box/diff.h"
@@ -23,7 +27,7 @@ static bool needs_quotes(const char *s)
 {
 	for (; *s; s++)
 		if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f || *s == '"' || *s == '\\') return true;
-	return false;
+	return s[-1] == ' ';
 }
 
 static cb_code print_quoted_byte(buf *out, unsigned char c, cb_error *err)
@@ -35,14 +39,25 @@ static cb_code print_quoted_byte(buf *out, unsigned char c, cb_error *err)
 	return buf_append_byte(out, c, err);
 }
 
+static cb_code print_quoted(buf *out, const char *side, const char *path, cb_error *err)
+{
+	CB_TRY(buf_printf(out, err, "\"%s", side));
+	for (; *path; path++) CB_TRY(print_quoted_byte(out, (unsigned char)*path, err));
+	return buf_append_byte(out, '"', err);
+}
+
 /* side: "a" or "b", or "" for rename lines; path starts with '/'. */
 static cb_code print_name(buf *out, const char *side, const char *path, cb_error *err)
 {
 	if (!*side) path++;
-	if (!needs_quotes(path)) return buf_printf(out, err, "%s%s", side, path);
-	CB_TRY(buf_printf(out, err, "\"%s", side));
-	for (; *path; path++) CB_TRY(print_quoted_byte(out, (unsigned char)*path, err));
-	return buf_append_byte(out, '"', err);
+	if (needs_quotes(path)) return print_quoted(out, side, path, err);
+	return buf_printf(out, err, "%s%s", side, path);
+}
+
+/* In the line "diff --git", where a space would end it. */
+static cb_code print_first_name(buf *out, const char *side, const char *path, cb_error *err)
+{
+	return strchr(path, ' ') ? print_quoted(out, side, path, err) : print_name(out, side, path, err);
 }
 
 static unsigned git_mode(const cb_stat_info *info)
@@ -61,9 +76,9 @@ static cb_code print_line_name(buf *out, const char *label, const char *side, co
 static cb_code print_header(buf *out, const cb_change *c, const char *old_path, cb_error *err)
 {
 	CB_TRY(buf_append_str(out, "diff --git ", err));
-	CB_TRY(print_name(out, "a", old_path, err));
+	CB_TRY(print_first_name(out, "a", old_path, err));
 	CB_TRY(buf_append_byte(out, ' ', err));
-	CB_TRY(print_name(out, "b", c->path, err));
+	CB_TRY(print_first_name(out, "b", c->path, err));
 	CB_TRY(buf_append_byte(out, '\n', err));
 	unsigned old_mode = c->has_old ? git_mode(c->old_info) : 0, new_mode = c->has_new ? git_mode(c->new_info) : 0;
 	if (!c->has_old) return buf_printf(out, err, "new file mode %06o\n", new_mode);
@@ -74,21 +89,64 @@ static cb_code print_header(buf *out, const cb_change *c, const char *old_path, 
 	return print_line_name(out, "rename to ", "", c->path, err);
 }
 
-static cb_code load_side(printing *p, const snapshot *s, bool there, uint64_t ino, char **out, size_t *size, bool *binary,
-                         cb_error *err)
+/* What one side of a change holds. */
+typedef struct loaded {
+	char *bytes; /* owned */
+	size_t size;
+	bool too_large; /* for a text: it is not loaded */
+	bool binary;
+} loaded;
+
+static void loaded_done(loaded *c)
+{
+	free(c->bytes);
+}
+#define AUTO_LOADED ATTR_CLEANUP(loaded_done)
+
+static cb_code load_side(const printing *p, const snapshot *s, bool there, uint64_t ino, loaded *out, cb_error *err)
 {
 	inode node;
-	*size = 0;
 	if (!there) return CB_OK;
 	CB_TRY(inode_find(&s->v, ino, &node, err));
-	if (node.rec.size > LIMIT_DIFF_TEXT_BYTES) {
-		*binary = true;
-		return CB_OK;
-	}
-	cb_code code = data_load(p->cs, s->t, &s->v, &node.rec, LIMIT_DIFF_TEXT_BYTES, out, size, err);
+	out->too_large = out->binary = node.rec.size > LIMIT_DIFF_TEXT_BYTES;
+	if (out->too_large) return CB_OK;
+	cb_code code = data_load(p->cs, s->t, &s->v, &node.rec, LIMIT_DIFF_TEXT_BYTES, &out->bytes, &out->size, err);
 	CB_TRY(inode_damaged(code, &s->v, ino, err));
-	*binary = *binary || text_is_binary(span_make(*out, *size));
+	out->binary = text_is_binary(span_make(out->bytes, out->size));
 	return CB_OK;
+}
+
+/* The name git gives to such a content; zeros for none. */
+static cb_code print_git_id(buf *out, bool there, const loaded *c, cb_error *err)
+{
+	uint8_t id[SHA1_BYTES] = {0};
+	if (there) {
+		char head[32];
+		sha1 sum;
+		sha1_init(&sum);
+		sha1_add(&sum, head, (size_t)snprintf(head, sizeof(head), "blob %zu", c->size) + 1);
+		if (c->size) sha1_add(&sum, c->bytes, c->size);
+		sha1_sum(&sum, id);
+	}
+	for (size_t i = 0; i < sizeof(id); i++) CB_TRY(buf_printf(out, err, "%02x", id[i]));
+	return CB_OK;
+}
+
+/* patch(1) learns from the ids that a file is empty, and from the mode behind them that it is a link. git wants a line between "diff --git"
+ * and the news of a binary file: where no ids are known, the modes. */
+static cb_code print_index(buf *out, const cb_change *c, const loaded *old, const loaded *new, cb_error *err)
+{
+	bool both = c->has_old && c->has_new, known = !old->too_large && !new->too_large;
+	unsigned mode = git_mode(c->has_new ? c->new_info : c->old_info);
+	bool same_mode = both && git_mode(c->old_info) == mode;
+	if (!known && same_mode) return buf_printf(out, err, "old mode %06o\nnew mode %06o\n", mode, mode);
+	if (!known) return CB_OK;
+	CB_TRY(buf_append_str(out, "index ", err));
+	CB_TRY(print_git_id(out, c->has_old, old, err));
+	CB_TRY(buf_append_str(out, "..", err));
+	CB_TRY(print_git_id(out, c->has_new, new, err));
+	if (same_mode) CB_TRY(buf_printf(out, err, " %06o", mode));
+	return buf_append_byte(out, '\n', err);
 }
 
 static cb_code print_side(buf *out, const char *label, bool there, const char *side, const char *path, cb_error *err)
@@ -97,24 +155,30 @@ static cb_code print_side(buf *out, const char *label, bool there, const char *s
 	return there ? print_name(out, side, path, err) : buf_append_str(out, "/dev/null", err);
 }
 
+/* "--- " or "+++ ". A tab ends a name with spaces, of which another reader could take the rest for a date. */
+static cb_code print_side_line(buf *out, const char *label, bool there, const char *side, const char *path, cb_error *err)
+{
+	CB_TRY(print_side(out, label, there, side, path, err));
+	return buf_append_str(out, there && strchr(path, ' ') ? "\t\n" : "\n", err);
+}
+
 static cb_code print_content(printing *p, const cb_change *c, const char *old_path, cb_error *err)
 {
-	AUTO_FREE char *old_text = NULL, *new_text = NULL;
-	size_t old_size = 0, new_size = 0;
-	bool binary = false;
-	CB_TRY(load_side(p, p->a, c->has_old, c->old_info->ino, &old_text, &old_size, &binary, err));
-	CB_TRY(load_side(p, p->b, c->has_new, c->new_info->ino, &new_text, &new_size, &binary, err));
+	AUTO_LOADED loaded old = {0};
+	AUTO_LOADED loaded new = {0};
+	CB_TRY(load_side(p, p->a, c->has_old, c->old_info->ino, &old, err));
+	CB_TRY(load_side(p, p->b, c->has_new, c->new_info->ino, &new, err));
 	buf *out = p->out;
-	if (binary) {
+	CB_TRY(print_index(out, c, &old, &new, err));
+	if (old.binary || new.binary) {
 		CB_TRY(print_side(out, "Binary files ", c->has_old, "a", old_path, err));
 		CB_TRY(print_side(out, " and ", c->has_new, "b", c->path, err));
 		return buf_append_str(out, " differ\n", err);
 	}
-	if (old_size == 0 && new_size == 0) return CB_OK;
-	CB_TRY(print_side(out, "--- ", c->has_old, "a", old_path, err));
-	CB_TRY(print_side(out, "\n+++ ", c->has_new, "b", c->path, err));
-	CB_TRY(buf_append_byte(out, '\n', err));
-	return text_unified(span_make(old_text, old_size), span_make(new_text, new_size), p->context_lines, out, err);
+	if (old.size == 0 && new.size == 0) return CB_OK;
+	CB_TRY(print_side_line(out, "--- ", c->has_old, "a", old_path, err));
+	CB_TRY(print_side_line(out, "+++ ", c->has_new, "b", c->path, err));
+	return text_unified(span_make(old.bytes, old.size), span_make(new.bytes, new.size), p->context_lines, out, err);
 }
 
 static cb_code print_change(void *context, const cb_change *c, cb_error *err)
@@ -149,12 +213,11 @@ typedef struct stat_cursor {
 	cb_change_stat stat;
 } stat_cursor;
 
-static cb_code count_lines(const char *old_text, size_t old_size, const char *new_text, size_t new_size, cb_change_stat *out,
-                           cb_error *err)
+static cb_code count_lines(const loaded *old, const loaded *new, cb_change_stat *out, cb_error *err)
 {
 	AUTO_FREE text_hunk *hunks = NULL;
 	size_t count = 0;
-	CB_TRY(text_diff(span_make(old_text, old_size), span_make(new_text, new_size), &hunks, &count, err));
+	CB_TRY(text_diff(span_make(old->bytes, old->size), span_make(new->bytes, new->size), &hunks, &count, err));
 	for (size_t i = 0; i < count; i++) {
 		out->removed += hunks[i].old_count;
 		out->added += hunks[i].new_count;
@@ -166,15 +229,16 @@ static cb_code count_change(stat_cursor *k, const cb_change *c, cb_error *err)
 {
 	printing p = {k->c.cs, &k->a, &k->b, 0, NULL};
 	cb_change_stat stat = CB_WITH(cb_change_stat, .change = c);
-	AUTO_FREE char *old_text = NULL, *new_text = NULL;
-	size_t old_size = 0, new_size = 0;
+	AUTO_LOADED loaded old = {0};
+	AUTO_LOADED loaded new = {0};
 	bool old_file = c->has_old && c->old_info->type != CB_DIR, new_file = c->has_new && c->new_info->type != CB_DIR;
 	if (old_file) stat.old_bytes = c->old_info->size;
 	if (new_file) stat.new_bytes = c->new_info->size;
 	bool content = c->kind == CB_ADDED || c->kind == CB_DELETED || c->kind == CB_MODIFIED || c->modified;
-	if (content) CB_TRY(load_side(&p, p.a, old_file, c->old_info->ino, &old_text, &old_size, &stat.binary, err));
-	if (content) CB_TRY(load_side(&p, p.b, new_file, c->new_info->ino, &new_text, &new_size, &stat.binary, err));
-	if (content && !stat.binary) CB_TRY(count_lines(old_text, old_size, new_text, new_size, &stat, err));
+	if (content) CB_TRY(load_side(&p, p.a, old_file, c->old_info->ino, &old, err));
+	if (content) CB_TRY(load_side(&p, p.b, new_file, c->new_info->ino, &new, err));
+	stat.binary = old.binary || new.binary;
+	if (content && !stat.binary) CB_TRY(count_lines(&old, &new, &stat, err));
 	k->stat = stat;
 	return CB_OK;
 }

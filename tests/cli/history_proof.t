@@ -35,7 +35,7 @@ sub run_git { open my $f, '-|', 'git', '-c', 'core.quotepath=on', @_ or die; loc
 sub counts { my ($patch) = @_; my ($body) = $patch =~ /^(\@\@.*)\z/ms; $body //= ''; return (scalar(() = $body =~ /^\+/mg), scalar(() = $body =~ /^-/mg)) }
 
 cow('new', 'texts');
-my ($longer, $wrong) = (0, 0);
+my ($longer, $wrong, $serial) = (0, 0, 0);
 for my $round (1 .. dose(25)) {
 	my @old = random_lines();
 	my ($old, $new) = (text_of(@old), text_of(change(@old)));
@@ -117,6 +117,86 @@ for my $round (1 .. dose(60)) {
 }
 is($wrong, 0, 'differences of random trees: git apply makes the new files and links of the old, whatever took the place of what');
 
+# Every kind of change, under names that git writes in four ways, read by patch and by git apply; the ids in the text are those git gives, so
+# that it may use them (--index, --3way). A binary file is only named: git apply says so, and takes none but one that goes.
+sub make { my ($at, $what) = @_; my ($kind, $text) = @$what; if ($kind eq 'link') { symlink $text, $at or die "$at: $!" } else { spill($at, $text); chmod 0755, $at if $kind eq 'program' } }
+sub quiet { my ($dir, $command, $log) = @_; return system("cd '$dir' && ($command) >'$log' 2>&1") == 0 }
+
+my ($file, $empty, $program, $link) = (['file', "one\ntwo\n"], ['file', ''], ['program', "one\ntwo\n"], ['link', 'nowhere']);
+my @kinds = (
+	[text_changed => $file, ['file', "one\nthree\n"]], [text_added => undef, $file], [text_removed => $file, undef],
+	[last_newline_gone => $file, ['file', "one\ntwo"]], [last_newline_new => ['file', 'one'], ['file', "one\n"]],
+	[empty_added => undef, $empty], [empty_removed => $empty, undef], [emptied => $file, $empty], [filled => $empty, $file],
+	[mode_only => $file, $program], [mode_of_empty => $empty, ['program', '']], [mode_and_text => $file, ['program', "three\n"]],
+	[link_changed => $link, ['link', 'elsewhere']], [link_added => undef, $link], [link_removed => $link, undef],
+	[file_to_link => $file, $link], [link_to_file => $link, $file],
+	[renamed => $file, $file, 1], [renamed_with_mode => $file, $program, 1], [renamed_and_changed => $file, ['file', "one\nthree\n"], 1],
+);
+my @names = ('plain', 'a b', 't ', ' l', "ta\tb", 'q"uote', "new\nline", "\xff\xfe", 'back\\slash', "\"both\" \xc3\xa4 ", '-dash', 'a/b c/d');
+$wrong = 0;
+mkdir 'kinds';
+for my $i (0 .. $#kinds) {
+	my ($what, $old, $new, $renamed) = @{$kinds[$i]};
+	for my $name ($what =~ /^(text_changed|empty_added)$/ ? @names : ('a b', @names[map { int rand @names } 1 .. dose(5)])) {
+		my $dir = "$world/folder/kinds/" . ++$serial;
+		my $to = $renamed ? "$name moved to " : $name;
+		my ($folder) = $name =~ m{(.*)/};
+		mkdir $_ or die "$_: $!" for $dir, map { my $side = $_; map { "$dir/$side$_" } '', '/work', $folder ? ('/work/a', "/work/$folder") : () } qw(old new);
+		spill("$dir/$_/work/beside", "$_\n") for qw(old new);
+		make("$dir/old/work/$name", $old) if $old;
+		make("$dir/new/work/$to", $new) if $new;
+		my ($was, $is) = ("k$serial", "l$serial");
+		cowbox('new', $was);
+		cowbox('import', "$dir/old/work", "$was:/work");
+		cowbox('fork', $was, $is);
+		cowbox('mv', "$is:/work/$name", "$is:/work/$to") if $renamed;
+		cowbox('rm', "$is:/work/$name") if $old && !$new;
+		cowbox('import', "$dir/new/work", "$is:/work");
+		cowbox('kv', 'set', $is, 'key', 'value');
+		cowbox('tag', 'add', "$is:/work/beside", 'tag');
+		cowbox('mkdir', "$is:/work/folder");
+		spill("$dir/text", my $patch = cowbox('diff', $was, $is)->{out});
+		my $git = 'git -c core.autocrlf=false -c user.name=a -c user.email=a@a';
+		for my $reader (['patch', 'patch -p1 -s -f --no-backup-if-mismatch <../text'], ['git', 'git apply -p1 --whitespace=nowarn ../text'],
+			['index', "git init -q . && git add -A && git apply --index --whitespace=nowarn ../text && rm -rf .git"],
+			['3way', "git init -q . && git add -A && $git commit -q -m old && git apply --3way --whitespace=nowarn ../text && rm -rf .git"]) {
+			system('cp', '-a', "$dir/old", "$dir/$reader->[0]") == 0 or die;
+			quiet("$dir/$reader->[0]", $reader->[1], "$dir/log") or $wrong++, diag("$what '$name': $reader->[0]: " . slurp("$dir/log") . $patch);
+			files_below("$dir/$reader->[0]") eq files_below("$dir/new") or $wrong++,
+				diag("$what '$name': $reader->[0] makes\n" . files_below("$dir/$reader->[0]") . "\nnot\n" . files_below("$dir/new") . "\n$patch");
+		}
+		for my $id (map { /^index (\w+)\.\.(\w+)/ ? [$1, $2] : () } split /\n/, $patch) {
+			my @sizes = map { length } @$id;
+			"@sizes" eq '40 40' or $wrong++, diag("$what '$name': ids of @sizes digits");
+		}
+		cowbox('delete', $_, '--yes') for $was, $is;
+	}
+}
+is($wrong, 0, 'every kind of change under every kind of name: patch -p1 and git apply make the new files of the old');
+
+for my $case (['changed', "a\0b", "a\0c"], ['added', undef, "a\0c"], ['removed', "a\0b", undef], ['large', 'x' x (17 << 20), 'y' x (17 << 20)]) {
+	my ($how, $old, $new) = @$case;
+	my $dir = "$world/folder/binary-$how";
+	mkdir $_ or die "$_: $!" for $dir, "$dir/old", "$dir/old/work";
+	cow('new', "bin-$how");
+	for my $side (['b i', $old, 'one'], ['b i', $new, 'two']) {
+		cowbox('write', "bin-$how:/work/$side->[0]", {in => $side->[1]}) if defined $side->[1];
+		cowbox('rm', "bin-$how:/work/$side->[0]") if $side->[2] eq 'two' && !defined $new;
+		cowbox('write', "bin-$how:/work/text", $side->[2]);
+		cowbox('checkpoint', 'save', "bin-$how", $side->[2]);
+	}
+	spill("$dir/old/work/b i", $old) if defined $old;
+	spill("$dir/old/work/text", "one\n");
+	spill("$dir/patch", my $patch = cow('diff', "bin-$how\@one", "bin-$how"));
+	my ($a, $b) = (defined $old ? 'a/work/b i' : '/dev/null', defined $new ? 'b/work/b i' : '/dev/null');
+	like($patch, qr{^Binary files \Q$a\E and \Q$b\E differ$}m, "a binary file $how is named");
+	my $read = quiet("$dir/old", 'git apply ../patch', "$dir/log");
+	is($read, $how eq 'removed', "git apply, of a binary file $how, " . ($read ? 'takes it' : 'says that it cannot')) or diag(slurp("$dir/log") . $patch);
+	like(slurp("$dir/log"), qr{\Aerror: (missing binary patch data for|cannot apply binary patch to) 'work/b i'}, 'and why') unless $read;
+	is(-e "$dir/old/work/b i" ? 1 : 0, defined $old && defined $new || 0, 'nothing else is there') if $how ne 'added';
+	is(slurp("$dir/old/work/text"), $read ? "two\n" : "one\n", 'all of the patch, or nothing');
+}
+
 # ---- merge ----
 
 $wrong = 0;
@@ -153,8 +233,7 @@ is($wrong, 0, "merges of random texts are those of git merge-file ($clean clean,
 
 # Another way to the same answer: every line carries a number of its own through splices that this test makes and knows, and lines are told
 # apart, so there is one answer only.
-$wrong = 0;
-my $serial = 0;
+$wrong = $serial = 0;
 for my $round (1 .. dose(5)) {
 	my $box = "b$round";
 	cowbox('new', $box);

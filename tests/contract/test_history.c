@@ -168,12 +168,20 @@ TEST_BOTH(differences)
 	char *text = NULL;
 	CHECK_OK(cb_diff_text(base, b, NULL, &text, NULL, &err));
 	(void)test_keep(text);
-	CHECK_STR(text, "diff --git a/work/bin b/work/bin\nnew file mode 100644\nBinary files /dev/null and b/work/bin differ\n"
-	                "diff --git a/work/dir/add b/work/dir/add\nnew file mode 100644\n--- /dev/null\n+++ b/work/dir/add\n@@ "
+	CHECK_STR(text, "diff --git a/work/bin b/work/bin\nnew file mode 100644\nindex "
+	                "0000000000000000000000000000000000000000..20b5be91886d0b6f26dc98a225c0dac05fe2c86e\nBinary files "
+	                "/dev/null and b/work/bin differ\n"
+	                "diff --git a/work/dir/add b/work/dir/add\nnew file mode 100644\nindex "
+	                "0000000000000000000000000000000000000000..45b983be36b73c0788dc9cbcb76cbb80fc7bb057\n--- /dev/null\n+++ "
+	                "b/work/dir/add\n@@ "
 	                "-0,0 +1 @@\n+hi\n"
-	                "diff --git a/work/gone b/work/gone\ndeleted file mode 100644\n--- a/work/gone\n+++ /dev/null\n@@ -1 +0,0 "
+	                "diff --git a/work/gone b/work/gone\ndeleted file mode 100644\nindex "
+	                "b023018cabc396e7692c70bbf5784a93d3f738ab..0000000000000000000000000000000000000000\n--- a/work/gone\n+++ "
+	                "/dev/null\n@@ -1 +0,0 "
 	                "@@\n-bye\n"
-	                "diff --git a/work/mod b/work/mod\n--- a/work/mod\n+++ b/work/mod\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
+	                "diff --git a/work/mod b/work/mod\nindex "
+	                "de980441c3ab03a8c07dda1ad27b8a11f39deb1e..7be73ce3c1b1cdaea86e8168dfee8575175953bf 100644\n--- "
+	                "a/work/mod\n+++ b/work/mod\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 	                "diff --git a/work/mode b/work/mode\nold mode 100644\nnew mode 100755\n"
 	                "diff --git a/work/old b/work/new\nrename from work/old\nrename to work/new\n");
 	CHECK_OK(cb_diff_text(base, b, &CB_WITH(cb_diff_text_options, .path = "/work/dir"), &text, NULL, &err));

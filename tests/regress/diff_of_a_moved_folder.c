@@ -25,16 +25,22 @@ TEST(diff_of_a_moved_folder)
 	CHECK_OK(cb_unlink(b, "/work/dir2/gone", &err));
 	must_write(b, "/work/dir2/h", "changed\n");
 	must_write(b, "/work/dir2/new", "new\n");
-	CHECK_STR(text_of(before, b), "diff --git a/work/dir/gone b/work/dir/gone\ndeleted file mode 100644\n--- "
-	                              "a/work/dir/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n"
-	                              "diff --git a/work/dir/sub/i b/work/dir/sub/i\ndeleted file mode 100644\n--- "
-	                              "a/work/dir/sub/i\n+++ /dev/null\n@@ -1 +0,0 @@\n-in\n"
-	                              "diff --git a/work/dir/h b/work/dir2/h\nrename from work/dir/h\nrename to work/dir2/h\n"
-	                              "--- a/work/dir/h\n+++ b/work/dir2/h\n@@ -1 +1 @@\n-hello\n+changed\n"
-	                              "diff --git a/work/dir2/new b/work/dir2/new\nnew file mode 100644\n--- /dev/null\n+++ "
-	                              "b/work/dir2/new\n@@ -0,0 +1 @@\n+new\n"
-	                              "diff --git a/work/dir2/sub/i b/work/dir2/sub/i\nnew file mode 100644\n--- /dev/null\n+++ "
-	                              "b/work/dir2/sub/i\n@@ -0,0 +1 @@\n+in\n");
+	CHECK_STR(text_of(before, b),
+	          "diff --git a/work/dir/gone b/work/dir/gone\ndeleted file mode 100644\nindex "
+	          "286c5f5776916d7d7d5849988ca9d83e722cf9c2..0000000000000000000000000000000000000000\n--- "
+	          "a/work/dir/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n"
+	          "diff --git a/work/dir/sub/i b/work/dir/sub/i\ndeleted file mode 100644\nindex "
+	          "4935e88d323e7973308dd73cccf2837fc3c7de22..0000000000000000000000000000000000000000\n--- "
+	          "a/work/dir/sub/i\n+++ /dev/null\n@@ -1 +0,0 @@\n-in\n"
+	          "diff --git a/work/dir/h b/work/dir2/h\nrename from work/dir/h\nrename to work/dir2/h\nindex "
+	          "ce013625030ba8dba906f756967f9e9ca394464a..5ea2ed416fbd4a4cbe227b75fe255dd7fa6bd4d6 100644\n"
+	          "--- a/work/dir/h\n+++ b/work/dir2/h\n@@ -1 +1 @@\n-hello\n+changed\n"
+	          "diff --git a/work/dir2/new b/work/dir2/new\nnew file mode 100644\nindex "
+	          "0000000000000000000000000000000000000000..3e757656cf36eca53338e520d134963a44f793f8\n--- /dev/null\n+++ "
+	          "b/work/dir2/new\n@@ -0,0 +1 @@\n+new\n"
+	          "diff --git a/work/dir2/sub/i b/work/dir2/sub/i\nnew file mode 100644\nindex "
+	          "0000000000000000000000000000000000000000..4935e88d323e7973308dd73cccf2837fc3c7de22\n--- /dev/null\n+++ "
+	          "b/work/dir2/sub/i\n@@ -0,0 +1 @@\n+in\n");
 	CHECK_STR(must_diff(before, b), "D /work/dir/gone\nR /work/dir -> /work/dir2\nM /work/dir2/h\nA /work/dir2/new\n");
 	cb_box_close(before);
 	cb_box_close(b);

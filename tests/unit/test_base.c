@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/sha1.h"
 #include "harness/harness.h"
 
 /* ---- err ---- */
@@ -463,6 +464,32 @@ TEST(hash_is_xxh3)
 	memcpy(shifted + 1, bytes, sizeof(bytes));
 	for (size_t size = 0; size <= sizeof(bytes); size += 61) CHECK_U64(hash64(bytes, size), hash64(shifted + 1, size));
 	CHECK(hash_u64(1) != hash_u64(2) && hash_u64(0) == 0);
+}
+
+TEST(sha1_is_that_of_the_standard)
+{
+	static const struct {
+		const char *text;
+		unsigned times;
+		const char *sum;
+	} rows[] = {
+		{"", 1, "da39a3ee5e6b4b0d3255bfef95601890afd80709"},
+		{"abc", 1, "a9993e364706816aba3e25717850c26c9cd0d89d"},
+		{"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1, "84983e441c3bd26ebaae4aa1f95129e5e54670f1"},
+		{"a", 1000000, "34aa973cd4c4daa4f61eeb2bdbad27316534016f"},
+		{"0123456701234567012345670123456701234567012345670123456701234567", 10,
+	         "dea356a2cddd90c7a7ecedc5ebb563934f460452"},
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		sha1 s;
+		uint8_t sum[SHA1_BYTES];
+		char hex[2 * SHA1_BYTES + 1];
+		sha1_init(&s);
+		for (unsigned n = 0; n < rows[i].times; n++) sha1_add(&s, rows[i].text, strlen(rows[i].text));
+		sha1_sum(&s, sum);
+		for (size_t k = 0; k < SHA1_BYTES; k++) snprintf(hex + 2 * k, 3, "%02x", sum[k]);
+		CHECK_STR(hex, rows[i].sum);
+	}
 }
 
 TEST(clock_system_is_now)
