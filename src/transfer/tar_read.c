@@ -346,6 +346,26 @@ static cb_code fill_open(importing *i, cb_file **out, cb_error *err)
 	return cb_open(i->b, i->path, CB_READ | CB_WRITE | CB_CREATE | CB_NOFOLLOW_OPEN, 0600, out, err);
 }
 
+/* The first `size` bytes of a file into an empty one, with its holes. */
+static cb_code copy_start(importing *i, cb_file *from, cb_file *to, uint64_t size, cb_error *err)
+{
+	for (uint64_t at = 0, hole = 0; at < size;) {
+		if (at == hole) {
+			cb_error why;
+			cb_code code = cb_seek(from, (int64_t)at, CB_SEEK_DATA, &at, cb_err_aside(&why));
+			if (code == CB_NOTFOUND || (code == CB_OK && at >= size)) return CB_OK;
+			if (code != CB_OK) return cb_err_pass(err, code, &why);
+			CB_TRY(cb_seek(from, (int64_t)at, CB_SEEK_HOLE, &hole, err));
+		}
+		uint64_t end = hole < size ? hole : size;
+		size_t n = end - at < CHUNK_BYTES ? (size_t)(end - at) : CHUNK_BYTES;
+		CB_TRY(cb_pread(from, i->old, n, at, &n, err));
+		CB_TRY(cb_pwrite(to, i->old, n, at, err));
+		at += n;
+	}
+	return CB_OK;
+}
+
 /* From `at` on the file is another than the one that stands there. If that has other names, this becomes a new one, which begins alike. */
 static cb_code fill_differs(importing *i, const tar_member *m, standing *s, filling *to, uint64_t at, cb_error *err)
 {
@@ -354,13 +374,7 @@ static cb_code fill_differs(importing *i, const tar_member *m, standing *s, fill
 	if (!is_shared) return CB_OK;
 	cb_file *made = NULL;
 	CB_TRY(fill_open(i, &made, err));
-	cb_code code = CB_OK;
-	for (uint64_t done = 0; code == CB_OK && done < at;) {
-		size_t n = at - done < CHUNK_BYTES ? (size_t)(at - done) : CHUNK_BYTES;
-		code = cb_pread(to->f, i->old, n, done, &n, err);
-		if (code == CB_OK) code = cb_pwrite(made, i->old, n, done, err);
-		done += n;
-	}
+	cb_code code = copy_start(i, to->f, made, at, err);
 	(void)cb_close(to->f, NULL);
 	*to = (filling){.f = made};
 	return code;
@@ -381,7 +395,7 @@ static cb_code fill_chunk(importing *i, const tar_member *m, standing *s, fillin
 }
 
 /* Nothing is to be in [from, end). Where something is, all behind it goes too, and comes anew. */
-static cb_code fill_hole(standing *s, filling *to, uint64_t from, uint64_t end, cb_error *err)
+static cb_code fill_hole(importing *i, const tar_member *m, standing *s, filling *to, uint64_t from, uint64_t end, cb_error *err)
 {
 	uint64_t data = 0;
 	cb_error why;
@@ -389,7 +403,7 @@ static cb_code fill_hole(standing *s, filling *to, uint64_t from, uint64_t end, 
 	cb_code code = cb_seek(to->f, (int64_t)from, CB_SEEK_DATA, &data, cb_err_aside(&why));
 	if (code == CB_NOTFOUND || (code == CB_OK && data >= end)) return CB_OK;
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	s->changed = true;
+	CB_TRY(fill_differs(i, m, s, to, from, err));
 	to->compare = false;
 	return cb_ftruncate(to->f, from, err);
 }
@@ -401,7 +415,7 @@ static cb_code fill(importing *i, const tar_member *m, standing *s, filling *to,
 	size_t count = m->sparse ? m->extra.regions.size / sizeof(tar_region) : 1;
 	uint64_t at = 0;
 	for (size_t k = 0; k < count; k++) {
-		CB_TRY(fill_hole(s, to, at, regions[k].offset, err));
+		CB_TRY(fill_hole(i, m, s, to, at, regions[k].offset, err));
 		at = regions[k].offset;
 		for (uint64_t end = at + regions[k].size; at < end;) {
 			size_t n = end - at < CHUNK_BYTES ? (size_t)(end - at) : CHUNK_BYTES;
@@ -409,7 +423,7 @@ static cb_code fill(importing *i, const tar_member *m, standing *s, filling *to,
 			at += n;
 		}
 	}
-	CB_TRY(fill_hole(s, to, at, m->size, err));
+	CB_TRY(fill_hole(i, m, s, to, at, m->size, err));
 	cb_stat_info now = CB_INIT(cb_stat_info);
 	CB_TRY(cb_fstat(to->f, &now, err));
 	if (now.size == m->size) return CB_OK;
@@ -420,7 +434,6 @@ static cb_code fill(importing *i, const tar_member *m, standing *s, filling *to,
 static cb_code write_large(importing *i, const tar_member *m, standing *s, cb_error *err)
 {
 	filling to = {0};
-	if (m->sparse && s->is_shared) CB_TRY(stand_aside(i, m, s, err)); /* its holes would be filled */
 	to.compare = s->there;
 	CB_TRY(fill_open(i, &to.f, err));
 	cb_code code = fill(i, m, s, &to, err);

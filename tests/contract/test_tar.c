@@ -520,6 +520,8 @@ static void make_all_sorts(void)
 	write_at("/work/in/holes", "in the middle", 4 << 20);
 	write_at("/work/in/holes", "before", 1 << 20);
 	CHECK_OK(cb_truncate(b, "/work/in/holes", 8 << 20, &err));
+	CHECK_OK(cb_copy(b, "/work/in/holes", "/work/in/gaps", 0, &err));
+	CHECK_OK(cb_link(b, "/work/in/gaps", "/work/in/gaps-too", &err));
 	CHECK_OK(cb_symlink(b, "small", "/work/in/link", &err));
 	CHECK_OK(cb_xattr_set(b, "/work/in/link", "user.of", "link", CB_STRING, CB_NOFOLLOW, &err));
 }
@@ -540,15 +542,32 @@ TEST(the_same_stream_again_changes_nothing)
 	make_all_sorts();
 	char *value = NULL;
 	cb_transfer_count count = bring_again();
-	CHECK(count.files == 7 && count.symlinks == 1 && count.folders == 2 && count.unchanged == 0 && count.seq != 0);
+	CHECK(count.files == 9 && count.symlinks == 1 && count.folders == 2 && count.unchanged == 0 && count.seq != 0);
 	CHECK_OK(cb_xattr_get(b, "/work/out/link", "user.of", CB_NOFOLLOW, &value, NULL, &err));
 	CHECK_STR(value, "link");
 	cb_free(value);
 	count = bring_again();
 	CHECK(count.files == 0 && count.symlinks == 0 && count.folders == 0 && count.bytes == 0);
-	CHECK_U64(count.unchanged, 8);
+	CHECK_U64(count.unchanged, 10);
 	CHECK_U64(count.seq, 0);
 	end();
+}
+
+/* Of a file of make_all_sorts with holes: they are still there, and what is between them. */
+static void check_parts(const char *path, const char *middle)
+{
+	cb_file *f = NULL;
+	uint64_t at = 0;
+	char text[16] = {0};
+	size_t n = 0;
+	CHECK_OK(cb_open(b, path, CB_READ, 0, &f, &err));
+	CHECK_OK(cb_seek(f, 0, CB_SEEK_DATA, &at, &err));
+	CHECK(at > 0 && at <= 1 << 20);
+	CHECK_OK(cb_seek(f, 5 << 20, CB_SEEK_HOLE, &at, &err));
+	CHECK_U64(at, 5 << 20);
+	CHECK_OK(cb_pread(f, text, strlen(middle), 4 << 20, &n, &err));
+	CHECK_STR(text, middle);
+	CHECK_OK(cb_close(f, &err));
 }
 
 /* What differs comes over, and nothing else; a name that is no member keeps what it has. */
@@ -559,16 +578,31 @@ TEST(of_a_stream_what_differs_is_brought)
 	(void)bring_again();
 	CHECK_OK(cb_link(b, "/work/out/one", "/work/outside", &err));
 	CHECK_OK(cb_link(b, "/work/out/small", "/work/outside-too", &err));
+	CHECK_OK(cb_link(b, "/work/out/gaps", "/work/outside-gaps", &err));
 	uint64_t empty = must_version(b, "/work/out/folder/empty");
 	write_at("/work/in/one", "y", (2 << 20) + 5);
 	write_at("/work/in/large", "y", 5);
 	write_at("/work/in/holes", "y", 2 << 20);
+	write_at("/work/in/gaps", "after", 4 << 20);
 	must_write(b, "/work/in/small", "other");
 	cb_transfer_count count = bring_again();
-	CHECK_U64(count.files, 6);
+	CHECK_U64(count.files, 8);
 	CHECK_U64(must_version(b, "/work/out/folder/empty"), empty);
 	CHECK_STR(must_read(b, "/work/outside-too"), "text");
 	CHECK(!strchr(must_read(b, "/work/outside"), 'y'));
+	check_parts("/work/outside-gaps", "in the middle");
+	check_parts("/work/out/gaps", "aftere middle");
+	/* something where there was a hole, and a hole where there was something */
+	write_at("/work/in/gaps", "y", 2 << 20);
+	count = bring_again();
+	CHECK_U64(count.files, 2);
+	check_parts("/work/outside-gaps", "in the middle");
+	CHECK_OK(cb_unlink(b, "/work/in/gaps-too", &err));
+	CHECK_OK(cb_unlink(b, "/work/in/gaps", &err));
+	write_at("/work/in/gaps", "in the middle", 4 << 20);
+	CHECK_OK(cb_truncate(b, "/work/in/gaps", 8 << 20, &err));
+	CHECK_OK(cb_link(b, "/work/in/gaps", "/work/in/gaps-too", &err));
+	(void)bring_again();
 	/* shorter, with less in it, and as two files that were one */
 	CHECK_OK(cb_truncate(b, "/work/in/one", 1 << 20, &err));
 	CHECK_OK(cb_truncate(b, "/work/in/holes", 3 << 20, &err));
