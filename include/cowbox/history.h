@@ -68,7 +68,7 @@ typedef cb_code (*cb_change_visit)(void *context, const cb_change *change, cb_er
 
 /* What changed from one state to another (of the same or different boxes of one store), by path. path: a file, link or folder, with all
  * below it, as it is resolved in `to` or, if nothing is there, in `from`; a link at its end is meant itself; NULL: everything. CB_NOTFOUND
- * when a folder on the way is in neither. Cost in proportion to the change. */
+ * when a folder on the way is in neither. Access times are no change. Cost in proportion to the change. */
 CB_API cb_code cb_diff(cb_box *from, cb_box *to, const char *path, cb_change_visit visit, void *context, cb_error *err);
 /* What one step did: from the state before it to the one after it. */
 CB_API cb_code cb_diff_step(cb_box *box, uint64_t seq, const char *path, cb_change_visit visit, void *context, cb_error *err);

@@ -423,7 +423,10 @@ static cb_code merge_times(merge *m, item *it, bool dated, inode *node, bool *ch
 	}
 	int64_t mtime_ns = dated ? node->rec.mtime_ns : time_merged(b->mtime_ns, o->mtime_ns, t->mtime_ns);
 	int64_t atime_ns = time_merged(b->atime_ns, o->atime_ns, t->atime_ns);
-	*changed = *changed || node->rec.mtime_ns != mtime_ns || node->rec.atime_ns != atime_ns;
+	bool moved = node->rec.mtime_ns != mtime_ns, accessed = node->rec.atime_ns != atime_ns;
+	/* An access time alone is no difference: it comes with another, or with a transaction, which was asked to set it. */
+	if (!moved && !(accessed && (*changed || merge_is_strict(m)))) return CB_OK;
+	*changed = true;
 	node->rec.mtime_ns = mtime_ns;
 	node->rec.atime_ns = atime_ns;
 	return CB_OK;
@@ -433,12 +436,12 @@ static cb_code merge_times(merge *m, item *it, bool dated, inode *node, bool *ch
 static cb_code folder_times_set(const merge *m, const tree_view *v, const record *base, const record *side, bool *out,
                                 cb_error *err)
 {
-	bool names = false;
-	*out = side->mtime_ns != base->mtime_ns || side->atime_ns != base->atime_ns;
+	bool names = false, accessed = merge_is_strict(m) && side->atime_ns != base->atime_ns;
+	*out = side->mtime_ns != base->mtime_ns || accessed;
 	if (!*out) return CB_OK;
 	key prefix = key_prefix(KIND_ENTRY, side->ino);
 	CB_TRY(tree_diff_prefix(m->base, v, key_span(&prefix), note_name_change, &names, err));
-	*out = !names && (side->atime_ns != base->atime_ns || side->mtime_ns != side->ctime_ns);
+	*out = !names && (accessed || side->mtime_ns != side->ctime_ns);
 	return CB_OK;
 }
 
@@ -449,16 +452,16 @@ static cb_code folder_takes_times(merge *m, const item *it, bool *out, cb_error 
 	bool set_here = false, set_there = false;
 	*out = !it->ours.present && it->into == merge_ino_there(it); /* theirs made it */
 	if (!it->ours.present || it->fate != FATE_FIELDS || !it->base.present || it->disputed) return CB_OK;
-	bool touched_here = o->mtime_ns != b->mtime_ns || o->atime_ns != b->atime_ns;
+	bool strict = merge_is_strict(m), touched_here = o->mtime_ns != b->mtime_ns || (strict && o->atime_ns != b->atime_ns);
 	/* Not an undo: entries that it takes away or brings go and come now. */
 	bool forward = t->version == 0 || t->version > b->version || it->replaced_there;
 	*out = !touched_here && forward &&
-	       ((t->mtime_ns != b->mtime_ns && t->mtime_ns != t->ctime_ns) || t->atime_ns != b->atime_ns);
+	       ((t->mtime_ns != b->mtime_ns && t->mtime_ns != t->ctime_ns) || (strict && t->atime_ns != b->atime_ns));
 	if (*out || it->replaced_here || it->replaced_there) return CB_OK;
 	CB_TRY(folder_times_set(m, m->theirs, b, t, &set_there, err));
 	if (set_there) CB_TRY(folder_times_set(m, m->ours, b, o, &set_here, err));
 	*out = set_there;
-	if (set_here && merge_is_strict(m)) return merge_conflict_at(m, it, "its times were set on both sides", out, err);
+	if (set_here && strict) return merge_conflict_at(m, it, "its times were set on both sides", out, err);
 	if (set_here) *out = t->mtime_ns > o->mtime_ns || (t->mtime_ns == o->mtime_ns && t->atime_ns > o->atime_ns);
 	return CB_OK;
 }

@@ -352,7 +352,7 @@ static bool is_empty_folder(const row *rows, size_t count, size_t i)
 static bool is_times_only(const cb_change *change)
 {
 	const cb_stat_info *a = change->old_info, *b = change->new_info;
-	return change->kind == CB_ATTRS && a->mode == b->mode && (a->mtime_ns != b->mtime_ns || a->atime_ns != b->atime_ns);
+	return change->kind == CB_ATTRS && a->mode == b->mode && a->mtime_ns != b->mtime_ns;
 }
 
 /* Does the patch have words for it? */
