@@ -350,7 +350,8 @@ const cli_command cmd_exec = {
 		"dropped           with --discard and no program: of how many programs what waited was dropped\n"
 		"plan              with --dry-run: weak, namespaces, uid, gid, hostname, limits (pids, open_files, memory_bytes, "
 		"cpus_milli, "
-		"disk_bytes, file_bytes, files), ops in their order (op, to, from, target, read_only, flags, mode, size_bytes)",
+		"disk_bytes, file_bytes, files), ops in their order (op, to, from, target, read_only, flags, mode, size_bytes, of "
+                "/dev shm_bytes)",
 	.failure = EXEC_FAILED,
 	.run = run_exec,
 };

@@ -74,7 +74,7 @@ typedef enum plan_op_type {
 	PLAN_BIND,    /* from -> to, recursive; flags */
 	PLAN_TMPFS,   /* to, mode, size_bytes */
 	PLAN_PROC,
-	PLAN_DEV, /* tmpfs with null zero full random urandom tty, shm, pts, ptmx, fd links */
+	PLAN_DEV, /* tmpfs with null zero full random urandom tty, shm, pts, ptmx, fd links; size_bytes: of shm */
 	PLAN_ETC, /* from = root: the listed files of its /etc ("/"), or all of it, and the synthesised ones, read-only (holder/etc.c) */
 	PLAN_CACHE,   /* the slot's cache folder, at to */
 	PLAN_SUBTREE, /* only this part of the tree: the root is a tmpfs, `to` is bound from the tree; first when it is there */

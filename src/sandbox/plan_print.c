@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/utf8.h"
 #include "sandbox/plan_parts.h"
 
@@ -54,8 +55,15 @@ static cb_code put_path(buf *out, const char *path, cb_error *err)
 	return CB_OK;
 }
 
+/* What the folder itself may hold. The size of a /dev is that of the /dev/shm in it. */
+static uint64_t own_bytes(const plan_op *op)
+{
+	return op->type == PLAN_DEV ? LIMIT_SANDBOX_DEV_BYTES : op->size_bytes;
+}
+
 static cb_code text_op(const plan_op *op, buf *out, cb_error *err)
 {
+	unsigned long long own_kib = own_bytes(op) >> 10, shm_kib = op->size_bytes >> 10;
 	CB_TRY(buf_printf(out, err, "%-11s ", type_name(op->type)));
 	CB_TRY(put_path(out, op->to, err));
 	if (*op->from) {
@@ -65,7 +73,8 @@ static cb_code text_op(const plan_op *op, buf *out, cb_error *err)
 	for (size_t i = 0; i < ARRAY_LEN(flag_names); i++)
 		if (op->flags & flag_names[i].flag) CB_TRY(buf_printf(out, err, ", %s", flag_names[i].name));
 	if (op->mode) CB_TRY(buf_printf(out, err, ", mode %04o", op->mode));
-	if (op->size_bytes) CB_TRY(buf_printf(out, err, ", at most %llu KiB", (unsigned long long)op->size_bytes >> 10));
+	if (own_kib) CB_TRY(buf_printf(out, err, ", at most %llu KiB", own_kib));
+	if (op->type == PLAN_DEV) CB_TRY(buf_printf(out, err, ", its shm at most %llu KiB", shm_kib));
 	if (op->fd_index >= 0) CB_TRY(buf_printf(out, err, ", mount %d", op->fd_index));
 	return buf_append_byte(out, '\n', err);
 }
@@ -117,7 +126,8 @@ static void json_op(json_writer *w, const plan_op *op)
 	char mode[8];
 	(void)snprintf(mode, sizeof(mode), "%04o", (unsigned)op->mode & 07777);
 	if (op->mode) json_member_str(w, "mode", mode);
-	if (op->size_bytes) json_member_uint(w, "size_bytes", op->size_bytes);
+	if (own_bytes(op)) json_member_uint(w, "size_bytes", own_bytes(op));
+	if (op->type == PLAN_DEV) json_member_uint(w, "shm_bytes", op->size_bytes);
 	json_object_end(w);
 }
 

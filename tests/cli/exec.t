@@ -248,7 +248,9 @@ subtest 'host' => sub {
 	my $plan = cow('exec', 'demo', '--dry-run', '--bind-ro', "$world/shared:/mnt/in", '--net', 'host', '--mem', '1G');
 	like($plan, qr/$_/, "--dry-run: $_") for 'shared', '/mnt/in', '/proc', '/usr';
 	my $steps = json('info', 'demo')->{steps};
-	is(ref json('exec', 'demo', '--dry-run')->{plan}, 'HASH', '--dry-run --json');
+	like(cow('exec', 'demo', '--dry-run'), qr{^dev +/dev, .*at most 1024 KiB, its shm at most 524288 KiB$}m, 'of /dev what it holds itself');
+	my ($dev) = grep { $_->{op} eq 'dev' } @{json('exec', 'demo', '--dry-run')->{plan}{ops}};
+	is_deeply([@$dev{'size_bytes', 'shm_bytes'}], [1 << 20, 512 << 20], '--dry-run --json');
 	is(json('info', 'demo')->{steps}, $steps, 'nothing is run');
 };
 
