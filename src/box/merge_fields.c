@@ -477,8 +477,10 @@ cb_code merge_folder_times(merge *m, item *it, cb_error *err)
 	tree_view v = txn_raw(m->t);
 	cb_code code = inode_find(&v, it->into, &node, err);
 	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code; /* it gave way */
-	if (node.rec.mtime_ns == t->mtime_ns && node.rec.atime_ns == t->atime_ns) return CB_OK;
-	node.rec.mtime_ns = t->mtime_ns;
+	bool moved = !it->base.present || t->mtime_ns != it->base.node.rec.mtime_ns;
+	int64_t mtime_ns = moved ? t->mtime_ns : node.rec.mtime_ns;
+	if (node.rec.mtime_ns == mtime_ns && node.rec.atime_ns == t->atime_ns) return CB_OK;
+	node.rec.mtime_ns = mtime_ns;
 	node.rec.atime_ns = t->atime_ns;
 	inode_changed(m->t, &node, false);
 	return inode_save(m->t, &node, err);
