@@ -379,7 +379,7 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 		if (of_its_kind ? there.type != type : there.type == CB_DIR && !any) there.ino = 0;
 		bool both = here.ino && there.ino;
 		if (!alone && both) {
-			it->aside = true;
+			it->aside = !it->disputed;
 			return CB_OK;
 		}
 		if (here.ino && !in_ours && (!best_here || both)) best_here = here.ino;

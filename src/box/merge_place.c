@@ -24,10 +24,12 @@ static cb_code unlink_all(merge *m, const unit *u, cb_error *err)
 	return CB_OK;
 }
 
-/* Does a file that theirs made stand for itself alone? Then it is compared with the base's under each of its names (compare_with_old). */
-static bool is_compared(const item *made)
+/* Does a file that theirs made stand for itself alone? Then it is compared with the base's under each of its names (compare_with_old). One
+ * in dispute may be old, and is decided about as a whole. */
+static bool is_compared(const merge *m, const item *made)
 {
-	return made && made->fate == FATE_ADD && !made->base.present && made->theirs.node.rec.type == CB_FILE;
+	return made && made->fate == FATE_ADD && !made->base.present && made->theirs.node.rec.type == CB_FILE &&
+	       !merge_disputes_ino(m->disputed, merge_ino_there(made));
 }
 
 /* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away or replaced too. What ours did
@@ -43,7 +45,8 @@ static cb_code delete_aside(merge *m, item *it, cb_error *err)
 		if (!merge_place_in(&it->base, at)) continue;
 		cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
-		bool renewed = code == CB_OK && it->base.node.rec.type == CB_FILE && is_compared(merge_item_find(m, node.rec.ino));
+		bool renewed =
+			code == CB_OK && it->base.node.rec.type == CB_FILE && is_compared(m, merge_item_find(m, node.rec.ino));
 		if (!renewed && it->settled == SETTLED_OURS) continue; /* what theirs had moved there goes back */
 		if (code == CB_OK && !renewed && !same) continue; /* something of theirs, which meets this one when it is placed */
 		if (!same && !renewed) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
@@ -449,9 +452,10 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 {
 	bool had = false, same = false, theirs_wins = true;
 	*has = *text = *drop = false;
-	if (it->fate != FATE_ADD || it->base.present || it->theirs.node.rec.type != CB_FILE) return CB_OK;
+	if (!is_compared(m, it)) return CB_OK;
 	CB_TRY(merge_file_at(m->base, at, old, &had, err));
-	if (!had || old->rec.ino == merge_ino_there(it)) return CB_OK; /* itself, in dispute: decided as a whole */
+	/* Where the base has a file in dispute is only what one of the common pasts says. */
+	if (!had || old->rec.ino == merge_ino_there(it) || merge_disputes_ino(m->disputed, old->rec.ino)) return CB_OK;
 	CB_TRY(merge_file_at(m->ours, at, here, has, err));
 	/* Somebody else sits there: settle_occupant. Or theirs' is the file that a step had covered with this one: it comes back as it was,
 	 * and what was done to this one since goes with it to its old name. */
@@ -487,7 +491,7 @@ static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *
 	merge_texts x = {m->base, m->ours, &v, &old->rec, &here->rec, &their};
 	CB_TRY(merge_data_same(m, m->ours, &here->rec, &v, &their, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
-	if (!agreed && !merge_disputes_ino(m->disputed, old->rec.ino)) CB_TRY(merge_text(m, &x, &node, &done, err));
+	if (!agreed) CB_TRY(merge_text(m, &x, &node, &done, err));
 	if (!done) CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "changed on both sides", &theirs_wins, err));
 	if (!done && theirs_wins) return CB_OK;
 	if (!done) {

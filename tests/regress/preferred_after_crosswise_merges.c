@@ -1,0 +1,202 @@
+/*
+ * preferred_after_crosswise_merges.c: two boxes that merged each other crosswise, so that their common pasts differ. Where these conflict,
+ * the base has a file in places that only one of them knew. What was new there was taken for a change of that file in one direction and not
+ * in the other: a conflict that nobody had made, a mode that went to another file, a file that both answers lost, a merge that failed.
+ */
+#include "harness/sides.h"
+
+static void mv(cb_box *b, const char *from, const char *to)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, from, to, 0, &err));
+}
+
+static void rm(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_remove(b, path, &err));
+}
+
+static void must_link(cb_box *b, const char *path, const char *other)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_link(b, path, other, &err));
+}
+
+static void must_chmod(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_chmod(b, path, 0600, 0, &err));
+}
+
+typedef struct picture {
+	cb_box *b;
+	char text[512];
+} picture;
+
+static cb_code note_entry(void *context, const char *path, const cb_stat_info *info, cb_error *err)
+{
+	picture *p = context;
+	size_t size = strlen(p->text);
+	bool folder = info->type == CB_DIR;
+	(void)err;
+	if (strcmp(path, "/work") == 0) return CB_OK;
+	(void)snprintf(p->text + size, sizeof(p->text) - size, "%s%s%s%s%s", size ? " " : "", path + strlen("/work/"),
+	               folder ? "/" : "=", folder ? "" : must_read(p->b, path), !folder && info->mode == 0600 ? "(600)" : "");
+	return CB_OK;
+}
+
+/* All below /work, as "d/ d/new=NEW(600)". */
+static void must_show(cb_box *b, const char *text)
+{
+	cb_error err = {0};
+	picture p = {.b = b};
+	CHECK_OK(cb_walk(b, "/work", note_entry, &p, &err));
+	CHECK_STR(p.text, text);
+}
+
+/* What two boxes, a and b, do before they merge each other as they are then, each with a side preferred, and what they do after that. */
+typedef struct scene {
+	deed *base, *before[2], *after[2];
+	cb_prefer crossing[2];
+} scene;
+
+static sides open_scene(const scene *sc)
+{
+	sides p = sides_open(true, sc->base);
+	cb_box *both[2] = {p.ours, p.theirs}, *old[2];
+	for (int i = 0; i < 2; i++) sc->before[i](both[i]);
+	old[0] = must_fork(p.s, "ours", "ours-then");
+	old[1] = must_fork(p.s, "theirs", "theirs-then");
+	for (int i = 0; i < 2; i++) must_merge(both[i], old[1 - i], sc->crossing[i]);
+	for (int i = 0; i < 2; i++) cb_box_close(old[i]);
+	for (int i = 0; i < 2; i++) sc->after[i](both[i]);
+	return p;
+}
+
+/* winner: 0, 1; -1: nothing is in conflict. */
+static void settle(const scene *sc, int winner, const char *text)
+{
+	for (int into = 0; into < 2; into++) {
+		sides p = open_scene(sc);
+		cb_box *both[2] = {p.ours, p.theirs};
+		cb_prefer prefer = winner < 0 ? CB_PREFER_NONE : winner == into ? CB_PREFER_OURS : CB_PREFER_THEIRS;
+		must_merge(both[into], both[1 - into], prefer);
+		must_show(both[into], text);
+		sides_close(&p);
+	}
+}
+
+static void two_names(cb_box *b)
+{
+	must_write(b, "/work/d", "old");
+	must_link(b, "/work/d", "/work/e");
+}
+
+static void b_is_written(cb_box *b)
+{
+	must_write(b, "/work/b", "A");
+}
+
+static void all_becomes_b(cb_box *b)
+{
+	rm(b, "/work/e");
+	mv(b, "/work/d", "/work/b");
+}
+
+static void z_comes(cb_box *b)
+{
+	must_write(b, "/work/z", "z");
+}
+
+static void d_comes(cb_box *b)
+{
+	must_write(b, "/work/d", "NEW");
+}
+
+/* Both have the file elsewhere, and the same. */
+TEST(a_new_file_under_a_name_that_both_took_away)
+{
+	scene sc = {two_names, {b_is_written, all_becomes_b}, {z_comes, d_comes}, {CB_PREFER_THEIRS, CB_PREFER_OURS}};
+	settle(&sc, -1, "b=old d=NEW z=z");
+	settle(&sc, 0, "b=old d=NEW z=z");
+	settle(&sc, 1, "b=old d=NEW z=z");
+}
+
+static void one_file(cb_box *b)
+{
+	must_write(b, "/work/e", "old");
+}
+
+static void e_is_linked_as_c(cb_box *b)
+{
+	must_link(b, "/work/e", "/work/c");
+}
+
+static void folder_c(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/c", 0755, 0, &err));
+}
+
+static void all_goes_for_a_new_c(cb_box *b)
+{
+	rm(b, "/work/c");
+	rm(b, "/work/e");
+	must_write(b, "/work/c", "A");
+}
+
+static void c_becomes_b_and_is_made_again(cb_box *b)
+{
+	mv(b, "/work/c", "/work/b");
+	must_write(b, "/work/c", "B");
+}
+
+/* Under a name that the file had in one of the pasts only, both sides have new ones. */
+TEST(new_files_on_both_sides_and_the_old_on_one)
+{
+	scene sc = {one_file,
+	            {e_is_linked_as_c, folder_c},
+	            {all_goes_for_a_new_c, c_becomes_b_and_is_made_again},
+	            {CB_PREFER_OURS, CB_PREFER_OURS}};
+	settle(&sc, 0, "c=A");
+	settle(&sc, 1, "b/ c=B e=old");
+}
+
+static void a_file_and_one_in_a_folder(cb_box *b)
+{
+	must_write(b, "/work/b", "b");
+	must_write(b, "/work/d/x", "x");
+}
+
+static void b_goes(cb_box *b)
+{
+	rm(b, "/work/b");
+}
+
+static void b_comes_into_d(cb_box *b)
+{
+	mv(b, "/work/b", "/work/d/b");
+}
+
+static void mode_of_x(cb_box *b)
+{
+	must_chmod(b, "/work/d/x");
+}
+
+static void b_and_x_change_names(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, "/work/d/b", "/work/d/x", CB_EXCHANGE, &err));
+}
+
+/* A file in dispute is no new one that came in the place of another. */
+TEST(a_mode_is_meant_for_the_file)
+{
+	scene sc = {a_file_and_one_in_a_folder,
+	            {b_goes, b_comes_into_d},
+	            {mode_of_x, b_and_x_change_names},
+	            {CB_PREFER_OURS, CB_PREFER_OURS}};
+	settle(&sc, 1, "d/ d/b=x(600) d/x=b");
+	settle(&sc, 0, "d/ d/x=x(600)");
+}
