@@ -374,6 +374,9 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 		const place *at = &it->base.places[i];
 		CB_TRY(successor_at(m, m->ours, m->theirs, at, &here, err));
 		CB_TRY(successor_at(m, m->theirs, m->ours, at, &there, err));
+		/* Who has it elsewhere came perhaps from a past that never had it here. */
+		bool elsewhere = !alone && !merge_place_in(in_ours ? &it->ours : &it->theirs, at);
+		if (it->disputed && elsewhere) continue;
 		bool of_its_kind = !alone || (here.ino && there.ino), any = merge_is_strict(m);
 		if (of_its_kind ? here.type != type : here.type == CB_DIR && !any) here.ino = 0;
 		if (of_its_kind ? there.type != type : there.type == CB_DIR && !any) there.ino = 0;

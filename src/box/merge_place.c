@@ -422,8 +422,10 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 		tree_view v = txn_raw(m->t);
 		bool made = false; /* on both sides: what was moved here is itself, and does not unite */
 		CB_TRY(is_new_here(m, mine->ino, &made, err));
+		if (made) CB_TRY(is_new_here(m, their->ino, &made, err)); /* one in dispute may be old */
 		made = made && !it->base.present;
-		if (mine->type == CB_DIR) same = made && !merge_disputes_name(m->disputed, at);
+		bool disputed = it->disputed || merge_disputes_ino(m->disputed, mine->ino) || merge_disputes_name(m->disputed, at);
+		if (mine->type == CB_DIR) same = made && !disputed; /* one that is goes or stays as a whole */
 		else if (made && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
 		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));

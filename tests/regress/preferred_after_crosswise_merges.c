@@ -200,3 +200,64 @@ TEST(a_mode_is_meant_for_the_file)
 	settle(&sc, 1, "d/ d/b=x(600) d/x=b");
 	settle(&sc, 0, "d/ d/x=x(600)");
 }
+
+static void nothing(cb_box *b)
+{
+	(void)b;
+}
+
+static void file_d(cb_box *b)
+{
+	must_write(b, "/work/d", "FILE");
+}
+
+static void folder_d(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
+}
+
+static void d_becomes_a_folder(cb_box *b)
+{
+	rm(b, "/work/d");
+	folder_d(b);
+}
+
+static void file_comes_into_d(cb_box *b)
+{
+	must_write(b, "/work/d/f", "B");
+}
+
+/* One goes or stays as a whole, and does not unite with a new one. */
+TEST(a_folder_in_dispute)
+{
+	scene sc = {nothing, {file_d, folder_d}, {d_becomes_a_folder, file_comes_into_d}, {CB_PREFER_OURS, CB_PREFER_OURS}};
+	settle(&sc, 0, "d/");
+	settle(&sc, 1, "d/ d/f=B");
+}
+
+static void two_files(cb_box *b)
+{
+	must_write(b, "/work/a", "a");
+	must_write(b, "/work/d", "d");
+}
+
+static void a_is_linked_as_c_and_d_is_saved(cb_box *b)
+{
+	must_link(b, "/work/a", "/work/c");
+	must_renew(b, "/work/d", "SAVED");
+}
+
+static void d_becomes_c(cb_box *b)
+{
+	mv(b, "/work/d", "/work/c");
+}
+
+/* Each side has another of two files for one, and what is new where one of them was in one past stands for neither. */
+TEST(two_files_for_one_and_a_new_one)
+{
+	scene sc = {
+		two_files, {a_is_linked_as_c_and_d_is_saved, d_becomes_c}, {folder_d, d_comes}, {CB_PREFER_THEIRS, CB_PREFER_OURS}};
+	settle(&sc, 0, "a=a c=SAVED d/");
+	settle(&sc, 1, "a=a c=SAVED d=NEW");
+}
