@@ -283,7 +283,7 @@ cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *
 {
 	successor s;
 	CB_TRY(successor_at(m, m->ours, m->theirs, at, &s, err));
-	*out = s.type == CB_FILE ? s.ino : 0;
+	*out = s.type == CB_FILE && merge_item_number(m, s.ino) == s.ino ? s.ino : 0;
 	return CB_OK;
 }
 

@@ -168,7 +168,7 @@ item *merge_item_find(merge *m, uint64_t ino);            /* NULL: theirs did no
 /* The file of a view at a place of another, when its folder is the same there. *found false: none, or no file. */
 cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *found, cb_error *err);
 
-/* A file of ours at that place which neither base nor theirs knows; 0: none. */
+/* A file of ours at that place which neither base nor theirs knows, and which stands for no other than the one that was there; 0: none. */
 cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *err);
 
 /* ---- merge_folders.c ---- */

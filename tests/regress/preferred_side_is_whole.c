@@ -509,3 +509,62 @@ TEST(a_new_file_that_gave_way_under_one_of_its_names)
 	settle(one_file_a, a_becomes_b_and_is_made_again_with_c, a_changes_beside_a_folder_b, "a=CHANGED b/ c=NEW");
 	settle(one_file_a, a_changes_beside_a_folder_b, a_becomes_b_and_is_made_again_with_c, "a=NEW b=CHANGED c=NEW");
 }
+
+static void files_a_and_d(cb_box *b)
+{
+	must_write(b, "/work/d", "d");
+	must_write(b, "/work/a", "a");
+}
+
+static void both_are_written(cb_box *b)
+{
+	must_write(b, "/work/a", "WRITTEN");
+	must_write(b, "/work/d", "DIFFERENT");
+}
+
+static void a_becomes_b_and_d_is_saved_with_a(cb_box *b)
+{
+	cb_error err = {0};
+	mv(b, "/work/a", "/work/b");
+	must_renew(b, "/work/d", "SAVED");
+	CHECK_OK(cb_link(b, "/work/d", "/work/a", &err));
+}
+
+/* The new file stands for one that was saved, and not for another whose old name it has besides. */
+TEST(a_saved_file_under_the_old_name_of_another)
+{
+	settle(files_a_and_d, a_becomes_b_and_d_is_saved_with_a, both_are_written, "a=DIFFERENT b=WRITTEN d=DIFFERENT");
+	settle(files_a_and_d, both_are_written, a_becomes_b_and_d_is_saved_with_a, "a=SAVED b=WRITTEN d=SAVED");
+}
+
+static void c_is_linked_as_d_and_written(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_link(b, "/work/c", "/work/d", &err));
+	must_write(b, "/work/d", "WRITTEN");
+}
+
+static void c_is_renewed_and_linked_as_d(cb_box *b)
+{
+	cb_error err = {0};
+	must_renew(b, "/work/c", "RENEWED");
+	CHECK_OK(cb_link(b, "/work/c", "/work/d", &err));
+}
+
+/* Two names of one file on both sides are so in the result. */
+TEST(a_hard_link_stays_one)
+{
+	for (int way = 0; way < 4; way++) {
+		cb_error err = {0};
+		sides p = sides_open(true, one_file_c);
+		cb_stat_info st = CB_INIT(cb_stat_info);
+		bool first = way % 2;
+		(first ? c_is_linked_as_d_and_written : c_is_renewed_and_linked_as_d)(p.ours);
+		(first ? c_is_renewed_and_linked_as_d : c_is_linked_as_d_and_written)(p.theirs);
+		must_merge(p.ours, p.theirs, way < 2 ? CB_PREFER_OURS : CB_PREFER_THEIRS);
+		must_show(p.ours, first == (way < 2) ? "c=WRITTEN d=WRITTEN" : "c=RENEWED d=RENEWED");
+		CHECK_OK(cb_stat(p.ours, "/work/d", 0, &st, &err));
+		CHECK_U64(st.links, 2);
+		sides_close(&p);
+	}
+}
