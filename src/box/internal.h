@@ -765,6 +765,7 @@ typedef struct merge_disputed {
 	buf inos;           /* uint64_t; sorted before it is given to a merge */
 	pmap keys;          /* key-values, by their keys in the map */
 	pmap names;         /* entries, by theirs: folders that both made there do not unite */
+	pmap other_numbers; /* not in dispute: numbers that are one file or folder in the base, in pairs (merge.c) */
 	const char *reason; /* of the conflicts about inos: a constant */
 } merge_disputed;
 void merge_disputed_done(merge_disputed *d);

@@ -60,6 +60,14 @@ bool merge_places_equal(const unit *a, const unit *b)
 	return true;
 }
 
+cb_code merge_is_present(const tree_view *v, uint64_t ino, bool *out, cb_error *err)
+{
+	place ignored;
+	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(v, ino, &ignored, err);
+	*out = code == CB_OK;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
 static cb_code stop_at_first(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
 	(void)key_bytes;
@@ -304,6 +312,65 @@ uint64_t merge_item_number(const merge *m, uint64_t ino)
 	return ino;
 }
 
+/* ---- one file under several numbers ---- */
+
+typedef struct number_pair {
+	uint8_t bytes[16];
+} number_pair;
+
+static number_pair pair_make(uint64_t number, uint64_t other)
+{
+	number_pair p;
+	put_be64(p.bytes, number);
+	put_be64(p.bytes + 8, other);
+	return p;
+}
+
+/* Both ways round, so that it is found from either. */
+cb_code merge_note_number(merge *m, uint64_t number, uint64_t there, cb_error *err)
+{
+	number_pair one = pair_make(number, there), other = pair_make(there, number);
+	if (!m->left || !number || number == there) return CB_OK;
+	CB_TRY(pmap_put(&m->left->other_numbers, span_make(one.bytes, sizeof(one.bytes)), (span){0}, err));
+	return pmap_put(&m->left->other_numbers, span_make(other.bytes, sizeof(other.bytes)), (span){0}, err);
+}
+
+/* The next number that is one with `number`, after one that was given back before, or 0. 0: there are no more. */
+static uint64_t next_number(const merge *m, uint64_t number, uint64_t after)
+{
+	number_pair from = pair_make(number, after + 1);
+	pmap_cursor c;
+	span pair, value;
+	bool tombstone;
+	if (!m->disputed || pmap_count(&m->disputed->other_numbers) == 0) return 0;
+	pmap_seek(&c, &m->disputed->other_numbers, span_make(from.bytes, sizeof(from.bytes)));
+	bool found = pmap_cursor_get(&c, &pair, &value, &tombstone) && get_be64(pair.bytes) == number;
+	return found ? get_be64(pair.bytes + 8) : 0;
+}
+
+cb_code merge_other_number(const merge *m, const tree_view *side, uint64_t number, uint64_t *out, cb_error *err)
+{
+	const tree_view *across = side == m->ours ? m->theirs : m->ours;
+	*out = 0;
+	for (uint64_t other = next_number(m, number, 0); other && !*out; other = next_number(m, number, other)) {
+		bool has = false, known = false, two = false;
+		CB_TRY(merge_is_present(side, other, &has, err));
+		CB_TRY(merge_is_present(m->base, other, &known, err));
+		CB_TRY(merge_is_present(across, other, &two, err));
+		if (two) CB_TRY(merge_is_present(across, number, &two, err)); /* the other side has one and the other */
+		if (has && !known && !two && !merge_disputes_ino(m->disputed, other)) *out = other;
+	}
+	return CB_OK;
+}
+
+cb_code merge_base_knows(const merge *m, uint64_t ino, bool *out, cb_error *err)
+{
+	CB_TRY(merge_is_present(m->base, ino, out, err));
+	for (uint64_t other = next_number(m, ino, 0); other && !*out; other = next_number(m, ino, other))
+		CB_TRY(merge_is_present(m->base, other, out, err));
+	return CB_OK;
+}
+
 static cb_code take_here(merge *m, item *it, uint64_t ino, cb_error *err)
 {
 	bool taken = false;
@@ -324,6 +391,27 @@ static cb_code take_there(merge *m, item *it, uint64_t ino, cb_error *err)
 	it->theirs = made->theirs; /* its own item has nothing left to say */
 	made->theirs = (unit){0};
 	made->stands_for = it->ino;
+	return CB_OK;
+}
+
+/*
+ * Boxes that merged each other crosswise may have one file under two numbers, each its own: both had made it, or one had replaced it. The
+ * base, which is merged of what they had, has one of these, and the file is the same wherever a side has moved it since. (Where ours did
+ * not change it, and theirs did not move it, theirs' comes in its place, as that of any file that was replaced: so the two have one number
+ * again.)
+ */
+static cb_code find_other_number(merge *m, item *it, cb_error *err)
+{
+	uint64_t here = 0, there = 0;
+	bool same = false;
+	if (!it->base.present || it->disputed || it->base.node.rec.type == CB_DIR) return CB_OK;
+	if (!it->ours.present) CB_TRY(merge_other_number(m, m->ours, it->ino, &here, err));
+	if (!it->theirs.present) CB_TRY(merge_other_number(m, m->theirs, it->ino, &there, err));
+	if (there && it->ours.present) CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
+	const item *made = there ? merge_item_find(m, there) : NULL;
+	if (here) CB_TRY(take_here(m, it, here, err));
+	if (made && !(same && merge_places_equal(&it->base, &made->theirs))) CB_TRY(take_there(m, it, there, err));
+	it->replaced_here = it->replaced_there = false;
 	return CB_OK;
 }
 
@@ -551,6 +639,9 @@ static cb_code merge_run(merge *m, cb_error *err)
 	CB_TRY(gather_all(m, err));
 	inos_sort(m);
 	CB_TRY(merge_find_remade(m, &remade_found, err));
+	const remade *all = (const remade *)(const void *)m->remade.bytes;
+	for (size_t i = 0; i < m->remade.size / sizeof(*all); i++)
+		if (all[i].there) CB_TRY(merge_note_number(m, all[i].number, all[i].there, err));
 	if (remade_found) { /* once more, with ours' numbers */
 		m->again = true;
 		m->inos.size = 0;
@@ -558,6 +649,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 		inos_sort(m);
 	}
 	CB_TRY(items_load(m, err));
+	for (size_t i = 0; i < m->count; i++) CB_TRY(find_other_number(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_returned(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_replaced(m, &m->items[i], err));
 	for (size_t i = 0; i < m->count; i++) CB_TRY(find_rival(m, &m->items[i], err));
@@ -574,6 +666,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 		if (m->items[i].fate != FATE_FIELDS) continue;
 		CB_TRY(merge_add_links(m, &m->items[i], err));
 		CB_TRY(merge_fields(m, &m->items[i], err));
+		CB_TRY(merge_note_number(m, merge_ino_here(&m->items[i]), merge_ino_there(&m->items[i]), err));
 	}
 	if (m->unsettled) return CB_OK;
 	CB_TRY(merge_delete_empty_dirs(m, err));
@@ -628,11 +721,12 @@ static cb_code merge_pass(txn *t, const merge_sides *sides, merge_conflicts *con
 
 cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conflicts, cb_error *err)
 {
-	pmap settled = PMAP_EMPTY, delta = pmap_ref(&t->delta), keys = PMAP_EMPTY;
+	pmap settled = PMAP_EMPTY, delta = pmap_ref(&t->delta), keys = PMAP_EMPTY, numbers = PMAP_EMPTY;
 	counters now = t->now;
 	txn_quotas_lift(t); /* on the way there it may hold more than at its end */
 	size_t left = sides->left ? sides->left->inos.size : 0;
 	if (sides->left) keys = pmap_ref(&sides->left->keys);
+	if (sides->left) numbers = pmap_ref(&sides->left->other_numbers);
 	bool again = false;
 	cb_code code = merge_pass(t, sides, conflicts, &settled, &again, err);
 	while (code == CB_OK && again) {
@@ -643,11 +737,14 @@ cb_code merge_sides_into(txn *t, const merge_sides *sides, merge_conflicts *conf
 			sides->left->inos.size = left;
 			pmap_done(&sides->left->keys);
 			sides->left->keys = pmap_ref(&keys);
+			pmap_done(&sides->left->other_numbers);
+			sides->left->other_numbers = pmap_ref(&numbers);
 		}
 		code = merge_pass(t, sides, conflicts, &settled, &again, err);
 	}
 	pmap_done(&settled);
 	pmap_done(&delta);
 	pmap_done(&keys);
+	pmap_done(&numbers);
 	return code;
 }

@@ -154,6 +154,7 @@ cb_code merge_tell_contradictions(merge *m, cb_error *err);
 
 /* free() its places. */
 cb_code merge_unit_load(const tree_view *v, uint64_t ino, unit *out, cb_error *err);
+cb_code merge_is_present(const tree_view *v, uint64_t ino, bool *out, cb_error *err);
 /* Has ours, or theirs, what the base has, but for times? */
 cb_code merge_is_as_before(merge *m, const item *it, bool here, bool *out, cb_error *err);
 bool merge_places_equal(const unit *a, const unit *b);
@@ -163,6 +164,12 @@ bool merge_single_place(const item *it);
 /* Do two records hold the same bytes? Not files and links: true. */
 cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
                         cb_error *err);
+/* When common pasts are merged into a base: it has theirs' file or folder under another number. */
+cb_code merge_note_number(merge *m, uint64_t number, uint64_t there, cb_error *err);
+/* What a side has that the base has under `number`, which the side does not have; 0: nothing. */
+cb_code merge_other_number(const merge *m, const tree_view *side, uint64_t number, uint64_t *out, cb_error *err);
+/* Does the base have it, under whatever number? */
+cb_code merge_base_knows(const merge *m, uint64_t ino, bool *out, cb_error *err);
 uint64_t merge_item_number(const merge *m, uint64_t ino); /* of the item for which a new file stands, else its own */
 item *merge_item_find(merge *m, uint64_t ino);            /* NULL: theirs did not change it */
 /* The file of a view at a place of another, when its folder is the same there. *found false: none, or no file. */

@@ -143,6 +143,7 @@ void merge_disputed_done(merge_disputed *d)
 	buf_done(&d->inos);
 	pmap_done(&d->keys);
 	pmap_done(&d->names);
+	pmap_done(&d->other_numbers);
 }
 
 bool merge_disputes_ino(const merge_disputed *d, uint64_t ino)

@@ -20,14 +20,6 @@ typedef struct standing {
 	uint64_t here, there;
 } standing;
 
-static cb_code is_present(const tree_view *v, uint64_t ino, bool *out, cb_error *err)
-{
-	place ignored;
-	cb_code code = ino == INO_ROOT ? CB_OK : inode_place(v, ino, &ignored, err);
-	*out = code == CB_OK;
-	return code == CB_NOTFOUND ? CB_OK : code;
-}
-
 static bool judged_find(const merge *m, uint64_t ino, standing *out)
 {
 	span value;
@@ -47,7 +39,7 @@ static cb_code new_folder_at(const merge *m, const tree_view *side, uint64_t par
 	cb_code code = inode_at(side, parent, name, &node, NULL, err);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return code;
-	if (node.rec.type == CB_DIR) CB_TRY(is_present(m->base, node.rec.ino, &known, err));
+	if (node.rec.type == CB_DIR) CB_TRY(merge_base_knows(m, node.rec.ino, &known, err));
 	*out = node.rec.type == CB_DIR && !known ? node.rec.ino : 0;
 	return CB_OK;
 }
@@ -57,21 +49,25 @@ static cb_code judge(merge *m, uint64_t dir, cb_error *err)
 {
 	place was;
 	bool in_ours = false, in_theirs = false, known = false;
-	CB_TRY(is_present(m->ours, dir, &in_ours, err));
-	CB_TRY(is_present(m->theirs, dir, &in_theirs, err));
+	CB_TRY(merge_is_present(m->ours, dir, &in_ours, err));
+	CB_TRY(merge_is_present(m->theirs, dir, &in_theirs, err));
 	standing s = {in_ours ? dir : 0, in_theirs ? dir : 0}, above = {0, 0};
 	if ((!in_ours || !in_theirs) && !merge_disputes_ino(m->disputed, dir)) {
+		if (!in_ours) CB_TRY(merge_other_number(m, m->ours, dir, &s.here, err));
+		if (!in_theirs) CB_TRY(merge_other_number(m, m->theirs, dir, &s.there, err));
+		in_ours = s.here;
+		in_theirs = s.there;
 		CB_TRY(inode_place(m->base, dir, &was, err));
 		if (!judged_find(m, was.parent, &above)) above = (standing){was.parent, was.parent};
 		if (!in_ours) CB_TRY(new_folder_at(m, m->ours, above.here, place_name(&was), &s.here, err));
 		if (!in_theirs) CB_TRY(new_folder_at(m, m->theirs, above.there, place_name(&was), &s.there, err));
 		/* One that the other side has too is itself, not a successor; unless it took that place there as well. */
 		if (!in_ours && s.here && s.here != s.there) {
-			CB_TRY(is_present(m->theirs, s.here, &known, err));
+			CB_TRY(merge_is_present(m->theirs, s.here, &known, err));
 			if (known) s.here = 0;
 		}
 		if (!in_theirs && s.there && s.here != s.there) {
-			CB_TRY(is_present(m->ours, s.there, &known, err));
+			CB_TRY(merge_is_present(m->ours, s.there, &known, err));
 			if (known) s.there = 0;
 		}
 	}

@@ -429,7 +429,7 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 		else if (made && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
 		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
-		if (merged) return CB_OK;
+		if (merged) return merge_note_number(m, mine->ino, their->ino, err);
 	}
 	bool theirs_wins = false;
 	uint64_t occupant = mine->ino;
@@ -610,7 +610,7 @@ static cb_code add_item(merge *m, item *it, cb_error *err)
 	for (size_t i = 0; i < it->theirs.count; i++)
 		if (i != first) CB_TRY(place_name_at(m, it, &it->theirs.places[i], &exists, err));
 	if (!exists) it->into = 0;
-	return CB_OK;
+	return merge_note_number(m, it->into, merge_ino_there(it), err);
 }
 
 /*

@@ -1,0 +1,160 @@
+/*
+ * one_file_under_two_numbers.c: boxes that merged each other crosswise, where one had replaced a file, or both had made it alike. Each goes
+ * on with its own. The base, made of both, has one of the two, and the other passed for a new file: removed on one side and renamed on the
+ * other, it came back without a conflict.
+ */
+#include "harness/sides.h"
+
+static cb_error err;
+
+static void mv(cb_box *b, const char *from, const char *to)
+{
+	CHECK_OK(cb_rename(b, from, to, 0, &err));
+}
+
+static void rm(cb_box *b, const char *path)
+{
+	CHECK_OK(cb_remove(b, path, &err));
+}
+
+static uint64_t ino_of(cb_box *b, const char *path)
+{
+	cb_stat_info st = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, path, 0, &st, &err));
+	return st.ino;
+}
+
+/* Each merges what the other had then; `path` has two numbers after that. */
+static sides open_crossed(deed *base, deed *here, deed *there, const char *path)
+{
+	sides p = sides_open(true, base);
+	here(p.ours);
+	there(p.theirs);
+	cb_box *ours = must_fork(p.s, "ours", "ours-then"), *theirs = must_fork(p.s, "theirs", "theirs-then");
+	must_merge(p.ours, theirs, CB_PREFER_NONE);
+	must_merge(p.theirs, ours, CB_PREFER_NONE);
+	cb_box_close(ours);
+	cb_box_close(theirs);
+	CHECK(ino_of(p.ours, path) != ino_of(p.theirs, path));
+	return p;
+}
+
+static void file_f(cb_box *b)
+{
+	must_write(b, "/work/f", "1\n2\n3\n");
+}
+
+static void f_is_saved(cb_box *b)
+{
+	must_renew(b, "/work/f", "1\n2\n3\nnew\n");
+}
+
+static void f_gets_a_mode(cb_box *b)
+{
+	CHECK_OK(cb_chmod(b, "/work/f", 0600, 0, &err));
+}
+
+static void nothing(cb_box *b)
+{
+	(void)b;
+}
+
+static void f_is_made(cb_box *b)
+{
+	must_write(b, "/work/f", "1\n2\n3\nnew\n");
+}
+
+static void folder_f_is_made(cb_box *b)
+{
+	must_write(b, "/work/f/x", "1\n2\n3\nnew\n");
+}
+
+/* Removed on one side and renamed on the other. */
+static void removed_and_renamed(deed *base, deed *here, deed *there, bool folder)
+{
+	for (int way = 0; way < 8; way++) {
+		sides p = open_crossed(base, here, there, "/work/f");
+		cb_box *removes = way & 1 ? p.ours : p.theirs, *renames = way & 1 ? p.theirs : p.ours;
+		cb_box *into = way & 2 ? removes : renames, *from = way & 2 ? renames : removes;
+		cb_prefer prefer = way & 4 ? CB_PREFER_OURS : CB_PREFER_THEIRS;
+		rm(removes, "/work/f");
+		mv(renames, "/work/f", "/work/g");
+		must_conflict(into, from, "/work/g");
+		must_merge(into, from, prefer);
+		bool stays = (prefer == CB_PREFER_OURS) == (into == renames);
+		CHECK(!exists(into, "/work/f") && exists(into, "/work/g") == stays);
+		if (stays && !folder) CHECK_STR(must_read(into, "/work/g"), "1\n2\n3\nnew\n");
+		sides_close(&p);
+	}
+}
+
+/* Changed on one side and renamed on the other. */
+static void changed_and_renamed(deed *base, deed *here, deed *there, bool folder)
+{
+	for (int way = 0; way < 4; way++) {
+		sides p = open_crossed(base, here, there, "/work/f");
+		cb_box *changes = way & 1 ? p.ours : p.theirs, *renames = way & 1 ? p.theirs : p.ours;
+		cb_box *into = way & 2 ? changes : renames, *from = way & 2 ? renames : changes;
+		must_write(changes, folder ? "/work/f/x" : "/work/f", "one\n2\n3\nnew\n");
+		mv(renames, "/work/f", "/work/g");
+		must_merge(into, from, CB_PREFER_NONE);
+		CHECK(!exists(into, "/work/f"));
+		CHECK_STR(must_read(into, folder ? "/work/g/x" : "/work/g"), "one\n2\n3\nnew\n");
+		sides_close(&p);
+	}
+}
+
+/* What one side changed is taken from it. */
+static void changed_on_one_side(deed *base, deed *here, deed *there)
+{
+	for (int way = 0; way < 4; way++) {
+		sides p = open_crossed(base, here, there, "/work/f");
+		cb_box *changes = way & 1 ? p.ours : p.theirs, *other = way & 1 ? p.theirs : p.ours;
+		cb_box *into = way & 2 ? changes : other, *from = way & 2 ? other : changes;
+		must_write(changes, "/work/f", "one\n2\n3\nnew\n");
+		must_write(other, "/work/other", "other");
+		must_merge(into, from, CB_PREFER_NONE);
+		CHECK_STR(must_read(into, "/work/f"), "one\n2\n3\nnew\n");
+		sides_close(&p);
+	}
+}
+
+TEST(saved_in_one)
+{
+	removed_and_renamed(file_f, f_is_saved, f_gets_a_mode, false);
+	changed_and_renamed(file_f, f_is_saved, f_gets_a_mode, false);
+	changed_on_one_side(file_f, f_is_saved, f_gets_a_mode);
+}
+
+TEST(made_in_both)
+{
+	removed_and_renamed(nothing, f_is_made, f_is_made, false);
+	changed_and_renamed(nothing, f_is_made, f_is_made, false);
+	changed_on_one_side(nothing, f_is_made, f_is_made);
+}
+
+TEST(a_folder_made_in_both)
+{
+	removed_and_renamed(nothing, folder_f_is_made, folder_f_is_made, true);
+	changed_and_renamed(nothing, folder_f_is_made, folder_f_is_made, true);
+}
+
+static void g_is_a_folder(cb_box *b)
+{
+	CHECK_OK(cb_mkdir(b, "/work/g", 0755, 0, &err));
+}
+
+/* It is that folder still, and not the one whose place it got. */
+TEST(a_folder_renamed_over_another)
+{
+	for (int way = 0; way < 4; way++) {
+		sides p = open_crossed(g_is_a_folder, folder_f_is_made, folder_f_is_made, "/work/f");
+		cb_box *adds = way & 1 ? p.ours : p.theirs, *renames = way & 1 ? p.theirs : p.ours;
+		must_write(adds, "/work/f/y", "y");
+		mv(renames, "/work/f", "/work/g");
+		must_merge(way & 2 ? adds : renames, way & 2 ? renames : adds, CB_PREFER_NONE);
+		CHECK_STR(must_read(way & 2 ? adds : renames, "/work/g/y"), "y");
+		CHECK(exists(way & 2 ? adds : renames, "/work/g/x") && !exists(way & 2 ? adds : renames, "/work/f"));
+		sides_close(&p);
+	}
+}
