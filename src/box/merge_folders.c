@@ -29,7 +29,7 @@ static bool judged_find(const merge *m, uint64_t ino, standing *out)
 	return true;
 }
 
-/* The folder of a side at a place, when the base does not know it. 0: none. */
+/* The folder of a side at a place, when the base does not know it, nor is it in dispute: that is decided about by itself. 0: none. */
 static cb_code new_folder_at(const merge *m, const tree_view *side, uint64_t parent, span name, uint64_t *out, cb_error *err)
 {
 	inode node;
@@ -40,7 +40,7 @@ static cb_code new_folder_at(const merge *m, const tree_view *side, uint64_t par
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return code;
 	if (node.rec.type == CB_DIR) CB_TRY(merge_base_knows(m, node.rec.ino, &known, err));
-	*out = node.rec.type == CB_DIR && !known ? node.rec.ino : 0;
+	*out = node.rec.type == CB_DIR && !known && !merge_disputes_ino(m->disputed, node.rec.ino) ? node.rec.ino : 0;
 	return CB_OK;
 }
 

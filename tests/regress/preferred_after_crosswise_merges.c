@@ -236,6 +236,33 @@ TEST(a_folder_in_dispute)
 	settle(&sc, 1, "d/ d/f=B");
 }
 
+static void folder_a(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/a", 0755, 0, &err));
+}
+
+static void d_becomes_a(cb_box *b)
+{
+	rm(b, "/work/a");
+	mv(b, "/work/d", "/work/a");
+}
+
+static void a_becomes_a_file(cb_box *b)
+{
+	rm(b, "/work/d");
+	rm(b, "/work/a");
+	must_write(b, "/work/a", "FILE");
+}
+
+/* Nor does it stand for another folder whose name it got. */
+TEST(a_folder_in_dispute_in_the_place_of_another)
+{
+	scene sc = {folder_a, {file_d, folder_d}, {d_becomes_a, a_becomes_a_file}, {CB_PREFER_THEIRS, CB_PREFER_THEIRS}};
+	settle(&sc, 0, "a/");
+	settle(&sc, 1, "a=FILE");
+}
+
 static void two_files(cb_box *b)
 {
 	must_write(b, "/work/a", "a");
