@@ -522,9 +522,9 @@ static cb_code decide_disputed(merge *m, item *it, cb_error *err)
 	it->fate = FATE_DONE;
 	it->into = it->ours.present ? merge_ino_here(it) : 0;
 	if (!same && !it->ours.present) theirs_wins = merge_brings(m, theirs_wins);
-	/* Who has it loses it: what the winner has in its place stays. */
+	/* Who has it loses it, or has it elsewhere: what the winner has in its place stays. */
 	bool goes = theirs_wins ? !it->theirs.present : !it->ours.present;
-	if (!same && goes) CB_TRY(merge_settle_covered(m, it, theirs_wins, err));
+	if (!same && (goes || !merge_places_equal(&it->ours, &it->theirs))) CB_TRY(merge_settle_covered(m, it, theirs_wins, err));
 	const unit *stays = theirs_wins ? &it->theirs : &it->ours;
 	if (!same && !goes && !(it->ours.present && it->theirs.present) && stays->node.rec.type == CB_DIR)
 		CB_TRY(merge_settle_below(m, stays->node.rec.ino, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));

@@ -288,3 +288,38 @@ TEST(two_files_for_one_and_a_new_one)
 	settle(&sc, 0, "a=a c=SAVED d/");
 	settle(&sc, 1, "a=a c=SAVED d=NEW");
 }
+
+static void c_becomes_a_and_is_made_again(cb_box *b)
+{
+	mv(b, "/work/c", "/work/a");
+	must_write(b, "/work/c", "NEW");
+}
+
+static void files_a_and_c(cb_box *b)
+{
+	must_write(b, "/work/c", "c");
+	must_write(b, "/work/a", "a");
+}
+
+static void a_becomes_a_folder(cb_box *b)
+{
+	cb_error err = {0};
+	rm(b, "/work/a");
+	CHECK_OK(cb_mkdir(b, "/work/a", 0755, 0, &err));
+}
+
+static void file_comes_into_a(cb_box *b)
+{
+	must_write(b, "/work/a/f", "f");
+}
+
+/* Where the loser has the file in dispute, the winner has another: that stays, as the file goes where the winner has it. */
+TEST(a_file_in_dispute_uncovers_another)
+{
+	scene sc = {files_a_and_c,
+	            {c_becomes_a_and_is_made_again, a_becomes_a_folder},
+	            {z_comes, file_comes_into_a},
+	            {CB_PREFER_OURS, CB_PREFER_OURS}};
+	settle(&sc, 0, "a=c c=NEW z=z");
+	settle(&sc, 1, "a/ a/f=f c=c z=z");
+}
