@@ -4,20 +4,23 @@
  * Two sides change a small tree at random (files, folders, links, renames, exchanges, other types under old names); every write has a text
  * of its own. Whoever is preferred, wherever the merge is made:
  * - the result is the same merged into the winner and merged into the loser (but for what a transaction relied on, which only one side
- *   does), and the same when all is made again with other inode numbers;
+ *   does), also which names are one file, and the same when all is made again with other inode numbers;
  * - a path in conflict is as the winner has it;
  * - what the winner wrote is there, and what both sides still have;
  * - fsck finds nothing.
  * With an answer for each path at random, the result is the same again, and sound; what a side wrote, or both sides have, is there unless
  * an answer is against it. Answers that contradict each other leave a conflict open, and nothing happens.
+ *
+ * In every third merge the sides have merged each other crosswise before, with one or the other preferred, so that the base is made of two.
  */
 #include "harness/model_state.h"
 
-enum { SIDE_OPS = 3, BASE_OPS = 6, NAMES = 3, PATHS_MAX = 64 };
+enum { SIDE_OPS = 3, LONG_OPS = 6, BASE_OPS = 6, CROSS_OPS = 2, NAMES = 3, PATHS_MAX = 64 };
 
 typedef struct scene {
 	uint64_t base, sides[2]; /* seeds */
 	unsigned ops;
+	uint64_t crossed; /* seed of what the sides did before they merged each other crosswise; 0: they did not */
 } scene;
 
 static const char *const WORK = "/work";
@@ -120,6 +123,7 @@ static cb_prefer answer(void *context, const cb_conflict *c)
 
 typedef struct outcome {
 	model_state *sides[2], *base, *result;
+	model_state *crossed[2]; /* the sides after their crosswise merges; NULL: there were none */
 	answers answers;
 	bool relied; /* the transaction, on something that is no longer so */
 } outcome;
@@ -130,6 +134,32 @@ static void outcome_done(outcome *o)
 	model_free(o->sides[0]);
 	model_free(o->sides[1]);
 	model_free(o->result);
+	model_free(o->crossed[0]);
+	model_free(o->crossed[1]);
+}
+
+/* Each side changes something and merges what the other had then. */
+static void cross(cb_store *s, cb_box *const boxes[2], uint64_t seed, bool tell, outcome *o)
+{
+	static const char *const who[] = {"before zero", "before one"}, *const then[] = {"then-0", "then-1"},
+				 *const names[] = {"0", "1"};
+	cb_box *old[2];
+	for (int i = 0; i < 2; i++) {
+		change(boxes[i], seed + (uint64_t)i, who[i], CROSS_OPS, tell);
+		old[i] = must_fork(s, names[i], then[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		cb_error err = {0};
+		cb_merge_options how =
+			CB_WITH(cb_merge_options, .prefer = seed >> (40 + i) & 1 ? CB_PREFER_OURS : CB_PREFER_THEIRS);
+		cb_code code = cb_merge(boxes[i], old[1 - i], &how, NULL, NULL, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "crosswise: %s: %s", cb_code_name(code), err.message);
+		if (tell)
+			test_note("%s merges %s, %s preferred", names[i], then[1 - i],
+			          how.prefer == CB_PREFER_OURS ? "ours" : "theirs");
+		o->crossed[i] = model_read(boxes[i]);
+		cb_box_close(old[1 - i]);
+	}
 }
 
 /* Merges side 1-into into side `into`. */
@@ -143,6 +173,7 @@ static void settle(const scene *sc, int into, cb_prefer whole, uint64_t salt, bo
 	change(boxes[0], sc->base, "base", BASE_OPS, tell);
 	o->base = model_read(boxes[0]);
 	boxes[1] = must_fork(s, "0", "1");
+	if (sc->crossed) cross(s, boxes, sc->crossed, tell, o);
 	for (int i = 0; i < 2; i++) {
 		change(boxes[i], sc->sides[i], i ? "one" : "zero", sc->ops, tell);
 		o->sides[i] = model_read(boxes[i]);
@@ -226,13 +257,21 @@ static void tell(const scene *sc, const char *what, const outcome *o)
 		}
 }
 
+/* Was it in what the sides came from? */
+static bool is_old_text(const outcome *o, const char *text)
+{
+	for (int i = 0; i < 2; i++)
+		if (o->crossed[i] && has_text(o->crossed[i], text)) return true;
+	return has_text(o->base, text);
+}
+
 /* What the winner wrote, and what both have. */
 static bool texts_are_there(const outcome *o, int winner)
 {
 	const model_state *w = o->sides[winner], *l = o->sides[1 - winner];
 	for (size_t i = 0; i < w->count; i++) {
 		const model_entry *e = &w->entries[i];
-		if (e->type != CB_FILE || (has_text(o->base, e->bytes) && !has_text(l, e->bytes))) continue;
+		if (e->type != CB_FILE || (is_old_text(o, e->bytes) && !has_text(l, e->bytes))) continue;
 		if (!has_text(o->result, e->bytes)) return false;
 	}
 	return true;
@@ -258,16 +297,34 @@ static bool as_in(const outcome *o, int side, const char *path)
 	const model_entry *want = model_find(o->sides[side], path), *is = model_find(o->result, path);
 	if (!want || !is) return !want == !is;
 	if (want->type != is->type) return false;
-	return want->type != CB_FILE || has_text(o->base, want->bytes) || strcmp(want->bytes, is->bytes) == 0;
+	return want->type != CB_FILE || is_old_text(o, want->bytes) || strcmp(want->bytes, is->bytes) == 0;
 }
 
 static bool paths_are_the_winners(const outcome *o, int into)
 {
 	for (size_t i = 0; i < o->answers.count; i++) {
 		int winner = o->answers.said[i] == CB_PREFER_OURS ? into : 1 - into;
-		if (strcmp(o->answers.reasons[i], "changed on both sides") == 0) continue; /* of names nothing is in conflict */
+		const char *reason = o->answers.reasons[i];
+		if (strcmp(reason, "changed on both sides") == 0) continue; /* of names nothing is in conflict */
+		if (strstr(reason, "what both came from")) continue;        /* the path names a file in dispute, wherever it is */
 		if (is_placed_alike(o, o->answers.paths[i]) && !as_in(o, winner, o->answers.paths[i])) return false;
 	}
+	return true;
+}
+
+/* The first path that is the same file. */
+static size_t first_name(const model_state *s, size_t i)
+{
+	size_t first = 0;
+	while (s->entries[first].type != s->entries[i].type || s->entries[first].ino != s->entries[i].ino) first++;
+	return first;
+}
+
+/* Of two equal states: are the same names one file in both? */
+static bool links_same(const model_state *a, const model_state *b)
+{
+	for (size_t i = 0; i < a->count; i++)
+		if (first_name(a, i) != first_name(b, i)) return false;
 	return true;
 }
 
@@ -280,8 +337,9 @@ static const char *fault_of(const outcome *into_winner, const outcome *into_lose
 	if (!paths_are_the_winners(into_winner, winner)) return "a path in conflict is not the winner's, merged into it";
 	if (!paths_are_the_winners(into_loser, 1 - winner)) return "a path in conflict is not the winner's, merged into the loser";
 	bool alike = model_same(into_winner->result, into_loser->result);
-	if (!alike && !into_winner->relied && !into_loser->relied) return "it depends on which side is merged into the other";
-	return NULL;
+	if (into_winner->relied || into_loser->relied) return NULL;
+	if (!alike) return "it depends on which side is merged into the other";
+	return links_same(into_winner->result, into_loser->result) ? NULL : "which names are one file depends on the direction";
 }
 
 static void must_hold(const scene *sc, const char *fault, const char *how, const outcome *first, const outcome *second)
@@ -417,15 +475,18 @@ static void check_answers(const scene *sc, int into, tally *t)
 
 static scene random_scene(test_rng *r)
 {
-	return (scene){test_rand(r), {test_rand(r), test_rand(r)}, 1 + (unsigned)test_rand_below(r, SIDE_OPS)};
+	scene sc = {test_rand(r), {test_rand(r), test_rand(r)}, 1 + (unsigned)test_rand_below(r, SIDE_OPS), 0};
+	if (test_rand_below(r, 4) == 0) sc.ops = LONG_OPS; /* a move, a new file in its place, a further name for that, and more */
+	return sc;
 }
 
 TEST_LIMIT(a_preferred_side_is_kept_whole_in_merges, 300)
 {
 	test_rng r = {test_seed()};
 	uint64_t conflicts = 0;
-	for (unsigned i = 0; i < test_dose(1000); i++) {
+	for (unsigned i = 0; i < test_dose(250); i++) {
 		scene sc = random_scene(&r);
+		if (i % 3 == 0) sc.crossed = test_rand(&r) | 1;
 		conflicts += check_merge(&sc, 0) + check_merge(&sc, 1);
 	}
 	test_note("%" PRIu64 " conflicts", conflicts);
@@ -434,7 +495,7 @@ TEST_LIMIT(a_preferred_side_is_kept_whole_in_merges, 300)
 TEST_LIMIT(a_preferred_side_is_kept_whole_in_commits, 300)
 {
 	test_rng r = {test_seed()};
-	for (unsigned i = 0; i < test_dose(1000); i++) {
+	for (unsigned i = 0; i < test_dose(250); i++) {
 		scene sc = random_scene(&r);
 		check_commit(&sc, 0);
 		check_commit(&sc, 1);
@@ -445,7 +506,7 @@ TEST_LIMIT(answers_for_each_path_are_kept, 300)
 {
 	test_rng r = {test_seed()};
 	tally t = {0};
-	for (unsigned i = 0; i < test_dose(1000); i++) {
+	for (unsigned i = 0; i < test_dose(250); i++) {
 		scene sc = random_scene(&r);
 		check_answers(&sc, 0, &t);
 		check_answers(&sc, 1, &t);
