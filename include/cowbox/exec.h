@@ -153,6 +153,8 @@ typedef struct cb_exec_result {
 	char fork[CB_NAME_MAX + 1]; /* CB_CONFLICT, CB_QUOTA: where the result was kept */
 	uint64_t changed;           /* paths; cb_diff_step() lists them. Of a discarded run: what it would have changed */
 	uint64_t left_out;          /* files and folders that no box can have, or that could not be read: note says which and why */
+	const cb_conflict *const *conflicts; /* CB_CONFLICT: what both sides changed, conflict_count of them */
+	size_t conflict_count;
 } cb_exec_result;
 
 /* Starts a program; options are needed. It sees the box's newest state: what was written through open files of the handle that the sandbox

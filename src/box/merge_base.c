@@ -302,7 +302,7 @@ cb_code merge_base_find(cb_box *b, const state *ours, const state *theirs, merge
 	if (count == 1 && all[0].box == their.box && all[0].seq == their.seq)
 		return cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
 	cb_code code = base_build(&f, all, count, 0, NULL, out, err);
-	/* The same bytes, but theirs may have merged what ours does not know: then the merge is recorded, and its base is known to the next. */
+	/* The same bytes, but theirs may have merged what ours does not know: recorded, it is in the past of the next merge. */
 	bool known = false;
 	if (code == CB_OK && !out->t && out->first->id == theirs->id) code = past_knows(b->cs, mine, their, true, &known, err);
 	if (known) code = cb_err_set(err, CB_NOTHING, "there is nothing new to merge");

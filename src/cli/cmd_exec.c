@@ -351,7 +351,8 @@ const cli_command cmd_exec = {
 		"plan              with --dry-run: weak, namespaces, uid, gid, hostname, limits (pids, open_files, memory_bytes, "
 		"cpus_milli, "
 		"disk_bytes, file_bytes, files), ops in their order (op, to, from, target, read_only, flags, mode, size_bytes, of "
-                "/dev shm_bytes)",
+		"/dev shm_bytes)\n"
+		"When changes conflict the error object has conflicts; for each: path, reason.",
 	.failure = EXEC_FAILED,
 	.run = run_exec,
 };

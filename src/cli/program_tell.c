@@ -106,6 +106,7 @@ cb_code program_tell(program *p, const program_said *said, cb_code code, cb_erro
 	notes(p, r);
 	if (r->fork[0]) hint_fork(p, said, code);
 	if (cli_is_json(p->c)) {
+		for (size_t i = 0; i < r->conflict_count; i++) cli_conflict(p->c, r->conflicts[i]->path, r->conflicts[i]->reason);
 		cb_code told = tell_json(p, said, code == CB_OK ? err : &lost);
 		if (code == CB_OK && told != CB_OK) return told;
 		if (told == CB_OK) cli_whole(p->c);

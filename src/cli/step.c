@@ -76,6 +76,13 @@ cb_code cli_stat_after(cli *c, cb_box *box, uint64_t seq, const char *path, cb_s
 	return code;
 }
 
+static cb_code tell_conflict(void *context, const cb_conflict *conflict, cb_error *err)
+{
+	(void)err;
+	cli_conflict(context, conflict->path, conflict->reason);
+	return CB_OK;
+}
+
 cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, void *context, uint64_t *out_seq, cb_error *err)
 {
 	AUTO_FREE char *params = NULL;
@@ -89,6 +96,7 @@ cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, v
 	CB_TRY(cb_txn_begin(box, &options, &txn, err));
 	cb_code code = work(context, txn, err);
 	if (code == CB_OK) code = cb_txn_commit(txn, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, err);
+	if (code == CB_CONFLICT && cli_is_json(c)) (void)cb_txn_conflicts(txn, tell_conflict, c, NULL);
 	if (code == CB_CONFLICT && result.fork[0])
 		cli_hint(c, "nothing was changed; the result is kept in the box '%s'", result.fork);
 	cb_box_close(txn);

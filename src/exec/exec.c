@@ -424,8 +424,32 @@ static cb_code undo_failed(cb_exec *e, cb_error *err)
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "taking step %llu back", (unsigned long long)r->step);
 }
 
-static void take_result(cb_exec *e, const work_result *from, work_how how)
+/* Without memory for the list there is none: the error names what it has room for. */
+static void take_conflicts(cb_exec *e, buf *texts)
 {
+	size_t count = 0, n = 0;
+	if (!texts->size) return;
+	const char *at = (const char *)texts->bytes, *end = at + texts->size;
+	for (size_t i = 0; i < texts->size; i++) count += at[i] == 0;
+	count /= 2;
+	e->conflict_texts = *texts;
+	*texts = (buf){0};
+	e->conflict_rows = mem_alloc_zeroed(count * sizeof(*e->conflict_rows));
+	e->conflicts = mem_alloc(count * sizeof(*e->conflicts));
+	if (!e->conflict_rows || !e->conflicts) return;
+	for (; at < end; n++) {
+		const char *reason = at + strlen(at) + 1;
+		e->conflict_rows[n] = CB_WITH(cb_conflict, .path = at, .reason = reason);
+		e->conflicts[n] = &e->conflict_rows[n];
+		at = reason + strlen(reason) + 1;
+	}
+	e->result.conflicts = e->conflicts;
+	e->result.conflict_count = n;
+}
+
+static void take_result(cb_exec *e, work_result *from, work_how how)
+{
+	take_conflicts(e, &from->conflicts);
 	cb_exec_result *r = &e->result;
 	r->step = how == WORK_COMMIT ? from->commit.seq : 0;
 	r->merged = from->commit.merged;
@@ -452,7 +476,10 @@ static cb_code settle(cb_exec *e, bool rejected, cb_error *err)
 	                            .result = e->result_json, .result_size = CB_STRING, .record = true);
 	buf_clear(&e->changes);
 	cb_code code = work_end(e->w, how, &info, pass_note, e, on_change, e, &got, err);
-	if (cancel_is_code(code) || !sandbox_is_own(e->sandbox)) return code;
+	if (cancel_is_code(code) || !sandbox_is_own(e->sandbox)) {
+		buf_done(&got.conflicts);
+		return code;
+	}
 	e->begun = false;
 	e->settled = true;
 	sandbox_give(e->sandbox, TAKE_PTR(e->w), code == CB_IO);
@@ -561,6 +588,9 @@ static void destroy(cb_exec *e)
 	buf_done(&e->streams[0].kept);
 	buf_done(&e->streams[1].kept);
 	buf_done(&e->changes);
+	buf_done(&e->conflict_texts);
+	free(e->conflict_rows);
+	free(e->conflicts);
 	free(e->kind);
 	free(e->params);
 	free(e->result_json);

@@ -133,6 +133,10 @@ struct cb_exec {
 	cb_code finish_code;
 	cb_error finish_error;
 	buf changes; /* of a discarded run: what would have changed, encoded */
+	/* What was in conflict: texts, what is told of them, and the list that the result lends. */
+	buf conflict_texts;
+	cb_conflict *conflict_rows;
+	const cb_conflict **conflicts;
 };
 
 enum { WATCH_LINK, WATCH_TIMER, WATCH_OUT, WATCH_ERR, WATCH_TO, WATCH_SOURCE }; /* what an event of the epoll set is about */

@@ -573,6 +573,16 @@ cb_code work_change_close(work *w, cb_box *change, uint64_t free_bytes, cb_code 
 	return code;
 }
 
+static cb_code note_conflict(void *context, const cb_conflict *conflict, cb_error *err)
+{
+	buf *to = context;
+	size_t before = to->size;
+	cb_code code = buf_append(to, conflict->path, strlen(conflict->path) + 1, err);
+	if (code == CB_OK) code = buf_append(to, conflict->reason, strlen(conflict->reason) + 1, err);
+	if (code != CB_OK) to->size = before;
+	return code;
+}
+
 static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result *out, cb_error *err)
 {
 	AUTO_FREE char *result = NULL;
@@ -586,6 +596,8 @@ static cb_code end_commit(work *w, cb_box *change, const ending *e, work_result 
 	work_stage("commit");
 	cb_code code = work_commit(change, &info, &out->commit, err);
 	if (code == CB_OK) box_made(w->b, out->commit.seq);
+	/* Where there is no memory for the list it ends early: what counts is said in the error. */
+	if (code == CB_CONFLICT) (void)cb_txn_conflicts(change, note_conflict, &out->conflicts, NULL);
 	return code;
 }
 
@@ -660,7 +672,7 @@ static cb_code end_later(work *w, cb_code code, cb_error *err)
 cb_code work_end(work *w, work_how how, const cb_step_info *info, work_note note, void *note_context, cb_change_visit changes,
                  void *change_context, work_result *out, cb_error *err)
 {
-	*out = (work_result){.commit = CB_INIT(cb_commit_result)};
+	*out = (work_result){.commit = CB_INIT(cb_commit_result), .conflicts = BUF_INIT(SIZE_MAX)};
 	if (!w->link || !w->running) return cb_err_set(err, CB_INVALID, "no command ran");
 	ending e = {.how = how, .info = info, .changes = {changes, change_context, 0}};
 	look *layer = NULL;

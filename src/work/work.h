@@ -78,6 +78,7 @@ typedef struct work_result {
 	char notes[WORK_NOTES][WORK_NOTE_BYTES]; /* "/path: left out: a FIFO" */
 	uint64_t entries_scanned, entries_read;
 	bool sandbox_ended; /* for the scan */
+	buf conflicts;      /* CB_CONFLICT: of each the path and the reason, with their NULs; buf_done() it */
 } work_result;
 typedef void (*work_note)(void *context, const char *path, const char *what);
 /* info: as for cb_txn_commit (the step's result text). CB_CONFLICT, CB_QUOTA: kept as result->commit.fork; other refusals of the

@@ -291,6 +291,7 @@ subtest 'others meanwhile' => sub {
 	is(decode($r->{err})->{error}{code}, 'CONFLICT', 'json: the error');
 	is(decode($r->{out})->{stdout}, "told\n", 'json: the result too');
 	like(decode($r->{out})->{fork}, qr/\A\S+\z/, 'json: the fork');
+	is_deeply(decode($r->{err})->{error}{conflicts}, [{path => '/work/a.txt', reason => 'changed on both sides'}], 'json: the conflicts');
 	my @runs = map { start('exec', 'demo', '--', 'sh', '-c', "read line; echo $_ >many$_") } 1 .. 4;
 	print {$_->{in}} "go\n" for @runs;
 	is_deeply([map { finish($_)->{status} } @runs], [0, 0, 0, 0], 'several at once');
