@@ -1,7 +1,8 @@
 /*
  * log.c: the log of a box, or of a path. A path is followed back by its place and its inode: through renames, from a further name of a file
  * to those it had, and through editors that save by writing a new file over the old name, but not where that one only moved (an exchange
- * covers nothing); also when it is gone, and, before it was made, to what had its name earlier, in folders that are gone. While it is a folder, whatever changed below it belongs to it.
+ * covers nothing); also when it is gone, and, before it was made, to what had its name earlier, in folders that are gone. While it is a
+ * folder, whatever changed below it belongs to it.
  */
 #include "base/args.h"
 #include "base/id_set.h"

@@ -395,11 +395,11 @@ static cb_code data_changed(merge *m, const item *it, bool here, bool *out, cb_e
 	return CB_OK;
 }
 
-/* What one side changed; of both, the later one, whichever side has it. */
-static int64_t time_merged(int64_t base, int64_t ours, int64_t theirs)
+/* What one side changed; of both, the later one, whichever side has it. To take a step back: what was set since stands. */
+static int64_t time_merged(const merge *m, int64_t base, int64_t ours, int64_t theirs)
 {
 	if (theirs == base) return ours;
-	return ours == base || theirs > ours ? theirs : ours;
+	return ours == base || (theirs > ours && !m->back) ? theirs : ours;
 }
 
 /*
@@ -421,8 +421,8 @@ static cb_code merge_times(merge *m, item *it, bool dated, inode *node, bool *ch
 			dated = true;
 		}
 	}
-	int64_t mtime_ns = dated ? node->rec.mtime_ns : time_merged(b->mtime_ns, o->mtime_ns, t->mtime_ns);
-	int64_t atime_ns = time_merged(b->atime_ns, o->atime_ns, t->atime_ns);
+	int64_t mtime_ns = dated ? node->rec.mtime_ns : time_merged(m, b->mtime_ns, o->mtime_ns, t->mtime_ns);
+	int64_t atime_ns = time_merged(m, b->atime_ns, o->atime_ns, t->atime_ns);
 	bool moved = node->rec.mtime_ns != mtime_ns, accessed = node->rec.atime_ns != atime_ns;
 	/* An access time alone is no difference: it comes with another, or with a transaction, which was asked to set it. */
 	if (!moved && !(accessed && (*changed || merge_is_strict(m)))) return CB_OK;
@@ -453,9 +453,7 @@ static cb_code folder_takes_times(merge *m, const item *it, bool *out, cb_error 
 	*out = !it->ours.present && it->into == merge_ino_there(it); /* theirs made it */
 	if (!it->ours.present || it->fate != FATE_FIELDS || !it->base.present || it->disputed) return CB_OK;
 	bool strict = merge_is_strict(m), touched_here = o->mtime_ns != b->mtime_ns || (strict && o->atime_ns != b->atime_ns);
-	/* Not an undo: entries that it takes away or brings go and come now. */
-	bool forward = t->version == 0 || t->version > b->version || it->replaced_there;
-	*out = !touched_here && forward &&
+	*out = !touched_here &&
 	       ((t->mtime_ns != b->mtime_ns && t->mtime_ns != t->ctime_ns) || (strict && t->atime_ns != b->atime_ns));
 	if (*out || it->replaced_here || it->replaced_there) return CB_OK;
 	CB_TRY(folder_times_set(m, m->theirs, b, t, &set_there, err));
@@ -471,7 +469,8 @@ cb_code merge_folder_times(merge *m, item *it, cb_error *err)
 	const record *t = &it->theirs.node.rec;
 	bool takes = false;
 	inode node;
-	if (!it->theirs.present || !it->into || t->type != CB_DIR) return CB_OK;
+	/* To take a step back: undo.c does it (reverse_times). */
+	if (!it->theirs.present || !it->into || t->type != CB_DIR || m->back) return CB_OK;
 	CB_TRY(folder_takes_times(m, it, &takes, err));
 	if (!takes) return CB_OK;
 	tree_view v = txn_raw(m->t);

@@ -375,11 +375,36 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 	return cb_err_set(err, CB_NOTHING, redo ? "there is nothing to redo" : "there is nothing to undo");
 }
 
+/* Was nothing changed since the step was taken back? Records are passed, as is what this handle does not see. */
+static cb_code is_just_undone(const cb_box *b, uint64_t seq, bool *out, cb_error *err)
+{
+	enum { LOOKS = 64 };
+	*out = false;
+	for (uint64_t at = b->head->seq, looks = 0; at > seq && looks < LOOKS; at--, looks++) {
+		AUTO_STEP_ROW step_row r = {0};
+		cb_error why;
+		gate_touch touch;
+		cb_code code = step_row_load(b->cs, b->id, at, false, &r, cb_err_aside(&why));
+		if (code == CB_STALE) return CB_OK;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		*out = r.row.target == seq && (strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0);
+		if (*out) return CB_OK;
+		CB_TRY(gate_step_touch(NULL, b->cs, b->id, b->who, at, &touch, err));
+		if (r.row.weight > 0 && !(touch.hidden && !touch.shown)) return CB_OK;
+	}
+	return CB_OK;
+}
+
 typedef struct undoing {
 	bool redo;
 	uint64_t seq;    /* 0: to be chosen */
 	uint64_t target; /* the one that was chosen */
 } undoing;
+
+static cb_code undone_already(uint64_t seq, cb_error *err)
+{
+	return cb_err_set(err, CB_NOTHING, "what step %llu did is undone already", (unsigned long long)seq);
+}
 
 static cb_code undo_chosen(op *o, void *context, cb_error *err)
 {
@@ -414,6 +439,9 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	 * hidden. */
 	CB_TRY(gate_step_reversed(b, seq, err));
 	o->t->target = u->target = seq;
+	bool undone = false;
+	if (u->seq) CB_TRY(is_just_undone(b, seq, &undone, err));
+	if (undone) return undone_already(seq, err);
 	if (closed) o->t->other_seq = seq;
 	/* One that was named stays the one that is meant, whatever others do. */
 	o->t->rebases = u->seq != 0;
@@ -431,7 +459,7 @@ static cb_code undo_call(cb_box *b, const char *kind, bool redo, uint64_t seq, u
 	cb_commit_result result = {0};
 	CB_TRY(op_run(b, redo ? STORE_GROWS : STORE_SHRINKS, kind, "", undo_chosen, &u, &result, err));
 	/* Nothing differs, so no step was made: it was undone before, or later steps took back what it did. */
-	if (!result.seq) return cb_err_set(err, CB_NOTHING, "what step %llu did is undone already", (unsigned long long)u.target);
+	if (!result.seq) return undone_already(u.target, err);
 	if (out_seq) *out_seq = result.seq;
 	return CB_OK;
 }

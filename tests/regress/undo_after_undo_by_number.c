@@ -98,8 +98,8 @@ static uint64_t last_standing(const model *m)
 }
 
 /*
- * Does the step stand, and does undoing it change which changes stand? A step may be undone by two others, when the first of them was undone
- * itself and then the second, too, is undone: what is brought back then belongs to no change, and plain undos have no name for it.
+ * Does the step stand, and does undoing it change which changes stand? A step may be undone by two others, when the first of them was
+ * undone itself and then the second, too, is undone: what is brought back then belongs to no change, and plain undos have no name for it.
  */
 static bool may_undo(const model *m, uint64_t seq)
 {

@@ -135,3 +135,52 @@ TEST(undo_of_a_removal_again)
 		cb_store_close(s);
 	}
 }
+
+/* A folder that was made again stands for the one that the step moved, and goes back in its place. */
+TEST(undo_of_a_folder_made_again)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	CHECK_OK(cb_mkdir(b, "/work/a", 0755, 0, &err));
+	CHECK_OK(cb_rename(b, "/work/a", "/work/b", 0, &err)); /* step 2 */
+	CHECK_OK(cb_rmdir(b, "/work/b", &err));
+	CHECK_OK(cb_mkdir(b, "/work/b", 0755, 0, &err));
+	CHECK_OK(cb_undo(b, 2, NULL, &err));
+	CHECK(exists(b, "/work/a") && !exists(b, "/work/b"));
+	CHECK_CODE(cb_undo(b, 2, NULL, &err), CB_NOTHING);
+	CHECK_OK(cb_step_record(b, NULL, NULL, &err));
+	CHECK_CODE(cb_undo(b, 2, NULL, &err), CB_NOTHING);
+	CHECK(exists(b, "/work/a") && !exists(b, "/work/b"));
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* Times that were set since stand, the first time and the second, however old the others are. */
+TEST(undo_beside_times_that_were_set)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	static const char *const paths[] = {"/work/d", "/work/f"};
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	CHECK_OK(cb_mkdir(b, paths[0], 0755, 0, &err));
+	must_write(b, paths[1], "f");
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(cb_utimens(b, paths[i], 4, 4, 0, &err));
+		cb_box *t = must_begin(b);
+		CHECK_OK(cb_tag_add(t, paths[i], "x", &err));
+		CHECK_OK(cb_utimens(t, paths[i], CB_TIME_OMIT, 5, 0, &err));
+		uint64_t seq = must_commit(t).seq;
+		CHECK_OK(cb_utimens(b, paths[i], CB_TIME_OMIT, 3, 0, &err));
+		CHECK_OK(cb_undo(b, seq, NULL, &err));
+		CHECK_OK(cb_kv_set(b, "k", &i, sizeof(i), &err));
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_NOTHING);
+		CHECK_OK(cb_stat(b, paths[i], 0, &info, &err));
+		CHECK_U64((uint64_t)info.mtime_ns, 3);
+	}
+	cb_box_close(b);
+	cb_store_close(s);
+}

@@ -1,7 +1,7 @@
 /*
- * undo_that_leaves_no_trace.c: a step that changes times only (chmod to the mode that was there) is undone, redone and undone again. The
- * second time the step's own bytes are no longer there, so the undo is a merge, and a merge leaves times alone: nothing was left to record,
- * undo said OK, made no step, and every further undo found the same step again.
+ * undo_that_leaves_no_trace.c: a step that changes times only (chmod, and back to the mode that was there) is undone, redone and undone
+ * again. The second time the step's own bytes are no longer there, so the undo is a merge, and a merge leaves times alone: nothing was left
+ * to record, undo said OK, made no step, and every further undo found the same step again.
  */
 #include "harness/boxes.h"
 
@@ -13,7 +13,10 @@ TEST_BOTH(undo_is_a_step_though_nothing_is_left_to_take_back)
 	cb_store *s = test_store_open(memory);
 	CHECK_OK(cb_box_create(s, "demo", &b, &err));
 	must_write(b, "/work/a", "text");
-	CHECK_OK(cb_chmod(b, "/work/a", 0644, 0, &err));
+	cb_box *t = must_begin(b);
+	CHECK_OK(cb_chmod(t, "/work/a", 0600, 0, &err));
+	CHECK_OK(cb_chmod(t, "/work/a", 0644, 0, &err));
+	CHECK_U64(must_commit(t).seq, 2);
 	CHECK_OK(cb_undo(b, 0, &made, &err));
 	CHECK_U64(made, 3);
 	CHECK_OK(cb_redo(b, &made, &err));
