@@ -15,7 +15,11 @@
 #include "search/regex.h"
 #include "search/scope.h"
 
-enum { PROBE_BYTES = 32 << 10 }; /* a NUL among the first so many bytes makes a file binary, as in GNU grep */
+enum {
+	PROBE_BYTES = 32 << 10,       /* a NUL among the first so many bytes makes a file binary, as in GNU grep */
+	READ_WHOLE_BYTES = 256 << 10, /* a file up to this is read whole, holes and all */
+	HOLE_BYTES = 2,               /* of a hole that are searched */
+};
 
 /* A line that is to be given: where it is in the text. */
 typedef struct found_line {
@@ -41,9 +45,10 @@ typedef struct file_state {
 	size_t next_start, next_end;
 	/* Of one that comes through the window: */
 	bool in_pieces;
-	uint64_t offset;  /* read so far */
-	size_t filled;    /* of the window */
-	size_t text_size; /* of it, whole lines that were searched */
+	uint64_t offset;   /* read so far */
+	uint64_t data_end; /* from there on up to this there is no hole */
+	size_t filled;     /* of the window */
+	size_t text_size;  /* of it, whole lines that were searched */
 } file_state;
 
 typedef struct grep {
@@ -293,23 +298,42 @@ static cb_code text_small(grep *g, cb_error *err)
 	return text_begin(g, text, 0, err);
 }
 
-/* In a binary file a hole is nothing but ends of lines: one window of it stands for all. */
-static cb_code skip_hole(const grep *g, const box_node *r, uint64_t *offset, cb_error *err)
+/* The first offset from there on that is a hole, or data; the file's size when there is none. */
+static cb_code next_change(const grep *g, const box_node *r, uint64_t offset, bool hole, uint64_t *out, cb_error *err)
 {
-	uint64_t data = 0;
 	cb_error why;
-	cb_code code = look_seek(g->view.now, r, *offset, false, &data, cb_err_aside(&why));
-	if (code == CB_NOTFOUND) data = r->size;
-	else if (code != CB_OK) return cb_err_pass(err, code, &why);
-	if (data - *offset > LIMIT_GREP_WINDOW_BYTES) *offset = data - 1;
-	return CB_OK;
+	*out = r->size;
+	cb_code code = look_seek(g->view.now, r, offset, hole, out, cb_err_aside(&why));
+	if (code == CB_NOTFOUND) *out = r->size;
+	return code == CB_OK || code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 }
 
-static cb_code is_sparse(const grep *g, const box_node *r, bool *out, cb_error *err)
+/* What comes next of the file, as much as there is room for. A file with holes is binary, where these are nothing but ends of lines: of
+ * each hole two bytes are put down, which end the line before it and stand for all the empty ones. So the cost is that of the data. */
+static cb_code window_fill(grep *g, cb_error *err)
 {
-	uint64_t hole = r->size;
-	CB_TRY(look_seek(g->view.now, r, 0, true, &hole, err));
-	*out = hole < r->size;
+	file_state *f = &g->file;
+	uint64_t size = f->r->size;
+	while (f->offset < size && f->filled < LIMIT_GREP_WINDOW_BYTES) {
+		CB_TRY(cancel_check(err));
+		size_t room = LIMIT_GREP_WINDOW_BYTES - f->filled;
+		if (f->offset == f->data_end) {
+			uint64_t data = 0;
+			CB_TRY(next_change(g, f->r, f->offset, false, &data, err));
+			uint64_t left = data - f->offset;
+			if (left > HOLE_BYTES) left = HOLE_BYTES;
+			size_t n = left < room ? (size_t)left : room;
+			memset(g->window.bytes + f->filled, 0, n);
+			f->filled += n;
+			f->offset = f->data_end = data - (left - n);
+			if (f->offset == data) CB_TRY(next_change(g, f->r, data, true, &f->data_end, err));
+			continue;
+		}
+		size_t n = f->data_end - f->offset < room ? (size_t)(f->data_end - f->offset) : room;
+		CB_TRY(look_read(g->view.now, f->r, f->offset, g->window.bytes + f->filled, n, err));
+		f->offset += n;
+		f->filled += n;
+	}
 	return CB_OK;
 }
 
@@ -338,14 +362,10 @@ static cb_code text_piece(grep *g, cb_error *err)
 		f->from = f->text_size - moved;
 	}
 	if (f->done || (f->offset == size && f->from >= f->filled)) return CB_OK;
-	size_t room = LIMIT_GREP_WINDOW_BYTES - f->filled;
-	if (f->binary && f->offset < size && f->offset > 0) CB_TRY(skip_hole(g, f->r, &f->offset, err));
-	size_t n = size - f->offset < room ? (size_t)(size - f->offset) : room;
-	CB_TRY(look_read(g->view.now, f->r, f->offset, g->window.bytes + f->filled, n, err));
-	if (f->offset == 0 && has_nul(g->window.bytes, n)) f->binary = true;
-	if (f->binary) break_at_nuls(g->window.bytes + f->filled, n);
-	f->offset += n;
-	f->filled += n;
+	size_t had = f->filled;
+	CB_TRY(window_fill(g, err));
+	if (f->text_size == 0 && has_nul(g->window.bytes, f->filled)) f->binary = true;
+	if (f->binary) break_at_nuls(g->window.bytes + had, f->filled - had);
 	const uint8_t *last = f->offset < size ? memrchr(g->window.bytes + f->from, '\n', f->filled - f->from) : NULL;
 	f->text_size = last ? (size_t)(last - g->window.bytes) + 1 : f->filled;
 	return text_begin(g, span_make(g->window.bytes, f->text_size), f->from, err);
@@ -358,10 +378,13 @@ static cb_code file_begin(grep *g, const char *path, const box_node *r, cb_error
 	g->file = (file_state){.path = path, .r = r, .line = 1};
 	g->count.files++;
 	if (!r->size) return CB_OK;
-	g->file.in_pieces = r->size > LIMIT_GREP_WINDOW_BYTES;
+	uint64_t hole = r->size;
+	if (r->size > READ_WHOLE_BYTES) CB_TRY(next_change(g, r, 0, true, &hole, err));
+	g->file.in_pieces = r->size > LIMIT_GREP_WINDOW_BYTES || hole < PROBE_BYTES;
 	if (!g->file.in_pieces) return text_small(g, err);
+	g->file.binary = hole < r->size;
+	g->file.data_end = hole;
 	CB_TRY(window_need(g, LIMIT_GREP_WINDOW_BYTES, err));
-	CB_TRY(is_sparse(g, r, &g->file.binary, err));
 	return text_piece(g, err);
 }
 
