@@ -51,12 +51,13 @@ typedef struct cb_use {
 	size_t struct_size;
 	char box[CB_NAME_MAX + 1]; /* a deleted box keeps its name here */
 	uint64_t seq;
-	bool all_steps;   /* no step of the box is pruned meanwhile (it is being packed); seq is 0 then */
-	bool pinned;      /* a row of the store that outlives its process; otherwise it ends with the process, however that ends */
-	const char *why;  /* "call", "open state", "transaction", "open file", "listing", "command", "pack", or the pin's reason */
-	int64_t pid;      /* 0: not known (a pin, or a process of another pid namespace) */
-	int64_t since_ns; /* 0: not known (a call that runs now) */
-	int64_t until_ns; /* of a pin; 0: until it is dropped */
+	bool all_steps;    /* no step of the box is pruned meanwhile (it is being packed); seq is 0 then */
+	bool pinned;       /* a row of the store that outlives its process; otherwise it ends with the process, however that ends */
+	const char *why;   /* "call", "open state", "transaction", "open file", "listing", "command", "pack", or the pin's reason */
+	int64_t pid;       /* 0: not known (a pin, or a process of another pid namespace) */
+	int64_t since_ns;  /* 0: not known (a call that runs now) */
+	int64_t until_ns;  /* of a pin; 0: until it is dropped */
+	const char *owner; /* of a pin, for cb_pin_drop; those that begin with "cowbox." are the library's; else NULL */
 } cb_use;
 typedef cb_code (*cb_use_visit)(void *context, const cb_use *use, cb_error *err);
 /* What is lent is lent for the call of the visitor, which may call the store. CB_INTERRUPTED from it ends the listing with CB_OK. */

@@ -258,13 +258,14 @@ static const char *const reasons[] = {
 
 typedef struct use_row {
 	cb_use u;
-	char *why; /* of a pin; NULL: a constant */
+	char *why, *owner; /* of a pin; NULL: a constant, and none */
 } use_row;
 
 static void use_done(void *item)
 {
 	use_row *row = item;
 	free(row->why);
+	free(row->owner);
 }
 
 typedef struct listing {
@@ -272,17 +273,20 @@ typedef struct listing {
 	buf *rows; /* use_row */
 } listing;
 
-static cb_code row_add(const listing *l, const use_row *row, cb_error *err)
+static cb_code row_add(const listing *l, use_row *row, cb_error *err)
 {
 	cb_code code = buf_append(l->rows, row, sizeof(*row), err);
-	if (code != CB_OK) free(row->why);
+	if (code != CB_OK) use_done(row);
 	return code;
 }
 
 static cb_code collect_pin(void *context, const store_pin *pin, cb_error *err)
 {
-	use_row row = {.why = mem_strdup(pin->why)};
-	if (!row.why) return cb_err_nomem(err);
+	use_row row = {.why = mem_strdup(pin->why), .owner = mem_strdup(pin->owner)};
+	if (!row.why || !row.owner) {
+		use_done(&row);
+		return cb_err_nomem(err);
+	}
 	bool whole = pin->seq == KEPT_ALL_STEPS;
 	row.u = (cb_use){.struct_size = sizeof(row.u),
 	                 .seq = whole ? 0 : pin->seq,
@@ -290,7 +294,8 @@ static cb_code collect_pin(void *context, const store_pin *pin, cb_error *err)
 	                 .pinned = true,
 	                 .why = row.why,
 	                 .since_ns = pin->since_ns,
-	                 .until_ns = pin->until_ns};
+	                 .until_ns = pin->until_ns,
+	                 .owner = row.owner};
 	/* Its box's number, until the name is looked up: not while the rows of pins are read. */
 	memcpy(row.u.box, &pin->box, sizeof(pin->box));
 	return row_add(context, &row, err);

@@ -20,6 +20,10 @@ static cb_code text_use(void *context, const cb_use *u, cb_error *err)
 	cli_print_name(c, u->box);
 	cli_print(c, "%s%s  ", u->all_steps ? " " : "", step);
 	cli_print_name(c, u->why);
+	if (u->owner) {
+		cli_print(c, "  pinned by ");
+		cli_print_name(c, u->owner);
+	}
 	if (u->pid) cli_print(c, "  %s", pid);
 	if (u->since_ns) cli_print(c, "  since %s", cli_human_time(c, u->since_ns, since));
 	cli_print(c, "\n");
@@ -35,6 +39,7 @@ static cb_code json_use(void *context, const cb_use *u, cb_error *err)
 	if (!u->all_steps) json_member_uint(w, "step", u->seq);
 	json_member_str(w, "why", u->why);
 	json_member_bool(w, "pinned", u->pinned);
+	if (u->owner) json_member_str(w, "owner", u->owner);
 	if (u->pid) json_member_int(w, "pid", u->pid);
 	if (u->since_ns) cli_json_time(w, "since", u->since_ns);
 	if (u->until_ns) cli_json_time(w, "until", u->until_ns);
@@ -106,6 +111,6 @@ const cli_command cmd_stats = {
 		"database_bytes wal_bytes                 the database and its log\n"
 		"kept                                     for each state in use: box, step (absent: all of them), why, pinned "
 		"(outlives its\n"
-		"                                         process), pid, since, until (each where known)",
+		"                                         process), owner (of a pin), pid, since, until (each where known)",
 	.run = run_stats,
 };

@@ -64,6 +64,7 @@ static bool has_step(cb_store *s, int seq)
 typedef struct counted {
 	unsigned all, here, pinned;
 	char text[4096];
+	char owner[80]; /* of the last pin */
 } counted;
 
 static cb_code count_use(void *context, const cb_use *u, cb_error *e)
@@ -73,6 +74,8 @@ static cb_code count_use(void *context, const cb_use *u, cb_error *e)
 	c->all++;
 	c->here += u->pid == getpid();
 	c->pinned += u->pinned;
+	CHECK((u->owner != NULL) == u->pinned);
+	if (u->owner) (void)snprintf(c->owner, sizeof(c->owner), "%s", u->owner);
 	size_t at = strlen(c->text);
 	if (at < sizeof(c->text) - 200)
 		(void)snprintf(c->text + at, sizeof(c->text) - at, "%s@%llu %s\n", u->box, (unsigned long long)u->seq, u->why);
@@ -751,7 +754,7 @@ TEST(a_pin_outlives_its_process)
 	CHECK_CODE(cb_pin_set(b, "x", NULL, 0, &err), CB_INVALID);
 	prune_and_gc(s);
 	CHECK(!has_step(s, 7));
-	CHECK_OK(cb_pin_drop(s, "job", &err));
+	CHECK_OK(cb_pin_drop(s, uses(s).owner, &err)); /* whoever forgot it finds its name there */
 	CHECK_OK(cb_pin_drop(s, "job", &err));
 	CHECK_U64(uses(s).all, 0);
 	test_store_sound(s);
