@@ -72,6 +72,7 @@ like(cow('gc'), qr/^0 bytes freed: 0 contents, 0 nodes, 0 deleted boxes$/, 'noth
 cow('backup', 'copy');
 is(cow('--store', 'copy', 'cat', 'demo:a'), "8\n", 'the copy is a store');
 fails(['backup', 'copy'], 'EXISTS', 5, qr/does not exist yet/);
+fails(['backup', "$ENV{COWBOX_STORE}$_"], 'INVALID', 2, qr/store's own folder/) for '/copy', '/seg/copy';
 like(json('backup', 'copy2')->{folder}, qr{/folder/copy2$}, 'json: where it is');
 
 # fsck
