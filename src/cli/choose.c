@@ -185,6 +185,7 @@ static cb_code open_name(cli *c, char *name, bool shared, cb_box **out, cb_error
 	cli_recover(c, name);
 	cb_code code = cb_box_open(store, name, out, err);
 	if (code == CB_NOTFOUND && !strchr(name, '@')) cli_hint(c, "'cowbox list' shows the boxes");
+	if (code == CB_STALE) cli_hint(c, "'cowbox log %.*s' lists the steps that are left", (int)strcspn(name, "@"), name);
 	if (code == CB_NOTFOUND && strchr(name, '@'))
 		cli_hint(c, "'cowbox log' shows the steps, 'cowbox checkpoint list' the names");
 	if (code != CB_OK) return code;

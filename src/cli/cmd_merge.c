@@ -21,7 +21,8 @@ typedef struct merging {
 	preference *wishes;
 	size_t wish_count;
 	buf found;
-	bool failed; /* out of memory: the list is not whole */
+	bool failed;  /* out of memory: the list is not whole */
+	bool nothing; /* there is nothing to merge */
 } merging;
 
 static void merging_done(merging *m)
@@ -210,7 +211,7 @@ static cb_code tell_merged(cli *c, cb_box *into, const merging *m, const sides *
 	tell_unmet(c, m);
 	if (w) json_object_end(w);
 	if (w || cli_is_quiet(c)) return CB_OK;
-	if (!dry && seq == 0) cli_note(c, "nothing to merge: %s has all of %s", s->into, s->from_text);
+	if (m->nothing) cli_note(c, "nothing to merge: %s has all of %s", s->into, s->from_text);
 	else if (dry)
 		cli_print(c, "%s@%llu merges into %s without open conflicts\n", s->from, (unsigned long long)from->seq, s->into);
 	else
@@ -241,7 +242,8 @@ static cb_code run_merge(cli *c, const cli_call *call, cb_error *err)
 	if (m.failed) return cb_err_nomem(err);
 	if (code == CB_CONFLICT && conflicts > 0) return tell_conflicts(c, &m, &s, err);
 	/* As restore of what is there already: the boxes are as they were asked to be. */
-	if (code == CB_NOTHING) seq = 0;
+	m.nothing = code == CB_NOTHING;
+	if (m.nothing) seq = 0;
 	else if (code != CB_OK) return code;
 	return tell_merged(c, into, &m, &s, &from_info, dry ? 0 : seq, dry, err);
 }

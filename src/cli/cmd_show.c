@@ -225,7 +225,8 @@ const cli_command cmd_show = {
 		"of a file:\n"
 		"box step path                                            what was asked for\n"
 		"type mode size links ino version mtime ctime             as of stat\n"
-		"content entries                                          of a file; of a folder, its names",
+		"content entries                                          of a file; of a folder, for each entry: name, and as of "
+                "stat",
 	.flags = CLI_PAGED,
 	.run = run_show,
 };

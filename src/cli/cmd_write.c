@@ -48,7 +48,12 @@ static cb_code write_content(cli *c, cb_box *box, writing *k, cb_error *err)
 	uint64_t seq = 0;
 	cli_step step = {k->options.append ? "append" : "write", &k->path, 1, !k->input.more};
 	cb_code code = cli_step_run(c, box, &step, write_work, k, &seq, err);
+	bool is_new = k->options.expected_version == CB_VERSION_ABSENT;
 	if (code == CB_NOTFOUND && !k->options.parents) cli_hint(c, "--parents makes missing folders");
+	if (code == CB_VERSION && is_new) {
+		cli_hint(c, k->options.append ? "without --new it is appended to" : "without --new it is overwritten");
+		return cb_err_set(err, CB_EXISTS, "'%s' exists already", k->path);
+	}
 	if (code == CB_VERSION) cli_hint(c, "'cowbox stat' shows the version there is");
 	return code == CB_OK ? report(c, box, k->path, seq, err) : code;
 }

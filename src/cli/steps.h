@@ -17,7 +17,8 @@ enum { STEP_TEXT_MAX = 200 };
 typedef struct step_note {
 	uint64_t seq, target;
 	bool changed;
-	char kind[64], who[128], params[STEP_TEXT_MAX + 1];
+	char kind[64], who[128],
+		params[STEP_TEXT_MAX + 5]; /* one character more than is printed, so that it shows that there is more */
 	int64_t ended_ns;
 } step_note;
 cb_code step_note_get(cb_box *box, uint64_t seq, step_note *out, cb_error *err);

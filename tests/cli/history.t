@@ -129,6 +129,8 @@ is_deeply([$u->{undone}[0]{target_step}, $u->{undone}[0]{change}{kind}], [1, 're
 fails(['undo', 'other'], 'NOTHING', 1, qr/nothing to undo/);
 is(json('redo', 'other')->{redone}[0]{change}{step}, 1, 'json of redo');
 fails(['redo', 'other'], 'NOTHING', 1, qr/nothing to redo/);
+cow('write', 'other:/work/' . 'n' x 250, 'a long name');
+like(cow('undo', 'other'), qr{took back step \d+ \(write /work/n+…\)\n\z}, 'a long text is cut, and that is shown');
 cow('write', 'other:/work/t', "$_") for 1 .. 3;
 is(scalar(() = cow('undo', 'other', '-n', '2') =~ /took back/g), 2, 'undo -n 2');
 is(cow('show', 'other:/work/t'), "1\n", 'two back');
@@ -172,6 +174,7 @@ cow('write', 'thin:/work/f', {in => join('', map { "$_\n" } 1 .. $_)}) for 1 .. 
 cow('prune', 'thin', '--keep', '2', '--yes', {notes => 1});
 like(cow('log', 'thin'), qr/-- steps before \d+ were pruned --/, 'a gap is said');
 ok(json('log', 'thin')->{pruned}, 'json: pruned');
+fails(['cat', 'thin@1:/work/f'], 'STALE', 4, qr/step 1 was pruned; 'cowbox log thin' lists the steps/);
 like(cow('blame', 'thin:/work/f'), qr/^pruned .* 1\) 1$/m, 'blame: lines of pruned steps');
 my $first = (grep { $_->{pruned_before} } @{json('log', 'thin')->{steps}})[0]{step};
 my $gap = cowbox('show', "thin\@$first");

@@ -14,6 +14,10 @@ cow('fork', 'demo', 'try-1', {notes => 1});
 # ---- clean ----
 cow('write', 'try-1:/work/a.txt', {in => "ONE\ntwo\nthree\n"});
 cow('write', 'demo:/work/a.txt', {in => "one\ntwo\nTHREE\n"});
+cow('fork', 'demo', 'idle');
+is(cow('merge', 'idle', '--into', 'demo', '--dry-run', {notes => 1}), '', 'a dry run with nothing to merge promises nothing');
+like(cowbox('merge', 'idle', '--into', 'demo', '--dry-run')->{err}, qr/nothing to merge: demo has all of idle/, 'and says so');
+cow('delete', 'idle', '--yes');
 like(cow('merge', 'try-1', '--into', 'demo', '--dry-run'), qr/\Atry-1\@1 merges into demo without open conflicts\n\z/, 'dry run');
 is(cow('show', 'demo:/work/a.txt'), "one\ntwo\nTHREE\n", 'which changes nothing');
 like(cow('merge', 'try-1', '--into', 'demo'), qr/\Astep 6: merged try-1\@1 into demo \(1 change\)\n\z/, 'clean merge');

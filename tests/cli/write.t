@@ -27,7 +27,7 @@ is($w->{size}, 4, 'json: size');
 is($w->{step}, json('info', 'demo')->{steps}, 'json: step');
 fails(['write', 'demo:b.txt', 'two', '--expected-version', 1, '--new'], 'INVALID', 2, qr/one of them/);
 fails(['write', 'demo:b.txt', 'two', '--expected-version', $w->{version} + 1], 'VERSION', 9, qr/version/);
-fails(['write', 'demo:b.txt', 'two', '--new'], 'VERSION', 9, qr/./);
+fails(['write', 'demo:b.txt', 'two', '--new'], 'EXISTS', 5, qr/exists already; without --new/);
 cow('write', 'demo:b.txt', 'two', '--expected-version', $w->{version});
 
 # ---- more than is held in memory: still one step ----
@@ -40,7 +40,7 @@ is(json('stat', 'demo:long/file')->{entries}[0]{mode}, '0600', 'with the mode th
 spill('long', $long);
 is(json('append', 'demo:long/file', '--file', 'long')->{step}, $steps + 2, 'append, of a file');
 ok(cow('cat', 'demo:long/file') eq $long x 2, 'all of both');
-fails(['write', 'demo:long/file', '--new', '--file', 'long'], 'VERSION', 9, qr/./);
+fails(['write', 'demo:long/file', '--new', '--file', 'long'], 'EXISTS', 5, qr/exists already/);
 cow('cp', 'long', 'host.txt', 'demo:long');
 ok(cow('cat', 'demo:long/long') eq $long, 'cp of several files');
 is(json('info', 'demo')->{steps}, $steps + 3, 'each was one step');
