@@ -144,6 +144,8 @@ cb_code cli_address_name(cli *c, const cli_address *address, char **out, cb_erro
 /* What programs left in that box (NULL: in all) whose caller died becomes a step of it, before anybody looks, or a box of its own where it
  * cannot. Only said: the command that happens to come next has its own business. cli_open and its siblings do it. */
 void cli_recover(cli *c, const char *address);
+/* For the command that drops what cannot be captured: it needs no advice to do so. */
+void cli_recover_untold(cli *c);
 /* Opens what a CLI_BOX, CLI_STATE, CLI_PATH or CLI_PLACE operand says; text NULL: the chosen box. out_path (may be NULL): absolute, ""
  * when the text has no path; lent until the end. */
 cb_code cli_open(cli *c, const char *text, cli_noun noun, cb_box **out, const char **out_path, cb_error *err);

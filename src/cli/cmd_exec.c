@@ -233,6 +233,7 @@ static cb_code drop_left(cli *c, const cli_call *call, cb_error *err)
 	cb_store *store = NULL;
 	cb_box_info info = CB_INIT(cb_box_info);
 	uint64_t dropped = 0;
+	cli_recover_untold(c);
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
 	CB_TRY(cb_box_info_get(box, &info, err));
 	CB_TRY(cli_store(c, &store, err));

@@ -93,6 +93,11 @@ static void tell_captured(cli *c, const char *origin)
 		         (unsigned long long)t.captured, t.captured == 1 ? "" : "s", t.captured == 1 ? "" : "s");
 }
 
+void cli_recover_untold(cli *c)
+{
+	c->recover_told = true;
+}
+
 void cli_recover(cli *c, const char *address)
 {
 	char name[CB_NAME_MAX + 1] = "";
