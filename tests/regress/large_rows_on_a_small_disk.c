@@ -1,7 +1,7 @@
 /*
- * large_rows_on_a_small_disk.c: what is freed in one transaction is counted in rows, and rows of many pages each needed more of the log than
- * is kept on a small disk: every page that a row had was written as zeros. So a gc of files of 60 KB, and a prune of steps with long lists
- * of changes, failed for lack of room, for ever.
+ * large_rows_on_a_small_disk.c: what is freed in one transaction is counted in rows, and rows of many pages each needed more of the log
+ * than is kept on a small disk: every page that a row had was written as zeros. So a gc of files of 60 KB, and a prune of steps with long
+ * lists of changes, failed for lack of room, for ever.
  */
 #include "harness/boxes.h"
 #include "harness/disks.h"
