@@ -226,7 +226,7 @@ const cli_command cmd_show = {
 		"box step path                                            what was asked for\n"
 		"type mode size links ino version mtime ctime             as of stat\n"
 		"content entries                                          of a file; of a folder, for each entry: name, and as of "
-                "stat",
+		"stat",
 	.flags = CLI_PAGED,
 	.run = run_show,
 };
