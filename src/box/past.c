@@ -330,18 +330,37 @@ static cb_code state_of(search *s, walker *w, uint64_t *out, cb_error *err)
 	return CB_OK;
 }
 
-/* Can another walker of w's colour come to the box of w with a newer step? */
+/* Was the state of a walker made after its anchor? A step that changes nothing has the state before it, which may be older than what it
+ * merged; of a fork that is as it was made, so may its origin's be. */
+static cb_code is_dated(search *s, const walker *w, bool *out, cb_error *err)
+{
+	uint64_t before = 0;
+	*out = !w->has_anchor;
+	if (*out) return CB_OK;
+	cb_error why;
+	uint64_t seq = w->anchor.seq ? w->anchor.seq - 1 : 0;
+	cb_code code = step_exists(s->cs, w->at.box, seq, &before, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_STALE && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	*out = code == CB_OK && before != w->state;
+	return CB_OK;
+}
+
+/* Can another walker of w's colour come to the box of w with a newer step? States are numbered as they were made, and so are edges: one that
+ * is older than w's anchor leads to nothing that came after it. */
 static cb_code is_newest(search *s, walker *w, bool *out, cb_error *err)
 {
 	uint64_t mine = 0, other = 0;
+	bool dated = false;
 	*out = false;
 	CB_TRY(state_of(s, w, &mine, err));
 	if (mine == UINT64_MAX) return CB_OK;
 	for (size_t i = 0; i < walker_count(s); i++) {
 		walker *x = &walkers_of(s)[i];
-		if (x->color != w->color || x == w) continue;
+		if (x->color != w->color || x == w || order_of(x) < order_of(w)) continue;
 		CB_TRY(state_of(s, x, &other, err));
 		if (other > mine) return CB_OK;
+		CB_TRY(is_dated(s, x, &dated, err));
+		if (!dated) return CB_OK;
 	}
 	*out = true;
 	return CB_OK;
