@@ -559,7 +559,11 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 	if (it->settled == SETTLED_OURS) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
 	if (!same || merge_renewed_here(m, it)) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
-	if (!theirs_wins) return merge_keep(m, merge_ino_here(it), err);
+	if (!theirs_wins) {
+		/* The folder stays with what is in it: the other side took that away with the folder. */
+		if (it->ours.node.rec.type == CB_DIR) CB_TRY(merge_settle_below(m, merge_ino_here(it), SETTLED_OURS, err));
+		return merge_keep(m, merge_ino_here(it), err);
+	}
 	it->fate = FATE_DELETE;
 	return merge_settle_covered(m, it, true, err);
 }
@@ -577,7 +581,7 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 	CB_TRY(merge_conflict_at(m, it, "deleted here, changed there", &theirs_wins, err));
 	if (merge_brings(m, theirs_wins)) {
 		it->fate = FATE_ADD;
-		return CB_OK;
+		return it->theirs.node.rec.type == CB_DIR ? merge_settle_below(m, merge_ino_there(it), SETTLED_THEIRS, err) : CB_OK;
 	}
 	it->into = 0;
 	return merge_settle_covered(m, it, false, err);

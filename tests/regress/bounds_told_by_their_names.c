@@ -47,7 +47,7 @@ TEST(a_store_whose_name_is_too_long)
 	cb_error err = {0};
 	cb_store *s = test_store_open(false), *other = NULL;
 	char path[4096];
-	size_t size = (size_t)snprintf(path, sizeof(path), "%s/", test_store_path());
+	size_t size = (size_t)snprintf(path, sizeof(path), "%s/", test_tmpdir());
 	memset(path + size, 'y', 256);
 	path[size + 256] = 0;
 	CHECK_CODE(cb_store_open(path, NULL, &other, &err), CB_NAMETOOLONG);

@@ -568,3 +568,41 @@ TEST(a_hard_link_stays_one)
 		sides_close(&p);
 	}
 }
+
+static void folder_of_three(cb_box *b)
+{
+	must_write(b, "/work/d/f", "f");
+	must_write(b, "/work/d/g", "g");
+	must_write(b, "/work/d/s/h", "h");
+}
+
+static void d_goes(cb_box *b)
+{
+	rm(b, "/work/d");
+}
+
+static void d_becomes_e(cb_box *b)
+{
+	mv(b, "/work/d", "/work/e");
+}
+
+static void d_becomes_e_and_f_goes(cb_box *b)
+{
+	d_becomes_e(b);
+	rm(b, "/work/e/f");
+}
+
+static void d_is_closed(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_chmod(b, "/work/d", 0700, 0, &err));
+}
+
+/* A folder that stays, since the side that changed it is preferred, came back empty: what was in it had been removed with it. */
+TEST(a_folder_that_stays_keeps_what_is_in_it)
+{
+	settle(folder_of_three, d_goes, d_becomes_e, "e/ e/f=f e/g=g e/s/ e/s/h=h");
+	settle(folder_of_three, d_goes, d_becomes_e_and_f_goes, "e/ e/g=g e/s/ e/s/h=h");
+	settle(folder_of_three, d_goes, d_is_closed, "d/ d/f=f d/g=g d/s/ d/s/h=h");
+	settle(folder_of_three, d_becomes_e, d_goes, "");
+}
