@@ -345,8 +345,8 @@ static cb_code is_dated(search *s, const walker *w, bool *out, cb_error *err)
 	return CB_OK;
 }
 
-/* Can another walker of w's colour come to the box of w with a newer step? States are numbered as they were made, and so are edges: one that
- * is older than w's anchor leads to nothing that came after it. */
+/* Can another walker of w's colour come to the box of w with a newer step? States are numbered as they were made, and so are edges: one
+ * that is older than w's anchor leads to nothing that came after it. */
 static cb_code is_newest(search *s, walker *w, bool *out, cb_error *err)
 {
 	uint64_t mine = 0, other = 0;

@@ -258,7 +258,7 @@ const cli_command cmd_merge = {
 		"changed, and "
 		"the exit status is 9. When there is nothing to merge that is said, and no step is made.\n\n"
 		"--prefer BOX settles every conflict for one of the two, and only that: what is in none is merged as ever; "
-                "--prefer PATH=BOX (or \"key "
+		"--prefer PATH=BOX (or \"key "
 		"'NAME'=BOX\") those of a "
 		"file, or of "
 		"everything below a folder; the longest path counts. Where such answers contradict each other, so that something "

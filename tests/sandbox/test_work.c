@@ -76,6 +76,8 @@ static void moved_box(void)
 	CHECK_STR(must_read(b, "/work/both"), "mine\ntheirs");
 	CHECK_CODE(run_beside(w, "echo mine > work/a", "/work/a", "theirs", &r), CB_CONFLICT);
 	CHECK(*r.commit.fork);
+	CHECK(r.conflicts.size && strcmp((const char *)r.conflicts.bytes, "/work/a") == 0);
+	buf_done(&r.conflicts);
 	CHECK_STR(must_read(b, "/work/a"), "theirs");
 	cb_box *fork_ = must_open(s, r.commit.fork);
 	CHECK_STR(must_read(fork_, "/work/a"), "mine\n");
