@@ -44,3 +44,40 @@ void must_renew(cb_box *b, const char *path, const char *text)
 	CHECK_OK(cb_unlink(b, path, &err));
 	must_write(b, path, text);
 }
+
+void mv(cb_box *b, const char *from, const char *to)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, from, to, 0, &err));
+}
+
+void rm(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_remove(b, path, &err));
+}
+
+typedef struct picture {
+	cb_box *b;
+	char text[512];
+} picture;
+
+static cb_code note_entry(void *context, const char *path, const cb_stat_info *info, cb_error *err)
+{
+	picture *p = context;
+	size_t size = strlen(p->text);
+	bool folder = info->type == CB_DIR;
+	(void)err;
+	if (strcmp(path, "/work") == 0) return CB_OK;
+	(void)snprintf(p->text + size, sizeof(p->text) - size, "%s%s%s%s%s", size ? " " : "", path + strlen("/work/"),
+	               folder ? "/" : "=", folder ? "" : must_read(p->b, path), !folder && info->mode == 0600 ? "(600)" : "");
+	return CB_OK;
+}
+
+void must_show(cb_box *b, const char *text)
+{
+	cb_error err = {0};
+	picture p = {.b = b};
+	CHECK_OK(cb_walk(b, "/work", note_entry, &p, &err));
+	CHECK_STR(p.text, text);
+}

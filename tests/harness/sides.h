@@ -23,5 +23,9 @@ void must_merge(cb_box *into, cb_box *from, cb_prefer prefer);
 void must_conflict(cb_box *into, cb_box *from, const char *text);
 /* Another file under the same name. */
 void must_renew(cb_box *b, const char *path, const char *text);
+void mv(cb_box *b, const char *from, const char *to);
+void rm(cb_box *b, const char *path);
+/* All below /work, as "d/ d/new=NEW d/private=P(600)". */
+void must_show(cb_box *b, const char *text);
 
 #endif

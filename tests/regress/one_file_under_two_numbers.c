@@ -7,16 +7,6 @@
 
 static cb_error err;
 
-static void mv(cb_box *b, const char *from, const char *to)
-{
-	CHECK_OK(cb_rename(b, from, to, 0, &err));
-}
-
-static void rm(cb_box *b, const char *path)
-{
-	CHECK_OK(cb_remove(b, path, &err));
-}
-
 static uint64_t ino_of(cb_box *b, const char *path)
 {
 	cb_stat_info st = CB_INIT(cb_stat_info);

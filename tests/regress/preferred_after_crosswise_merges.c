@@ -5,18 +5,6 @@
  */
 #include "harness/sides.h"
 
-static void mv(cb_box *b, const char *from, const char *to)
-{
-	cb_error err = {0};
-	CHECK_OK(cb_rename(b, from, to, 0, &err));
-}
-
-static void rm(cb_box *b, const char *path)
-{
-	cb_error err = {0};
-	CHECK_OK(cb_remove(b, path, &err));
-}
-
 static void must_link(cb_box *b, const char *path, const char *other)
 {
 	cb_error err = {0};
@@ -27,32 +15,6 @@ static void must_chmod(cb_box *b, const char *path)
 {
 	cb_error err = {0};
 	CHECK_OK(cb_chmod(b, path, 0600, 0, &err));
-}
-
-typedef struct picture {
-	cb_box *b;
-	char text[512];
-} picture;
-
-static cb_code note_entry(void *context, const char *path, const cb_stat_info *info, cb_error *err)
-{
-	picture *p = context;
-	size_t size = strlen(p->text);
-	bool folder = info->type == CB_DIR;
-	(void)err;
-	if (strcmp(path, "/work") == 0) return CB_OK;
-	(void)snprintf(p->text + size, sizeof(p->text) - size, "%s%s%s%s%s", size ? " " : "", path + strlen("/work/"),
-	               folder ? "/" : "=", folder ? "" : must_read(p->b, path), !folder && info->mode == 0600 ? "(600)" : "");
-	return CB_OK;
-}
-
-/* All below /work, as "d/ d/new=NEW(600)". */
-static void must_show(cb_box *b, const char *text)
-{
-	cb_error err = {0};
-	picture p = {.b = b};
-	CHECK_OK(cb_walk(b, "/work", note_entry, &p, &err));
-	CHECK_STR(p.text, text);
 }
 
 /* What two boxes, a and b, do before they merge each other as they are then, each with a side preferred, and what they do after that. */

@@ -1,47 +1,10 @@
 /* A conflict that is settled for one side gives that side's picture, merged into it or into the other, and loses nothing else. */
 #include "harness/sides.h"
 
-static void mv(cb_box *b, const char *from, const char *to)
-{
-	cb_error err = {0};
-	CHECK_OK(cb_rename(b, from, to, 0, &err));
-}
-
-static void rm(cb_box *b, const char *path)
-{
-	cb_error err = {0};
-	CHECK_OK(cb_remove(b, path, &err));
-}
-
 static void must_mkdir(cb_box *b, const char *path)
 {
 	cb_error err = {0};
 	CHECK_OK(cb_mkdir(b, path, 0755, CB_PARENTS, &err));
-}
-
-typedef struct picture {
-	cb_box *b;
-	char text[512];
-} picture;
-
-static cb_code note_entry(void *context, const char *path, const cb_stat_info *info, cb_error *err)
-{
-	picture *p = context;
-	size_t size = strlen(p->text);
-	(void)err;
-	if (strcmp(path, "/work") == 0) return CB_OK;
-	(void)snprintf(p->text + size, sizeof(p->text) - size, "%s%s%s%s", size ? " " : "", path + strlen("/work/"),
-	               info->type == CB_DIR ? "/" : "=", info->type == CB_DIR ? "" : must_read(p->b, path));
-	return CB_OK;
-}
-
-/* All below /work, as "d/ d/new=NEW". */
-static void must_show(cb_box *b, const char *text)
-{
-	cb_error err = {0};
-	picture p = {.b = b};
-	CHECK_OK(cb_walk(b, "/work", note_entry, &p, &err));
-	CHECK_STR(p.text, text);
 }
 
 /* What the loser and the winner do to the same, settled for the winner wherever it is merged. */
