@@ -289,7 +289,7 @@ static void near_done(folder_path *near)
 }
 
 /* free() it. p NULL: the root. */
-static cb_code place_path(diffing *d, const side *s, const place *p, char **out, cb_error *err)
+static cb_code place_path(const side *s, const place *p, char **out, cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(DIFF_PATH_BYTES);
 	size_t count = 0;
@@ -302,12 +302,7 @@ static cb_code place_path(diffing *d, const side *s, const place *p, char **out,
 	if (code == CB_OK) code = buf_append_byte(&path, '/', err);
 	if (code == CB_OK) code = buf_append(&path, p->name, p->size, err);
 	if (code == CB_LIMIT) return cb_err_set(err, CB_LIMIT, "a changed path is longer than %d bytes", DIFF_PATH_BYTES);
-	if (code != CB_OK) return code;
-	d->path_bytes += path.size;
-	if (d->path_bytes > LIMIT_DIFF_PATHS_BYTES)
-		return cb_err_set(err, CB_LIMIT, "the paths of the changes take more than %u bytes",
-		                  (unsigned)LIMIT_DIFF_PATHS_BYTES);
-	return buf_take(&path, out, NULL, err);
+	return code == CB_OK ? buf_take(&path, out, NULL, err) : code;
 }
 
 /* Access times are no difference: reading moves them. */
@@ -333,13 +328,26 @@ typedef struct telling {
 	bool modified;
 } telling;
 
+/* free() it. */
+static cb_code told_path(diffing *d, const side *s, const place *p, char **out, cb_error *err)
+{
+	AUTO_FREE char *path = NULL;
+	CB_TRY(place_path(s, p, &path, err));
+	d->path_bytes += strlen(path);
+	if (d->path_bytes > LIMIT_DIFF_PATHS_BYTES)
+		return cb_err_set(err, CB_LIMIT, "the paths of the changes take more than %u bytes",
+		                  (unsigned)LIMIT_DIFF_PATHS_BYTES);
+	*out = TAKE_PTR(path);
+	return CB_OK;
+}
+
 static cb_code tell(diffing *d, const telling *t, cb_error *err)
 {
 	change_row row = {.c = {.kind = t->kind, .has_old = t->a != NULL, .has_new = t->b != NULL, .modified = t->modified}};
 	if (t->a) row.old_info = record_stat(&t->a->node.rec);
 	if (t->b) row.new_info = record_stat(&t->b->node.rec);
-	CB_TRY(place_path(d, t->b ? t->b : t->a, t->at, &row.path, err));
-	cb_code code = t->was ? place_path(d, t->a, t->was, &row.old_path, err) : CB_OK;
+	CB_TRY(told_path(d, t->b ? t->b : t->a, t->at, &row.path, err));
+	cb_code code = t->was ? told_path(d, t->a, t->was, &row.old_path, err) : CB_OK;
 	if (code == CB_OK) return row_add(d, &row, err);
 	free(row.path);
 	return code;
@@ -350,10 +358,32 @@ static cb_code places_same(diffing *d, const side *a, const place *x, const side
 	AUTO_FREE char *old_path = NULL, *new_path = NULL;
 	*out = place_compare(x, y) == 0;
 	if (!d->by_path) return CB_OK;
-	CB_TRY(place_path(d, a, x, &old_path, err));
-	CB_TRY(place_path(d, b, y, &new_path, err));
+	CB_TRY(place_path(a, x, &old_path, err));
+	CB_TRY(place_path(b, y, &new_path, err));
 	*out = strcmp(old_path, new_path) == 0;
 	return CB_OK;
+}
+
+/* Is there anything under this name of one side on the other? */
+static cb_code place_taken(const side *s, const place *at, const tree_view *other, bool *out, cb_error *err)
+{
+	AUTO_FREE char *path = NULL;
+	uint64_t ino = 0;
+	CB_TRY(place_path(s, at, &path, err));
+	cb_code code = inode_by_path(other, path, &ino, err);
+	*out = code == CB_OK;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+/* A rename for a patch: patch(1) makes its changes one by one, so a file that leaves its name to another, or takes another's, is told by
+ * what each name holds. */
+static cb_code crosses_another(diffing *d, const side *a, const place *was, const side *b, const place *at, bool *out,
+                               cb_error *err)
+{
+	*out = false;
+	if (!d->by_path || b->node.rec.type == CB_DIR) return CB_OK;
+	CB_TRY(place_taken(a, was, b->v, out, err));
+	return *out ? CB_OK : place_taken(b, at, a->v, out, err);
 }
 
 /* Is a name of one side also one of the other? */
@@ -366,7 +396,7 @@ static cb_code place_stays(diffing *d, const side *a, const place *x, const side
 		return CB_OK;
 	}
 	AUTO_FREE char *path = NULL;
-	CB_TRY(place_path(d, a, x, &path, err));
+	CB_TRY(place_path(a, x, &path, err));
 	uint64_t ino = 0;
 	cb_code code = inode_by_path(b->v, path, &ino, err);
 	*out = code == CB_OK && ino == b->node.rec.ino;
@@ -405,7 +435,9 @@ static cb_code tell_both(diffing *d, const side *a, const side *b, bool attrs, c
 	const place *was = root ? NULL : place_at(a, 0), *at = root ? NULL : place_at(b, 0);
 	bool same = root;
 	if (!root) CB_TRY(places_same(d, a, was, b, at, &same, err));
-	bool moved = !same;
+	bool moved = !same, crosses = false;
+	if (moved) CB_TRY(crosses_another(d, a, was, b, at, &crosses, err));
+	if (crosses) return tell_links(d, a, b, false, kind, err);
 	telling t = {moved ? CB_RENAMED : kind, a, b, at, moved ? was : NULL, data};
 	return moved || data || attrs ? tell(d, &t, err) : CB_OK;
 }

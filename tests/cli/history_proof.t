@@ -174,6 +174,38 @@ for my $i (0 .. $#kinds) {
 }
 is($wrong, 0, 'every kind of change under every kind of name: patch -p1 and git apply make the new files of the old');
 
+# Files that move around among a few names, leave theirs to others, take others' and are written on the way: patch makes the changes one by one.
+$wrong = 0;
+mkdir 'moves';
+for my $round (1 .. dose(12)) {
+	my $dir = "$world/folder/moves/$round";
+	my @all = map { ("a$_", "d/b $_", "d/e/c$_") } 1 .. 3;
+	my ($was, $is) = ("m$round", "n$round");
+	cowbox('new', $was);
+	cowbox('write', '--parents', "$was:/work/$_", {in => "$_\n" . "line\n" x 5}) for grep { rand() < 0.6 } @all;
+	cowbox('write', "$was:/work/beside", {in => "old\n"});
+	cowbox('mkdir', '-p', "$was:/work/d/e");
+	cowbox('fork', $was, $is);
+	cowbox('write', "$is:/work/beside", {in => "new\n"});
+	for (1 .. 2 + rand 6) {
+		my ($from, $to) = map { $all[rand @all] } 1, 2;
+		if (rand() < 0.3) { cowbox('write', "$is:/work/$from", {in => pick('', "new $from\n", "$from\n" . "line\n" x 5 . "more\n")}) }
+		elsif (rand() < 0.5) { cowbox('mv', "$is:/work/$from", "$is:/work/$to") } # what is not there is not moved
+		else { cowbox('mv', "$is:/work/$_->[0]", "$is:/work/$_->[1]") for [$from, 'aside'], [$to, $from], ['aside', $to] }
+	}
+	mkdir $_ or die "$_: $!" for $dir, map { "$dir/$_" } qw(patch git new);
+	cowbox('export', "$was:/work", "$dir/$_/work") for qw(patch git);
+	cowbox('export', "$is:/work", "$dir/new/work");
+	spill("$dir/text", my $patch = cowbox('diff', $was, $is)->{out});
+	for my $reader (['patch', 'patch -p1 -s -f --no-backup-if-mismatch <../text'], ['git', 'git apply -p1 --whitespace=nowarn ../text']) {
+		quiet("$dir/$reader->[0]", $reader->[1], "$dir/log") or $wrong++, diag("round $round: $reader->[0]: " . slurp("$dir/log") . $patch);
+		files_below("$dir/$reader->[0]") eq files_below("$dir/new") or $wrong++,
+			diag("round $round: $reader->[0] makes\n" . files_below("$dir/$reader->[0]") . "\nnot\n" . files_below("$dir/new") . "\n$patch");
+	}
+	cowbox('delete', $_, '--yes') for $was, $is;
+}
+is($wrong, 0, 'files that take each other\'s names: patch -p1 and git apply make the new files of the old');
+
 for my $case (['changed', "a\0b", "a\0c"], ['added', undef, "a\0c"], ['removed', "a\0b", undef], ['large', 'x' x (17 << 20), 'y' x (17 << 20)]) {
 	my ($how, $old, $new) = @$case;
 	my $dir = "$world/folder/binary-$how";
