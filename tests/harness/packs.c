@@ -38,7 +38,7 @@ cb_code pack_give(cb_store *s, const pack_bytes *p, const char *name, cb_pack_in
 
 /* The version of each path in the state described before, sorted by the hash of the path. */
 typedef struct pack_version_row {
-	uint64_t path, version;
+	uint64_t path, ino, version;
 } pack_version_row;
 
 typedef struct describing {
@@ -55,14 +55,16 @@ static int compare_rows(const void *a, const void *b)
 	return x->path < y->path ? -1 : x->path > y->path;
 }
 
-/* Versions are numbers of the store; what must be the same is when they change. */
-static const char *version_word(describing *d, const char *path, uint64_t version)
+/* Versions are numbers of the store; what must be the same is when those of a file change. */
+static const char *version_word(describing *d, const char *path, const cb_stat_info *info)
 {
-	pack_version_row row = {hash64(path, strlen(path)), version};
+	pack_version_row row = {hash64(path, strlen(path)), info->ino, info->version};
 	(void)buf_append(&d->versions, &row, sizeof(row), NULL);
 	if (!d->before || !d->before->size) return "new";
 	const pack_version_row *was = bsearch(&row, d->before->bytes, d->before->size / sizeof(row), sizeof(row), compare_rows);
-	return !was ? "new" : was->version == version ? "as before" : was->version < version ? "newer" : "older";
+	if (!was) return "new";
+	if (was->ino != row.ino) return "another's";
+	return was->version == row.version ? "as before" : was->version < row.version ? "newer" : "older";
 }
 
 /* A number that is the same in both boxes: when it was first seen. */
@@ -108,7 +110,7 @@ static cb_code describe_path(void *context, const char *path, const cb_stat_info
 	cb_error err = {0};
 	(void)buf_printf(&d->out, &err, "%s %d %o links %u size %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " ino %zu version %s",
 	                 path, (int)info->type, info->mode, info->links, info->size, info->mtime_ns, info->ctime_ns, info->atime_ns,
-	                 first_sight(&d->inos, info->ino), version_word(d, path, info->version));
+	                 first_sight(&d->inos, info->ino), version_word(d, path, info));
 	if (info->type == CB_FILE) describe_file(d, path, info);
 	if (info->type == CB_SYMLINK) {
 		char *target = NULL;
