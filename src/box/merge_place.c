@@ -164,17 +164,32 @@ static bool has_set_of_names(const item *it)
 	return it->fate == FATE_FIELDS && !merge_single_place(it) && it->ino != INO_ROOT && it->ours.node.rec.type != CB_DIR;
 }
 
+/* A name of a file that both sides took away, where theirs has something else by now: will that be told when it is placed? It meets what
+ * ours has there, but folders unite; and a new file is compared with the old one. */
+static cb_code is_told_later(merge *m, const place *at, const inode *there, bool *out, cb_error *err)
+{
+	inode here;
+	*out = is_compared(m, merge_item_find(m, there->rec.ino));
+	if (*out) return CB_OK;
+	cb_code code = inode_at(m->ours, at->parent, place_name(at), &here, NULL, err);
+	*out = code == CB_OK && !(here.rec.type == CB_DIR && there->rec.type == CB_DIR);
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
 /* Theirs took away a name under which ours does not have the file any more: nothing, or a new file in its place. */
 static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_wins, cb_error *err)
 {
 	uint64_t ino = 0;
 	inode node;
-	bool same = false;
+	bool same = false, told = !it->ours.present && !it->theirs.present; /* it was decided as a whole */
 	cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
-	if (code != CB_NOTFOUND) return code; /* something new of theirs, which meets ours when it is placed */
-	if (it->base.node.rec.type == CB_FILE) CB_TRY(merge_new_file_here(m, at, &ino, err)); /* as compare_with_old has it */
-	bool gone = !it->ours.present && !it->theirs.present;                                 /* which was decided as a whole */
-	if (!ino && (gone || !merge_is_strict(m))) return CB_OK;
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	if (code == CB_OK) {
+		if (!told) CB_TRY(is_told_later(m, at, &node, &told, err));
+	} else if (it->base.node.rec.type == CB_FILE) {
+		CB_TRY(merge_new_file_here(m, at, &ino, err)); /* as compare_with_old has it */
+	}
+	if (!ino && (told || !merge_is_strict(m))) return CB_OK;
 	if (!ino) return merge_conflict_at(m, it, "a name of it was taken away on both sides", theirs_wins, err);
 	CB_TRY(inode_find(m->ours, ino, &node, err));
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->ours, &node.rec, &same, err));
@@ -530,12 +545,12 @@ static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, 
 	slot s;
 	inode old, here;
 	bool has = false, text = false, drop = false, clear = true;
+	CB_TRY(compare_with_old(m, it, at, &old, &here, &has, &text, &drop, err));
+	if (drop) return CB_OK;
 	CB_TRY(result_parent(m, it, at, &parent, err));
 	if (!parent) return refuse_name(m, it, err);
 	CB_TRY(slot_find(m, parent, place_name(at), &s, err));
 	if (s.taken && *exists && s.occupant.rec.ino == it->into) return CB_OK;
-	CB_TRY(compare_with_old(m, it, at, &old, &here, &has, &text, &drop, err));
-	if (drop) return CB_OK;
 	if (s.taken) {
 		uint64_t into = it->into;
 		it->into = 0;
