@@ -176,8 +176,12 @@ cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_e
 	                   err));
 	if (conflicts) return CB_OK;
 	*done = true;
+	int64_t ours_ns = x->ours->mtime_ns, theirs_ns = x->theirs->mtime_ns; /* node may be one of them */
 	CB_TRY(data_replace(m->t, node, merged.bytes, merged.size, err));
-	node->rec.mtime_ns = m->t->now_ns;
+	/* One side had changed nothing, or less of the same: then it is the other's text as it was. */
+	node->rec.mtime_ns = span_equal(buf_span(&merged), span_make(theirs, nt)) ? theirs_ns
+	                     : span_equal(buf_span(&merged), span_make(ours, no)) ? ours_ns
+	                                                                          : m->t->now_ns;
 	return CB_OK;
 }
 

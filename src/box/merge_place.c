@@ -515,6 +515,7 @@ static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *
 		CB_TRY(data_drop(m->t, &node, err));
 		CB_TRY(inode_copy_data(m->t, m->ours, &here->rec, &node, err));
 		node.rec.mode = their.mode;
+		node.rec.mtime_ns = here->rec.mtime_ns;
 	}
 	inode_changed(m->t, &node, false);
 	return inode_save(m->t, &node, err);

@@ -163,3 +163,99 @@ TEST(alike_in_two_forks)
 		cb_store_close(s);
 	}
 }
+
+static void exchange_with_an_equal_one(cb_box *b, int64_t time)
+{
+	cb_error err = {0};
+	must_write(b, "/work/equal", old);
+	CHECK_OK(cb_rename(b, "/work/f", "/work/equal", CB_EXCHANGE, &err));
+	put(b, NULL, time, time);
+}
+
+static void put_aside_and_make_anew(cb_box *b, int64_t time)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, "/work/f", "/work/aside", 0, &err));
+	put(b, old, time, time);
+}
+
+static void remove_and_make_anew(cb_box *b, int64_t time)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_unlink(b, "/work/f", &err));
+	put(b, first, time, time);
+}
+
+/* One fork has another file with the same bytes, the other new ones: they are that one's, and so is their time. */
+TEST(bytes_of_one_fork)
+{
+	static const deed same[] = {exchange_with_an_equal_one, put_aside_and_make_anew},
+			  other[] = {write_it, save_it, remove_and_make_anew};
+	enum { OTHERS = sizeof(other) / sizeof(*other), PAIRS = sizeof(same) / sizeof(*same) * OTHERS };
+	for (size_t i = 0; i < 2 * PAIRS; i++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		must_write(b, "/work/f", old);
+		if (i % 2) CHECK_OK(cb_link(b, "/work/f", "/work/second", &err));
+		cb_box *f = must_fork(s, "demo", "f"), *g = must_fork(s, "demo", "g");
+		same[i / 2 / OTHERS](b, early);
+		other[i / 2 % OTHERS](f, late);
+		CHECK_OK(cb_merge(g, b, NULL, NULL, NULL, &err));
+		CHECK_OK(cb_merge(g, f, NULL, NULL, NULL, &err));
+		CHECK_OK(cb_merge(f, b, NULL, NULL, NULL, &err));
+		CHECK_STR(must_read(f, "/work/f"), first);
+		CHECK_STR(must_read(g, "/work/f"), first);
+		CHECK_MSG(mtime(g, "/work/f") == late && mtime(f, "/work/f") == late, "pair %zu", i);
+		cb_box_close(g);
+		cb_box_close(f);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
+/* The lines of one fork are among those of the other. */
+TEST(lines_of_one_fork)
+{
+	for (int way = 0; way < 2; way++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		must_write(b, "/work/f", old);
+		cb_box *f = must_fork(s, "demo", "f");
+		put(way ? f : b, "ONE\n2\n3\n4\nFIVE\n", early, early);
+		put(way ? b : f, first, early - 1, early - 1);
+		CHECK_OK(cb_merge(b, f, NULL, NULL, NULL, &err));
+		CHECK_STR(must_read(b, "/work/f"), "ONE\n2\n3\n4\nFIVE\n");
+		CHECK(mtime(b, "/work/f") == early);
+		cb_box_close(f);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
+/* One fork writes a file of two names, the other saves it under one of them: who wins brings bytes and time. */
+TEST(bytes_of_the_preferred_fork)
+{
+	for (int way = 0; way < 4; way++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		must_write(b, "/work/f", "old\n");
+		CHECK_OK(cb_link(b, "/work/f", "/work/second", &err));
+		cb_box *f = must_fork(s, "demo", "f"), *writes = way & 1 ? f : b, *saves = way & 1 ? b : f;
+		put(writes, "written\n", early, early);
+		save_it(saves, late);
+		bool writer_wins = way & 2;
+		cb_prefer prefer = (writes == b) == writer_wins ? CB_PREFER_OURS : CB_PREFER_THEIRS;
+		CHECK_OK(cb_merge(b, f, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		CHECK_STR(must_read(b, "/work/f"), writer_wins ? "written\n" : first);
+		CHECK_MSG(mtime(b, "/work/f") == (writer_wins ? early : late), "way %d", way);
+		cb_box_close(f);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
