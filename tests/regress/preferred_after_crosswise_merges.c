@@ -285,3 +285,96 @@ TEST(a_file_in_dispute_uncovers_another)
 	settle(&sc, 0, "a=c c=NEW z=z");
 	settle(&sc, 1, "a/ a/f=f c=c z=z");
 }
+
+static void a_file_and_folders(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/a", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(b, "/work/e", 0755, 0, &err));
+	CHECK_OK(cb_mkdir(b, "/work/e/e", 0755, 0, &err));
+	must_write(b, "/work/a/a", "old");
+}
+
+static void folder_comes_and_the_file_is_c(cb_box *b)
+{
+	cb_error err = {0};
+	mv(b, "/work/a/a", "/work/e/e/c");
+	must_link(b, "/work/e/e/c", "/work/c");
+	CHECK_OK(cb_mkdir(b, "/work/a/e", 0755, 0, &err));
+}
+
+static void folder_comes_and_the_file_is_a(cb_box *b)
+{
+	cb_error err = {0};
+	mv(b, "/work/a/a", "/work/e/e/a");
+	CHECK_OK(cb_mkdir(b, "/work/a/e", 0755, 0, &err));
+	must_link(b, "/work/e/e/a", "/work/a/d");
+}
+
+static void names_change_and_ee_goes(cb_box *b)
+{
+	mv(b, "/work/a/d", "/work/b");
+	must_link(b, "/work/e/e/c", "/work/e/b");
+	rm(b, "/work/e/e");
+}
+
+static void folder_moves_into_ee(cb_box *b)
+{
+	cb_error err = {0};
+	must_chmod(b, "/work/c");
+	must_link(b, "/work/e/e/c", "/work/a/e/c");
+	must_link(b, "/work/e/e/c", "/work/e/e/d");
+	CHECK_OK(cb_rename(b, "/work/e/e/a", "/work/a/e", CB_EXCHANGE, &err));
+	must_link(b, "/work/e/e/c", "/work/d");
+}
+
+/* The folder a/e, which both made, has two numbers. One side changes it for a file in a folder that the other removes. */
+TEST(a_folder_of_two_numbers_in_one_that_is_gone)
+{
+	scene sc = {a_file_and_folders,
+	            {folder_comes_and_the_file_is_c, folder_comes_and_the_file_is_a},
+	            {names_change_and_ee_goes, folder_moves_into_ee},
+	            {CB_PREFER_OURS, CB_PREFER_OURS}};
+	settle(&sc, 0, "a/ a/e/ b=old(600) c=old(600) e/ e/b=old(600)");
+	settle(&sc, 1,
+	       "a/ a/e=old(600) b=old(600) c=old(600) d=old(600) e/ e/b=old(600) e/e/ e/e/a/ e/e/a/c=old(600) e/e/d=old(600)");
+}
+
+static void a_alone(cb_box *b)
+{
+	must_write(b, "/work/a", "o");
+}
+
+static void a_is_closed_and_d_comes(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_chmod(b, "/work/a", 0607, 0, &err));
+	must_write(b, "/work/d", "a");
+}
+
+static void a_becomes_e(cb_box *b)
+{
+	mv(b, "/work/a", "/work/e");
+	must_chmod(b, "/work/e");
+	must_write(b, "/work/e", "b");
+}
+
+static void d_becomes_e(cb_box *b)
+{
+	rm(b, "/work/e");
+	mv(b, "/work/d", "/work/e");
+}
+
+static void d_is_saved(cb_box *b)
+{
+	must_write(b, "/work/a", "SAVED");
+	mv(b, "/work/a", "/work/d");
+}
+
+/* Where one side has a file in dispute the other has one that the first has saved: that is no rival, and what was saved is not lost. */
+TEST(a_saved_file_is_no_rival)
+{
+	scene sc = {a_alone, {a_is_closed_and_d_comes, a_becomes_e}, {d_becomes_e, d_is_saved}, {CB_PREFER_OURS, CB_PREFER_OURS}};
+	settle(&sc, 0, "e=SAVED");
+	settle(&sc, 1, "d=SAVED e=b(600)");
+}
