@@ -569,11 +569,34 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 	return merge_settle_covered(m, it, true, err);
 }
 
+/* To take a step back that moved it: has ours something new where it was? What stood for it was moved there when the step was taken back
+ * before; 0: no. */
+static cb_code find_back(merge *m, const item *it, uint64_t *out, cb_error *err)
+{
+	*out = 0;
+	for (size_t i = 0; i < it->theirs.count; i++) {
+		successor s;
+		if (merge_place_in(&it->base, &it->theirs.places[i])) continue;
+		CB_TRY(successor_at(m, m->ours, m->theirs, &it->theirs.places[i], &s, err));
+		bool one = s.ino && s.type == it->theirs.node.rec.type && (!*out || *out == s.ino) &&
+		           merge_item_number(m, s.ino) == s.ino; /* it stands for no other, which is still to be moved */
+		*out = one ? s.ino : 0;
+		if (!one) return CB_OK;
+	}
+	return CB_OK;
+}
+
 static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 {
 	bool same = false, theirs_wins = false;
+	uint64_t back = 0;
 	it->fate = it->settled == SETTLED_THEIRS ? FATE_ADD : FATE_DONE;
 	if (it->fate == FATE_ADD) return CB_OK;
+	if (m->back) CB_TRY(find_back(m, it, &back, err));
+	if (back) {
+		it->into = back;
+		return CB_OK;
+	}
 	CB_TRY(unit_same(m, m->base, &it->base, m->theirs, &it->theirs, &same, err));
 	if (same && !merge_renewed_there(m, it)) { /* a folder whose entries changed: they speak for themselves */
 		it->into = 0;

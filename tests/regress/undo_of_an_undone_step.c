@@ -157,6 +157,62 @@ TEST(undo_of_a_folder_made_again)
 	cb_store_close(s);
 }
 
+static void make(cb_box *b, const char *path, cb_type type)
+{
+	cb_error err = {0};
+	if (type == CB_DIR) CHECK_OK(cb_mkdir(b, path, 0755, 0, &err));
+	else if (type == CB_SYMLINK) CHECK_OK(cb_symlink(b, "x", path, &err));
+	else must_write(b, path, "new");
+}
+
+/* What stood for a file or folder went back in its place: it is there, whatever was done besides and to it. */
+TEST(undo_of_a_move_again)
+{
+	static const cb_type types[] = {CB_FILE, CB_DIR, CB_SYMLINK};
+	for (int kind = 0; kind < 6; kind++) {
+		cb_type type = types[kind / 2];
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		make(b, "/work/a", type);
+		CHECK_OK(cb_rename(b, "/work/a", "/work/b", 0, &err)); /* step 2 */
+		cb_box *t = must_begin(b);
+		CHECK_OK(cb_remove(t, "/work/b", &err));
+		make(t, "/work/b", type);
+		(void)must_commit(t);
+		CHECK_OK(cb_undo(b, 2, NULL, &err));
+		if (kind % 2 && type == CB_DIR) must_write(b, "/work/a/in", "1");
+		else if (kind % 2 && type == CB_FILE) must_write(b, "/work/a", "newer");
+		else must_write(b, "/work/other", "1");
+		char *before = must_dump(b);
+		CHECK_CODE(cb_undo(b, 2, NULL, &err), CB_NOTHING);
+		CHECK_STR(must_dump(b), before);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
+/* Of two files that the step exchanged one is gone, and a new one stands for the other: where the first was it stands for nothing. */
+TEST(undo_of_an_exchange_of_what_is_gone)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/a", "a");
+	must_write(b, "/work/c", "c");
+	CHECK_OK(cb_rename(b, "/work/a", "/work/c", CB_EXCHANGE, &err)); /* step 3 */
+	cb_box *t = must_begin(b);
+	CHECK_OK(cb_unlink(t, "/work/a", &err));
+	CHECK_OK(cb_unlink(t, "/work/c", &err));
+	must_write(t, "/work/c", "new");
+	(void)must_commit(t);
+	CHECK_CODE(cb_undo(b, 3, NULL, &err), CB_CONFLICT);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
 /* Times that were set since stand, the first time and the second, however old the others are. */
 TEST(undo_beside_times_that_were_set)
 {
