@@ -3,7 +3,9 @@
  *
  * Two boxes that merged the same two others (or each other, crosswise) have several best common pasts. Any one of them alone would bring
  * back what one side has undone since, so they are merged into a virtual one, oldest first, each with the common past of those before it
- * as base, and so on down. It lives in a transaction that is never committed: its changes and texts stay in memory.
+ * as base, and so on down. It lives in a transaction that is never committed: its changes and texts stay in memory. Boxes that merge each
+ * other crosswise again and again add a generation each time, so the number of such joins is bounded, and shared by the branches: what is
+ * nearest is exact.
  *
  * Where the common pasts conflict nobody can say what both sides came from: such files are *disputed*. In the merge they have no base:
  * equal sides pass, others conflict.
@@ -122,17 +124,19 @@ static cb_code find_first_part(const finding *f, uint64_t *out, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code too_many(const finding *f, const char *what, cb_error *err)
+static cb_code too_many(const finding *f, cb_error *err)
 {
 	store_box a, b;
 	uint64_t first = 0;
 	const char *ours = name_of_box(f->b->cs, f->ours->box, &a), *theirs = name_of_box(f->b->cs, f->theirs->box, &b);
 	CB_TRY(find_first_part(f, &first, err));
 	if (first)
-		return cb_err_set(err, CB_LIMIT, "'%s' and '%s' have more than %d %s: merge '%s@%llu' first, then '%s' again", ours,
-		                  theirs, (int)PAST_BASES_MAX, what, theirs, (unsigned long long)first, theirs);
-	return cb_err_set(err, CB_LIMIT, "'%s' and '%s' have more than %d %s: merge older states of '%s' first, one by one", ours,
-	                  theirs, (int)PAST_BASES_MAX, what, theirs);
+		return cb_err_set(err, CB_LIMIT,
+		                  "'%s' and '%s' have more than %d common pasts: merge '%s@%llu' first, then '%s' again", ours,
+		                  theirs, (int)PAST_BASES_MAX, theirs, (unsigned long long)first, theirs);
+	return cb_err_set(err, CB_LIMIT,
+	                  "'%s' and '%s' have more than %d common pasts: merge older states of '%s' first, one by one", ours,
+	                  theirs, (int)PAST_BASES_MAX, theirs);
 }
 
 static int state_older(const void *a, const void *b)
@@ -153,7 +157,7 @@ static cb_code disputed_sort(merge_disputed *d)
 	return CB_OK;
 }
 
-static cb_code base_build(const finding *f, const past_point *points, size_t count, unsigned depth, txn *lender, merge_base *out,
+static cb_code base_build(const finding *f, const past_point *points, size_t count, unsigned joins, txn *lender, merge_base *out,
                           cb_error *err);
 
 static cb_code dispute_entry(merge_disputed *d, span value, cb_error *err)
@@ -182,8 +186,8 @@ static cb_code dispute_key(void *context, span key_bytes, span old_value, span n
 	}
 }
 
-/* What the common pasts have in common was pruned (prune keeps what two boxes have in common, not what that came from): all in which they
- * differ is disputed. */
+/* What the common pasts have in common was pruned (prune keeps what two boxes have in common, not what that came from), or is too much to
+ * be merged: all in which they differ is disputed. */
 static cb_code dispute_all(cb_store *cs, merge_base *out, const state *other, cb_error *err)
 {
 	tree_view a = txn_raw(out->t), b = state_view(cs, other);
@@ -214,18 +218,20 @@ static cb_code dispute_successors(merge_base *out, const tree_view *before, cb_e
 	return CB_OK;
 }
 
-/* Merges states[index] onto out, which holds those before it. */
-static cb_code base_merge(const finding *f, state *const *states, size_t index, unsigned depth, merge_base *out, cb_error *err)
+/* Merges states[index] onto out, which holds those before it. joins: how many may be made for the base of that. */
+static cb_code base_merge(const finding *f, state *const *states, size_t index, unsigned joins, merge_base *out, cb_error *err)
 {
 	cb_store *cs = f->b->cs;
 	past_point before[PAST_BASES_MAX], next = {states[index]->box, states[index]->seq};
 	AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
 	for (size_t i = 0; i < index; i++) before[i] = (past_point){states[i]->box, states[i]->seq};
 	CB_TRY(past_common(cs, before, index, &next, 1, &common, err));
+	size_t count = common.size / sizeof(past_point);
+	if (count > (joins ? PAST_BASES_MAX : 1)) return dispute_all(cs, out, states[index], err);
 	merge_base below = {0};
 	cb_error why = {0};
-	cb_code code = base_build(f, (const past_point *)(const void *)common.bytes, common.size / sizeof(past_point), depth + 1,
-	                          out->t, &below, &why);
+	cb_code code =
+		base_build(f, (const past_point *)(const void *)common.bytes, count, joins ? joins - 1 : 0, out->t, &below, &why);
 	if (code != CB_OK && code != CB_STALE && err) *err = why;
 	if (below.t) locals_move(below.t, out->t);
 	if (code == CB_STALE) {
@@ -245,7 +251,7 @@ static cb_code base_merge(const finding *f, state *const *states, size_t index, 
 	return code == CB_OK ? disputed_sort(&out->disputed) : code;
 }
 
-static cb_code base_join(const finding *f, state *const *states, size_t count, unsigned depth, txn *lender, merge_base *out,
+static cb_code base_join(const finding *f, state *const *states, size_t count, unsigned joins, txn *lender, merge_base *out,
                          cb_error *err)
 {
 	cb_box over = {.cs = f->b->cs,
@@ -255,12 +261,13 @@ static cb_code base_join(const finding *f, state *const *states, size_t count, u
 	CB_TRY(txn_create(&over, "merge", "", &out->t, err));
 	out->t->b = f->b;
 	if (lender) locals_move(lender, out->t);
-	for (size_t i = 1; i < count; i++) CB_TRY(base_merge(f, states, i, depth, out, err));
+	for (size_t i = 1; i < count; i++) CB_TRY(base_merge(f, states, i, joins / (unsigned)(count - 1), out, err));
 	return CB_OK;
 }
 
-/* lender: texts in memory that the caller goes on with afterwards; they come back with out->t's. NULL: none. */
-static cb_code base_build(const finding *f, const past_point *points, size_t count, unsigned depth, txn *lender, merge_base *out,
+/* joins: how many may be made. lender: texts in memory that the caller goes on with afterwards; they come back with out->t's. NULL:
+ * none. */
+static cb_code base_build(const finding *f, const past_point *points, size_t count, unsigned joins, txn *lender, merge_base *out,
                           cb_error *err)
 {
 	state *states[PAST_BASES_MAX] = {NULL};
@@ -269,8 +276,7 @@ static cb_code base_build(const finding *f, const past_point *points, size_t cou
 	*out = (merge_base){
 		.disputed = {.inos = BUF_INIT(SIZE_MAX), .reason = "changed differently, and so was what both came from"}};
 	if (count == 0) return CB_OK; /* of common pasts that have nothing in common */
-	if (count > PAST_BASES_MAX) return too_many(f, "common pasts", err);
-	if (depth > PAST_NESTING_MAX) return too_many(f, "generations of common pasts", err);
+	if (count > PAST_BASES_MAX) return too_many(f, err);
 	for (size_t i = 0; code == CB_OK && i < count; i++) {
 		code = base_load(f, points[i], &kept[i], err);
 		states[i] = kept[i].s;
@@ -279,7 +285,7 @@ static cb_code base_build(const finding *f, const past_point *points, size_t cou
 		qsort(states, count, sizeof(*states), state_older);
 		out->first = state_ref(states[0]);
 	}
-	if (code == CB_OK && count > 1) code = base_join(f, states, count, depth, lender, out, err);
+	if (code == CB_OK && count > 1) code = base_join(f, states, count, joins, lender, out, err);
 	for (size_t i = 0; i < count; i++) {
 		if (out->first && kept[i].s == out->first && !out->kept.cs) out->kept = kept[i];
 		else kept_done(&kept[i]);
@@ -301,7 +307,7 @@ cb_code merge_base_find(cb_box *b, const state *ours, const state *theirs, merge
 		                  "the boxes have no common past: one must be a fork of the other or of the same box");
 	if (count == 1 && all[0].box == their.box && all[0].seq == their.seq)
 		return cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
-	cb_code code = base_build(&f, all, count, 0, NULL, out, err);
+	cb_code code = base_build(&f, all, count, PAST_JOINS_MAX, NULL, out, err);
 	/* The same bytes, but theirs may have merged what ours does not know: recorded, it is in the past of the next merge. */
 	bool known = false;
 	if (code == CB_OK && !out->t && out->first->id == theirs->id) code = past_knows(b->cs, mine, their, true, &known, err);
