@@ -3,8 +3,8 @@
  *
  * A handle knows its inode, not its path: after a rename made anywhere the N keys lead to it. Writes go into the box handle's running
  * step. When the inode is gone (unlinked here or by anyone, or taken away by a restore, an undo, a merge) the handle is *detached*: it goes
- * on with the last state in which it saw the file; what it writes then stays in a private transaction that is never committed as such, so
- * a killed process leaves nothing behind to clean up.
+ * on with the state before the step that took the file; what it writes then stays in a private transaction that is never committed as such,
+ * so a killed process leaves nothing behind to clean up.
  *
  * The file may come back: its removal is undone, or a state that has it is restored. Then the handle is attached again, at its next use:
  *  - nothing was written while it was gone: it sees the file as it is now;
@@ -56,9 +56,9 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 		if (code == CB_OK) code = file_keep(f, err);
 		if (code != CB_NOTFOUND) return code;
 		if (v->veil) CB_TRY(file_hidden(f, v, err));
-		file_keep_own(f);
-		f->detached = true;
+		file_detach(f);
 	}
+	if (!f->private_) CB_TRY(file_seek_taken(f, err));
 	CB_TRY(file_was_hidden(f, err));
 	if (f->stale) return cb_err_set(err, CB_STALE, "'%s' is gone, and so is the last state that had it", f->path);
 	*v = f->private_ ? txn_raw(f->private_->t) : f->kept.v;
@@ -296,8 +296,7 @@ static cb_code orphan_share(cb_file *f, txn *t, const void *bytes, size_t size, 
 	if (!shared) return cb_err_nomem(err);
 	*shared = (orphan){0, t, hash128(bytes, size), size};
 	for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) {
-		file_keep_own(g);
-		g->detached = true;
+		file_detach(g);
 		g->private_ = shared;
 		shared->refs++;
 	}
@@ -422,25 +421,15 @@ static cb_code note_kind(void *context, const store_step *step, cb_error *err)
 	return CB_OK;
 }
 
-/* Did a step that goes through history take the file? The step is looked for between the last state that had it and the head. What was
- * pruned since cannot be told: then it counts as unlinked. */
-static bool taken_by_history(const cb_file *f)
+/* Did a step that goes through history take the file? What was pruned since cannot be told: then it counts as unlinked. */
+static cb_code taken_by_history(cb_file *f, bool *out, cb_error *err)
 {
-	const cb_box *b = f->b;
-	bool history = false;
-	const state *last = f->kept.base.s;
-	if (!last || last->box != b->id || last->seq >= b->head->seq) return false;
-	uint64_t with = last->seq, without = b->head->seq;
-	while (without - with > 1) {
-		uint64_t middle = with + (without - with) / 2;
-		AUTO_KEPT kept_state between = {0};
-		inode node;
-		if (kept_load(&between, b->cs, b->id, middle, KEPT_VISIT, NULL) != CB_OK) return false;
-		tree_view v = state_view(b->cs, between.s);
-		if (inode_find(&v, f->ino, &node, NULL) == CB_OK) with = middle;
-		else without = middle;
-	}
-	return store_step_get(b->cs->s, b->id, without, note_kind, &history, NULL) == CB_OK && history;
+	*out = false;
+	CB_TRY(file_seek_taken(f, err));
+	if (!f->taken) return CB_OK;
+	cb_error why;
+	cb_code code = store_step_get(f->b->cs->s, f->b->id, f->taken, note_kind, out, cb_err_aside(&why));
+	return code == CB_OK || code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
 }
 
 /* For cb_fsync and cb_close, with the box's lock: attaches if it can, and says what became of what was written to a file that went. */
@@ -461,7 +450,9 @@ static cb_code file_settle(cb_file *f, bool closing, cb_error *err)
 		g->wrote = true;
 		return CB_OK;
 	}
-	if (!taken_by_history(f)) return cancel_check(err); /* a look that was ended has found nothing out */
+	bool by_history = false;
+	CB_TRY(taken_by_history(f, &by_history, err));
+	if (!by_history) return CB_OK;
 	return cb_err_set(err, CB_STALE, "'%s' is not in the box any more: what was written to it since is in no state", f->path);
 }
 

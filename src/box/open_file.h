@@ -4,6 +4,9 @@
  * Every open file has a picture: the last state in which this handle saw it. A step must not cost anything for files that it does not
  * touch, however many are open. So files that the handle's newest head has do not keep it each for itself: they *follow* one picture that
  * the handle keeps for all (cb_box.files.kept). When the head moves, only files whose names differ between the two states are looked at.
+ *
+ * Between two heads others may have changed a file and then taken it. What was written to it before it went is part of it, so for files
+ * that went the steps in between are searched for the one that took them, and the state before that becomes their picture.
  */
 #ifndef BOX_OPEN_FILE_H
 #define BOX_OPEN_FILE_H
@@ -31,6 +34,8 @@ typedef enum file_list {
 	LIST_ALL,
 	LIST_INO, /* those whose numbers have the same hash */
 	LIST_LOOSE,
+	LIST_SOUGHT, /* while the steps that took them are looked for: not found yet, */
+	LIST_TAKEN,  /* and found */
 	LISTS,
 } file_list;
 
@@ -45,6 +50,8 @@ struct cb_file {
 	char *path; /* as opened, for the step's record */
 	file_picture picture;
 	snapshot kept;    /* the last picture that had the file */
+	uint64_t taken;   /* of a file that is gone: the step that took it; 0: not known */
+	uint64_t sought;  /* and up to which step that was looked for */
 	bool detached;    /* the file is gone from the box */
 	bool stale;       /* in a child of fork(): and so is the picture, which the parent let go */
 	orphan *private_; /* a detached file's own changes; NULL: none yet */
@@ -62,8 +69,11 @@ cb_file *file_next_of(const cb_file *f);
 
 /* What the handle shows now, which has the file, becomes its picture. */
 cb_code file_keep(cb_file *f, cb_error *err);
-/* What it follows becomes its own: the file is gone. */
-void file_keep_own(cb_file *f);
+/* The handle does not show the file any more: it is detached, and goes on with its last picture. */
+void file_detach(cb_file *f);
+/* The picture of a file that is gone, as it went: others may have changed it before, brought it back since, and taken it again. Up to the
+ * state that the handle shows. */
+cb_code file_seek_taken(cb_file *f, cb_error *err);
 /* A file that is in the box again has an old picture: it is looked at with the next head. */
 void file_loosen(cb_file *f);
 /* Lets go of the changes that a detached file had. */

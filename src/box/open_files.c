@@ -169,11 +169,23 @@ cb_code file_keep(cb_file *f, cb_error *err)
 	return CB_OK;
 }
 
-void file_keep_own(cb_file *f)
+/* What it follows becomes its own: the file is gone. */
+static void file_keep_own(cb_file *f)
 {
 	if (f->picture != PICTURE_HEAD) return;
 	if (!f->b->files.kept.s || file_keep_state(f, f->b->files.kept.s, NULL, NULL) != CB_OK) f->stale = true;
 	picture_set(f, PICTURE_OWN);
+}
+
+void file_detach(cb_file *f)
+{
+	if (f->detached) return;
+	bool known = f->picture == PICTURE_OWN; /* a head without it was looked at */
+	file_keep_own(f);
+	f->detached = true;
+	if (known) return;
+	f->taken = 0;
+	f->sought = f->kept.base.s ? f->kept.base.s->seq : 0;
 }
 
 void file_loosen(cb_file *f)
@@ -188,22 +200,153 @@ void files_before_unlink(cb_box *b, uint64_t ino)
 		if (!f->detached) (void)file_keep(f, NULL);
 }
 
+/* ---- files that went ---- */
+
+/* Looks through the steps of the box, from `top` down, for those that took files. An inode is there as long as it has a name: of a file
+ * that the top does not have, the newest step that touched its names took it. */
+typedef struct hunt {
+	cb_box *b;
+	uint64_t top, low;       /* the step of a state without them; and one above which all of them were taken */
+	uint64_t seq;            /* the step that is looked at */
+	bool large, gap;         /* it has no list of changes; those before it were pruned */
+	cb_file *sought, *taken; /* lists; the latter by step */
+} hunt;
+
+static void hunt_add(hunt *h, cb_file *f)
+{
+	if (f->sought >= h->top) return;
+	if (!h->sought || f->sought < h->low) h->low = f->sought;
+	list_put(&h->sought, f, LIST_SOUGHT);
+}
+
+static cb_code note_taken(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)old_value;
+	hunt *h = context;
+	key_parts at;
+	if (key_bytes.size == 0 || key_bytes.bytes[0] != KIND_NAME) return CB_OK;
+	CB_TRY(key_parse(key_bytes, &at, err));
+	for (cb_file *f = file_first_of(h->b, at.ino); f; f = file_next_of(f)) {
+		bool just_now = f->in[LIST_TAKEN].at && f->taken == h->seq;
+		if (!just_now && (!f->in[LIST_SOUGHT].at || h->seq <= f->sought)) continue;
+		list_take(f, LIST_SOUGHT);
+		list_take(f, LIST_TAKEN);
+		/* One that got a name is there, and hidden from the handle. */
+		f->taken = new_value.bytes ? 0 : h->seq;
+		if (new_value.bytes) f->sought = h->top;
+		else list_put(&h->taken, f, LIST_TAKEN);
+	}
+	return CB_OK;
+}
+
+static cb_code hunt_step(void *context, const store_step *step, cb_error *err)
+{
+	hunt *h = context;
+	h->seq = step->seq;
+	h->gap = step->gap;
+	h->large = !step->has_changes && step->weight > 0;
+	if (step->has_changes) CB_TRY(tree_changes_decode(step->changes, note_taken, h, err));
+	return h->large || h->gap || !h->sought ? CB_INTERRUPTED : CB_OK;
+}
+
+/* What went in a step that was pruned stays unknown. What could not be looked at for another reason is, the next time. */
+static cb_code hunt_steps(hunt *h, cb_error *err)
+{
+	const cb_box *b = h->b;
+	cb_error why = {0};
+	cb_code code = CB_OK;
+	for (uint64_t from = h->top; code == CB_OK && h->sought && !h->gap && from > h->low; from = h->seq - 1) {
+		h->seq = h->low + 1;
+		h->large = false;
+		code = store_step_walk(b->cs->s, b->id, from, h->low + 1, true, hunt_step, h, &why);
+		if (code == CB_OK && h->large) code = step_changes(b->cs, b->id, h->seq, note_taken, h, &why);
+	}
+	if (code == CB_STALE) code = CB_OK;
+	while (h->sought) {
+		if (code == CB_OK) h->sought->sought = h->top;
+		list_take(h->sought, LIST_SOUGHT);
+	}
+	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
+}
+
+/* The state before a step, kept. Where that was pruned the step's list leads back to it, and that step is kept. Neither: CB_STALE. */
+static cb_code before_load(cb_box *b, uint64_t seq, kept_state *out, cb_error *err)
+{
+	AUTO_KEPT kept_state after = {0};
+	AUTO_STATE state *before = NULL;
+	cb_error why;
+	cb_code code = kept_load(out, b->cs, b->id, seq - 1, KEPT_FILE, cb_err_aside(&why));
+	if (code != CB_STALE) return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
+	CB_TRY(kept_load(&after, b->cs, b->id, seq, KEPT_FILE, err));
+	CB_TRY(state_before_gap(b->cs, after.s, &before, err));
+	return kept_set(out, b->cs, before, KEPT_FILE, err);
+}
+
+/* f went with `before`. What was written to it since it went for the first time stands on the picture of then. */
+static cb_code taken_picture(cb_file *f, kept_state *before, uint64_t *before_seq, cb_error *err)
+{
+	inode node;
+	if (f->private_ || (f->kept.base.s && f->kept.base.s->seq + 1 == f->taken && !f->kept.delta.root)) return CB_OK;
+	if (*before_seq != f->taken) {
+		kept_done(before);
+		*before_seq = 0;
+		CB_TRY(before_load(f->b, f->taken, before, err));
+		*before_seq = f->taken;
+	}
+	tree_view v = state_view(f->b->cs, before->s);
+	CB_TRY(inode_find(&v, f->ino, &node, err));
+	return file_keep_state(f, before->s, NULL, err);
+}
+
+/* Those that were added get the pictures that they went with. Where there is none any more the last one known stays. */
+static cb_code hunt_end(hunt *h, cb_error *err)
+{
+	AUTO_KEPT kept_state before = {0};
+	uint64_t before_seq = 0;
+	cb_code code = hunt_steps(h, err);
+	while (h->taken) {
+		cb_file *f = h->taken;
+		cb_error why;
+		list_take(f, LIST_TAKEN);
+		cb_code got = taken_picture(f, &before, &before_seq, cb_err_aside(&why));
+		if (got == CB_OK || got == CB_STALE || got == CB_NOTFOUND) f->sought = h->top;
+		else if (code == CB_OK) code = cb_err_pass(err, got, &why);
+	}
+	return code;
+}
+
+cb_code file_seek_taken(cb_file *f, cb_error *err)
+{
+	const cb_box *b = f->b;
+	hunt h = {.b = f->b, .top = b->txn ? b->txn->base->seq : b->head->seq};
+	if (f->stale || !f->kept.base.s) return CB_OK;
+	hunt_add(&h, f);
+	return hunt_end(&h, err);
+}
+
 /* ---- another head ---- */
 
 /* Files that the head has follow it, alone; what is in the running step besides is committed with it, or stays with it. Of files that it
  * has no more the running step's part is forgotten likewise: its contents may be in that transaction's memory only. */
-static void file_look(cb_file *f, const tree_view *head)
+static void file_look(cb_file *f, const tree_view *head, hunt *gone)
 {
 	inode node;
 	if (!f->detached && inode_find(head, f->ino, &node, NULL) == CB_OK) {
 		if (f->picture != PICTURE_HEAD) file_follow(f);
 		return;
 	}
+	bool went = f->picture != PICTURE_OWN;
 	file_keep_own(f);
 	picture_set(f, PICTURE_OWN);
 	if (f->detached || !f->kept.base.s) return;
 	tree_view alone = state_view(f->b->cs, f->kept.base.s);
-	if (inode_find(&alone, f->ino, &node, NULL) == CB_OK) (void)file_keep_state(f, f->kept.base.s, NULL, NULL);
+	bool had = inode_find(&alone, f->ino, &node, NULL) == CB_OK;
+	if (had) (void)file_keep_state(f, f->kept.base.s, NULL, NULL);
+	if (!went) return;
+	bool by_last = had && f->kept.base.s->seq + 1 == gone->top;
+	f->taken = by_last ? gone->top : 0;
+	f->sought = by_last ? gone->top : f->kept.base.s->seq;
+	hunt_add(gone, f);
 }
 
 typedef struct moved {
@@ -225,7 +368,7 @@ static cb_code note_moved(void *context, span key_bytes, span old_value, span ne
 
 /* Looks at those whose names are not the same in the state that was the head before; an inode is there as long as it has one. false: that
  * would take as much as looking at each, or could not be found out. */
-static bool files_look_moved(cb_box *b, const tree_view *head)
+static bool files_look_moved(cb_box *b, const tree_view *head, hunt *gone)
 {
 	const open_files *o = &b->files;
 	static const uint8_t names[] = {KIND_NAME};
@@ -236,7 +379,7 @@ static bool files_look_moved(cb_box *b, const tree_view *head)
 	bool all = code == CB_OK && m.seen <= m.most;
 	const uint64_t *inos = (const uint64_t *)(const void *)m.inos.bytes;
 	for (size_t i = 0; all && i < m.inos.size / sizeof(*inos); i++)
-		for (cb_file *f = file_first_of(b, inos[i]); f; f = file_next_of(f)) file_look(f, head);
+		for (cb_file *f = file_first_of(b, inos[i]); f; f = file_next_of(f)) file_look(f, head, gone);
 	buf_done(&m.inos);
 	return all;
 }
@@ -247,12 +390,14 @@ void files_after_refresh(cb_box *b)
 	if (o->seq == b->head->seq && o->kept.s == b->head) return;
 	CANCEL_SHIELD; /* what could not be looked at would be taken for gone */
 	tree_view head = state_view(b->cs, b->head);
+	hunt gone = {.b = b, .top = b->head->seq};
 	for (cb_file *f = o->loose, *next; f; f = next) {
 		next = f->in[LIST_LOOSE].next;
-		file_look(f, &head);
+		file_look(f, &head, &gone);
 	}
-	if (o->kept.s != b->head && !files_look_moved(b, &head))
-		for (cb_file *f = o->all; f; f = f->in[LIST_ALL].next) file_look(f, &head);
+	if (o->kept.s != b->head && !files_look_moved(b, &head, &gone))
+		for (cb_file *f = o->all; f; f = f->in[LIST_ALL].next) file_look(f, &head, &gone);
+	(void)hunt_end(&gone, NULL); /* whoever uses one that was not found looks again */
 	if (o->followers) (void)kept_set(&o->kept, b->cs, b->head, KEPT_FILE, NULL);
 	head_note(b);
 }
