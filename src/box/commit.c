@@ -206,6 +206,22 @@ static cb_code merged_create(cb_box *b, const txn *t, bool in_write, txn **out, 
 	return CB_OK;
 }
 
+static bool has_answers(const cb_commit_options *how)
+{
+	return how->prefer != CB_PREFER_NONE || how->resolution_count > 0;
+}
+
+/* Is it refused again as it was before? A running step is tried at every close of an open file: while neither side has changed its merge
+ * would end as the last one did. t->lost has what that one left open. With rules it depends on these too. */
+static cb_code refused_again(cb_box *b, const txn *t, const cb_commit_options *how, bool *out, cb_error *err)
+{
+	*out = false;
+	if (!t->refused || has_answers(how) || how->no_merge || gate_has_rules(b->cs, b)) return CB_OK;
+	CB_TRY(box_refresh(b, err));
+	*out = b->head->id == t->refused;
+	return CB_OK;
+}
+
 /* *out: t merged onto the head, over which it can be appended. in_write: inside a write transaction; otherwise t has no contents in
  * memory. */
 static cb_code merge_txn(cb_box *b, txn *t, const cb_commit_options *how, bool in_write, txn **out, cb_commit_result *result,
@@ -219,7 +235,10 @@ static cb_code merge_txn(cb_box *b, txn *t, const cb_commit_options *how, bool i
 	cb_code code = answers_read(&a, err);
 	if (code == CB_OK) code = merge_onto_head(b, t, merged, &conflicts, err);
 	if (code == CB_OK && a.no_memory) code = cb_err_nomem(err);
-	if (code == CB_OK && conflicts.open) code = conflict_error(t, result, err);
+	if (code == CB_OK && conflicts.open) {
+		t->refused = has_answers(how) ? 0 : b->head->id;
+		code = conflict_error(t, result, err);
+	}
 	merge_conflicts_done(&conflicts);
 	answering_done(&a);
 	if (code == CB_OK) *out = TAKE_PTR(merged);
@@ -481,9 +500,12 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 {
 	static const cb_commit_options defaults = {0};
 	if (!how) how = &defaults;
-	bool was_in_write = t->in_write, done = false;
+	bool was_in_write = t->in_write, done = false, again = false;
 	if (!was_in_write && t->era != entry_era())
 		return cb_err_set(err, CB_FORKED, "the transaction belongs to the parent process");
+	CB_TRY(refused_again(b, t, how, &again, err));
+	if (again) return conflict_error(t, out, err);
+	t->refused = 0;
 	if (!was_in_write) CB_TRY(txn_lighten(t, err));
 	if (t->folder) CB_TRY(folder_news_prepare(t->folder, t, err));
 	bool light = was_in_write || (!txn_is_large(t) && !t->folder);

@@ -443,6 +443,7 @@ static void op_join(op *o, store_need need)
 	/* A transaction is what the most demanding of its calls is. */
 	if (need < o->t->need && !o->t->is_account) o->t->need = need;
 	o->t->now_ns = clock_now(store_clock(o->b->cs->s));
+	o->t->refused = 0;
 	if (!o->b->changing) o->t->began = o->t->now;
 	o->saved = txn_point_take(o->t);
 }

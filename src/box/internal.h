@@ -183,6 +183,7 @@ typedef struct txn {
 	pmap passed;                /* the changes that the gate let pass, */
 	uint64_t passed_version;    /* under rules of that version, for who its handle is; 0: not for him */
 	buf lost;                   /* lost_path: what the last commit failed for */
+	uint64_t refused;           /* the state that it cannot be merged with as it is, without answers; 0: not known */
 	bool rebases;               /* it may be moved onto a later head when what others did does not meet it (rebase.c), */
 	uint64_t source;            /* and nothing in that folder, which it went by; 0: none. */
 	bool closes;                /* other_seq says that nothing lies between it and its target */
