@@ -63,8 +63,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 	if (f->stale) return cb_err_set(err, CB_STALE, "'%s' is gone, and so is the last state that had it", f->path);
 	*v = f->private_ ? txn_raw(f->private_->t) : f->kept.v;
 	cb_code code = inode_find(v, f->ino, out, err);
-	if (code == CB_NOTFOUND)
-		return cb_err_set(err, CB_STALE, "'%s' was removed before it was read through this handle", f->path);
+	if (code == CB_NOTFOUND) return cb_err_set(err, CB_STALE, "'%s' is gone, and in no state that this handle knows", f->path);
 	return code;
 }
 

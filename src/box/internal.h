@@ -394,7 +394,8 @@ cb_code box_leave(cb_box *b, cb_code code);
 /* Between enter and leave: what the handle may see. */
 tree_view box_view(const cb_box *b);
 cb_code box_refresh(cb_box *b, cb_error *err);
-/* After a commit through the handle: what is read on in this call, or through open files, is the new head. */
+/* After a commit through the handle, or another end of its running step: what is read on in this call, or through open files, is the new
+ * head. */
 void box_committed(cb_box *b);
 /* Commits the running step of open files, if there is one (not an explicit transaction). */
 cb_code box_flush(cb_box *b, bool sync, cb_error *err);

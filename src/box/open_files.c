@@ -341,7 +341,7 @@ static void file_look(cb_file *f, const tree_view *head, hunt *gone)
 	if (f->detached || !f->kept.base.s) return;
 	tree_view alone = state_view(f->b->cs, f->kept.base.s);
 	bool had = inode_find(&alone, f->ino, &node, NULL) == CB_OK;
-	if (had) (void)file_keep_state(f, f->kept.base.s, NULL, NULL);
+	(void)file_keep_state(f, f->kept.base.s, NULL, NULL);
 	if (!went) return;
 	bool by_last = had && f->kept.base.s->seq + 1 == gone->top;
 	f->taken = by_last ? gone->top : 0;

@@ -262,6 +262,7 @@ cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error
 	CB_TRY(end_begin(b, false, err));
 	cb_code code = box_refused(b, "fork", name ? name : "", txn_fork(b, b->txn, name, &result, err), err);
 	if (code == CB_OK) txn_destroy(TAKE_PTR(b->txn));
+	if (code == CB_OK && !b->is_txn) box_committed(b);
 	if (code == CB_OK) SIZED_GIVE(out, &result);
 	return box_leave(b, code);
 }
@@ -271,6 +272,7 @@ cb_code cb_txn_drop(cb_box *b, cb_error *err)
 	NEED(err, "txn", b);
 	CB_TRY(end_begin(b, false, err));
 	txn_destroy(TAKE_PTR(b->txn));
+	if (!b->is_txn) box_committed(b);
 	return box_leave(b, CB_OK);
 }
 
