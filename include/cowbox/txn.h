@@ -41,8 +41,8 @@ typedef struct cb_conflict {
 	size_t struct_size;
 	const char *path;   /* in ours, or in theirs when ours has none; "key 'NAME'" for a key-value */
 	const char *reason; /* "changed on both sides", "deleted here, changed there", ... */
-	/* The answers for this and other paths cannot all be kept: each alone may be, but together they leave something no place. It stays
-	 * open, whatever is said now. */
+	/* The answers for this and other paths cannot all be kept: each alone may be, but together they leave something no place, or this
+	 * path other than the side has it that was answered for. It stays open, whatever is said now. */
 	bool contradicts;
 } cb_conflict;
 typedef cb_code (*cb_conflict_visit)(void *context, const cb_conflict *conflict, cb_error *err);
@@ -66,8 +66,8 @@ typedef struct cb_commit_options {
 	bool no_merge;            /* a box that moved meanwhile is a conflict even where the changes are disjoint */
 	bool sync;                /* flush to disk before returning */
 	cb_lost lost;
-	cb_prefer prefer; /* for every conflict that `resolutions` leaves open */
-	const cb_resolution *resolutions;
+	cb_prefer prefer;                 /* for every conflict that `resolutions` leaves open */
+	const cb_resolution *resolutions; /* for a path that is in no conflict, or in none once others are answered: not used */
 	size_t resolution_count;
 } cb_commit_options;
 

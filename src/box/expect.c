@@ -144,7 +144,7 @@ cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts 
 			CB_TRY(buf_append(&out->inos, &e->ino, sizeof(e->ino), err));
 			continue;
 		}
-		CB_TRY(merge_decide(conflicts, e->path, "made on both sides", &ignored, err));
+		CB_TRY(merge_decide(conflicts, e->path, "made on both sides", ABOUT_FIELDS, &ignored, err));
 		CB_TRY(pmap_put(&out->names, key_span(&name), (span){0}, err));
 	}
 	if (out->inos.size) qsort(out->inos.bytes, out->inos.size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);

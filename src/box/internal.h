@@ -725,6 +725,9 @@ cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, s
 
 /* ---- merge ---- */
 
+/* What a conflict is about: only what a file holds, or also who is under its path, which is one of ours or of theirs (merge_answers.c). */
+typedef enum merge_about { ABOUT_FIELDS, ABOUT_NAME_HERE, ABOUT_NAME_THERE } merge_about;
+
 /* One path that both sides changed. */
 typedef struct merge_conflict {
 	char *path;
@@ -733,6 +736,7 @@ typedef struct merge_conflict {
 	bool asked;         /* the caller was asked about it */
 	bool seen;          /* met in this merge, not only in an earlier one */
 	bool contradicts;   /* in this merge: its answer cannot be kept beside the others */
+	merge_about about;  /* in this merge */
 } merge_conflict;
 
 /*
@@ -757,7 +761,7 @@ typedef struct merge_conflicts {
 void merge_conflicts_again(merge_conflicts *c);
 void merge_conflicts_done(merge_conflicts *c);
 /* Asks the caller's options, once for each path. CB_PREFER_NONE: it stays open. */
-cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, cb_prefer *out, cb_error *err);
+cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, merge_about about, cb_prefer *out, cb_error *err);
 /* The answers contradict each other about this path: it stays open, and the caller is told. */
 cb_code merge_contradicted(merge_conflicts *c, const char *path, cb_error *err);
 

@@ -22,8 +22,8 @@
  * A conflict about a name that was settled decides also where the loser's file goes: back to where the winner has it (merge_settle). That
  * may take a name which was given to another before, so the pass is made once more, from the start, with what is known by then.
  *
- * Answers for several paths may contradict each other (merge_contradicts_at): then a conflict stays open, and nothing is left without a
- * place.
+ * Answers for several paths may contradict each other (merge_contradicts_at): then a conflict stays open, nothing is left without a place,
+ * and no answer unheard.
  *
  * A conflict that nobody resolves is counted and ours stays; the caller must then not commit.
  */
@@ -190,7 +190,7 @@ static cb_code merge_kv(merge *m, span key_bytes, span base, span theirs, cb_err
 		char path[LIMIT_NAME_BYTES + 16];
 		cb_prefer chosen = CB_PREFER_NONE;
 		(void)snprintf(path, sizeof(path), "key '%.*s'", (int)(key_bytes.size - 1), (const char *)key_bytes.bytes + 1);
-		CB_TRY(merge_decide(m->conflicts, path, "changed on both sides", &chosen, err));
+		CB_TRY(merge_decide(m->conflicts, path, "changed on both sides", ABOUT_FIELDS, &chosen, err));
 		if (chosen == CB_PREFER_NONE && m->left) CB_TRY(pmap_put(&m->left->keys, key_bytes, (span){0}, err));
 		if (chosen != CB_PREFER_THEIRS) return CB_OK;
 	}
@@ -559,7 +559,8 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 	bool same = false, theirs_wins = true;
 	if (it->settled == SETTLED_OURS) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
-	if (!same || merge_renewed_here(m, it)) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
+	if (!same || merge_renewed_here(m, it))
+		CB_TRY(merge_conflict_where(m, it, "changed here, deleted there", &theirs_wins, err));
 	if (!theirs_wins) {
 		/* The folder stays with what is in it: the other side took that away with the folder. */
 		if (it->ours.node.rec.type == CB_DIR) CB_TRY(merge_settle_below(m, merge_ino_here(it), SETTLED_OURS, err));
@@ -602,7 +603,7 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 		it->into = 0;
 		return CB_OK;
 	}
-	CB_TRY(merge_conflict_at(m, it, "deleted here, changed there", &theirs_wins, err));
+	CB_TRY(merge_conflict_where(m, it, "deleted here, changed there", &theirs_wins, err));
 	if (merge_brings(m, theirs_wins)) {
 		it->fate = FATE_ADD;
 		return it->theirs.node.rec.type == CB_DIR ? merge_settle_below(m, merge_ino_there(it), SETTLED_THEIRS, err) : CB_OK;
@@ -702,6 +703,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 	if (m->unsettled) return CB_OK;
 	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_folder_times(m, &m->items[i], err));
 	CB_TRY(merge_check_placed(m, err));
+	CB_TRY(merge_check_answers(m, err));
 	return merge_tell_contradictions(m, err);
 }
 
@@ -717,6 +719,7 @@ static void merge_done(merge *m)
 	pmap_done(&m->successors);
 	pmap_done(&m->judged);
 	pmap_done(&m->kept);
+	pmap_done(&m->data_for);
 	pmap_done(&m->base_delta);
 	pmap_done(&m->theirs_delta);
 	buf_done(&m->contradictions);

@@ -1,7 +1,8 @@
 /*
  * merge.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
  * merge_folders.c finds folders that were made again, merge_settle.c what a conflict decides besides, merge_place.c deletes, moves and
- * adds, merge_fields.c merges what both sides have. See merge.c for the idea and the order of work.
+ * adds, merge_fields.c merges what both sides have, merge_answers.c sees that the answers were kept. See merge.c for the idea and the order
+ * of work.
  */
 #ifndef BOX_MERGE_H
 #define BOX_MERGE_H
@@ -93,6 +94,7 @@ typedef struct merge {
 	pmap successors;    /* new files that were taken for the ones they replaced: inode keys, and the number of the item */
 	pmap settled;       /* settling, by inode keys */
 	pmap kept;          /* of ours, by inode keys: what theirs took away and a decision keeps */
+	pmap data_for;      /* of the result, by inode keys: for whom a conflict about its data was settled, as settling */
 	buf contradictions; /* paths, each with its NUL, about which the answers contradict each other */
 	bool gave_way;      /* something was removed for what theirs has there */
 	bool unsettled;     /* something was settled that this pass did not know when it began: it is made once more */
@@ -132,23 +134,37 @@ typedef struct slot {
 
 /* ---- merge_conflicts.c ---- */
 
-/* merge_decide for a file by its path in ours, else in theirs, else in the base. *theirs_wins: the caller does what theirs wants. */
+/* merge_decide for a file by its path in ours, else in theirs, else in the base: about what it holds. *theirs_wins: the caller does what
+ * theirs wants. */
 cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err);
-/* The same for one name in a folder of theirs; it and other (0: none) are in dispute. */
+/* The same about where it is, and whether. */
+cb_code merge_conflict_where(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err);
+/* The same for one name in a folder of theirs: who has it. it and other (0: none) are in dispute. */
 cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
                             cb_error *err);
+/* The same about what the file under that name holds. */
+cb_code merge_conflict_under(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
+                             cb_error *err);
 bool merge_disputes_ino(const merge_disputed *d, uint64_t ino);
 bool merge_disputes_name(const merge_disputed *d, const place *at);
 /*
- * Answers for several paths may contradict each other: what one drives from where ours has it, another keeps from where theirs has it. Then
- * none of them is right, and the conflict stays open. Noted, since the next pass may know better; told at the end of the last, unless
- * something is open anyway.
+ * Answers for several paths may contradict each other: what one drives from where ours has it, another keeps from where theirs has it, or
+ * what one decides another takes away (merge_check_answers). Then none of them is right, and the conflict stays open. Noted, since the next
+ * pass may know better; told at the end of the last, unless something is open anyway.
  */
 cb_code merge_contradicts_at(merge *m, const item *it, cb_error *err);
 cb_code merge_contradicts_name(merge *m, const place *at, cb_error *err); /* in a folder of theirs */
 cb_code merge_contradicts_ino(merge *m, uint64_t ino, cb_error *err);     /* of ours */
 cb_code merge_check_placed(merge *m, cb_error *err); /* what both sides have is in the result, or it contradicts */
 cb_code merge_tell_contradictions(merge *m, cb_error *err);
+
+/* ---- merge_answers.c ---- */
+
+/* A conflict about the data of a file of the result was settled. *kept false: another was before, under another of its names, for the other
+ * side. */
+cb_code merge_settle_data(merge *m, uint64_t ino, bool theirs_wins, bool *kept, cb_error *err);
+/* Every path in conflict shows what the side has there that was answered for, or it contradicts. */
+cb_code merge_check_answers(merge *m, cb_error *err);
 
 /* ---- merge.c ---- */
 
@@ -214,6 +230,8 @@ bool merge_took_away(const unit *base, const unit *side);
 
 /* ---- merge_place.c, in the order of work ---- */
 
+/* The folder of the result that stands for theirs' folder `ino`; 0: dropped. Places it first. */
+cb_code merge_result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err);
 cb_code merge_delete_files(merge *m, cb_error *err);
 cb_code merge_park_moves(merge *m, cb_error *err);
 cb_code merge_drop_links(merge *m, item *it, cb_error *err);

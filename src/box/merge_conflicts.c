@@ -76,11 +76,12 @@ static cb_code ask(const merge_conflicts *c, const cb_conflict *conflict, cb_pre
 	return cb_err_set(err, CB_INVALID, "resolve said %d about '%s': there is no such value", (int)*out, conflict->path);
 }
 
-cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, cb_prefer *out, cb_error *err)
+cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, merge_about about, cb_prefer *out, cb_error *err)
 {
 	merge_conflict over = {.reason = reason}, *e = NULL; /* `over`: one too many for the list */
 	CB_TRY(entry_take(c, path, reason, &e, err));
 	if (!e) e = &over;
+	if (about != ABOUT_FIELDS) e->about = about;
 	bool again = e->seen;
 	e->seen = true;
 	*out = e->answer;
@@ -119,7 +120,10 @@ cb_code merge_contradicted(merge_conflicts *c, const char *path, cb_error *err)
 
 void merge_conflicts_again(merge_conflicts *c)
 {
-	for (size_t i = 0; i < c->count; i++) c->all[i].seen = c->all[i].contradicts = false;
+	for (size_t i = 0; i < c->count; i++) {
+		c->all[i].seen = c->all[i].contradicts = false;
+		c->all[i].about = ABOUT_FIELDS;
+	}
 	c->open = c->unasked = 0;
 	c->first[0] = 0;
 	buf_clear(&c->list);
@@ -169,11 +173,11 @@ static cb_code leave_in_conflict(merge *m, const item *it, uint64_t other, cb_er
 	return CB_OK;
 }
 
-static cb_code decide_item(merge *m, const item *it, uint64_t other, const char *path, const char *reason, bool *theirs_wins,
-                           cb_error *err)
+static cb_code decide_item(merge *m, const item *it, uint64_t other, const char *path, const char *reason, merge_about about,
+                           bool *theirs_wins, cb_error *err)
 {
 	cb_prefer chosen = CB_PREFER_NONE;
-	CB_TRY(merge_decide(m->conflicts, path, reason, &chosen, err));
+	CB_TRY(merge_decide(m->conflicts, path, reason, about, &chosen, err));
 	*theirs_wins = chosen == CB_PREFER_THEIRS;
 	return chosen == CB_PREFER_NONE ? leave_in_conflict(m, it, other, err) : CB_OK;
 }
@@ -209,12 +213,14 @@ static cb_code path_told(const merge *m, const tree_view *side, uint64_t ino, co
 	return known ? path_append_name(side, known, path, err) : inode_path(side, ino, path, err);
 }
 
-/* Appends it, with its NUL. */
-static cb_code path_of_item(const merge *m, const item *it, buf *path, cb_error *err)
+/* Appends it, with its NUL. *of: whose path it is, and the base's is neither's. */
+static cb_code path_of_item(const merge *m, const item *it, buf *path, merge_about *of, cb_error *err)
 {
 	const unit *old = merge_old_names(it);
 	cb_code code = CB_NOTFOUND;
+	*of = ABOUT_NAME_HERE;
 	if (it->ours.present) code = path_told(m, m->ours, merge_ino_here(it), known_place(&it->ours, &it->theirs, old), path, err);
+	if (code == CB_NOTFOUND) *of = it->theirs.present ? ABOUT_NAME_THERE : ABOUT_FIELDS;
 	if (code == CB_NOTFOUND && it->theirs.present)
 		code = path_told(m, m->theirs, merge_ino_there(it), known_place(&it->theirs, &it->ours, old), path, err);
 	if (code == CB_NOTFOUND) code = path_told(m, m->base, it->ino, NULL, path, err);
@@ -223,10 +229,12 @@ static cb_code path_of_item(const merge *m, const item *it, buf *path, cb_error 
 }
 
 /* In a folder that theirs has, or ours. */
-static cb_code path_of_place(const merge *m, const place *at, buf *path, cb_error *err)
+static cb_code path_of_place(const merge *m, const place *at, buf *path, merge_about *of, cb_error *err)
 {
 	size_t size = path->size;
+	*of = ABOUT_NAME_THERE;
 	cb_code code = path_append_name(m->theirs, at, path, err);
+	if (code == CB_NOTFOUND) *of = ABOUT_NAME_HERE;
 	if (code == CB_NOTFOUND) path->size = size;
 	if (code == CB_NOTFOUND) code = path_append_name(m->ours, at, path, err);
 	return code == CB_OK ? buf_append_byte(path, 0, err) : code;
@@ -235,28 +243,51 @@ static cb_code path_of_place(const merge *m, const place *at, buf *path, cb_erro
 cb_code merge_conflict_at(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
-	CB_TRY(path_of_item(m, it, &path, err));
-	return decide_item(m, it, 0, (const char *)path.bytes, reason, theirs_wins, err);
+	merge_about of;
+	CB_TRY(path_of_item(m, it, &path, &of, err));
+	return decide_item(m, it, 0, (const char *)path.bytes, reason, ABOUT_FIELDS, theirs_wins, err);
+}
+
+cb_code merge_conflict_where(merge *m, const item *it, const char *reason, bool *theirs_wins, cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	merge_about of;
+	CB_TRY(path_of_item(m, it, &path, &of, err));
+	return decide_item(m, it, 0, (const char *)path.bytes, reason, of, theirs_wins, err);
 }
 
 cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
                             cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
-	cb_code code = path_of_place(m, at, &path, err);
+	merge_about of;
+	cb_code code = path_of_place(m, at, &path, &of, err);
+	if (code == CB_NOTFOUND) return merge_conflict_where(m, it, reason, theirs_wins, err);
+	if (code != CB_OK) return code;
+	return decide_item(m, it, other, (const char *)path.bytes, reason, of, theirs_wins, err);
+}
+
+cb_code merge_conflict_under(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
+                             cb_error *err)
+{
+	AUTO_BUF buf path = BUF_INIT(SIZE_MAX);
+	merge_about of;
+	cb_code code = path_of_place(m, at, &path, &of, err);
 	if (code == CB_NOTFOUND) return merge_conflict_at(m, it, reason, theirs_wins, err);
 	if (code != CB_OK) return code;
-	return decide_item(m, it, other, (const char *)path.bytes, reason, theirs_wins, err);
+	return decide_item(m, it, other, (const char *)path.bytes, reason, ABOUT_FIELDS, theirs_wins, err);
 }
 
 cb_code merge_contradicts_at(merge *m, const item *it, cb_error *err)
 {
-	return path_of_item(m, it, &m->contradictions, err);
+	merge_about ignored;
+	return path_of_item(m, it, &m->contradictions, &ignored, err);
 }
 
 cb_code merge_contradicts_name(merge *m, const place *at, cb_error *err)
 {
-	return path_of_place(m, at, &m->contradictions, err);
+	merge_about ignored;
+	return path_of_place(m, at, &m->contradictions, &ignored, err);
 }
 
 cb_code merge_contradicts_ino(merge *m, uint64_t ino, cb_error *err)

@@ -254,7 +254,12 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, bool *
 		merge_texts x = {base_view, m->ours, m->theirs, base, ours, theirs};
 		CB_TRY(merge_text(m, &x, node, &merged, err));
 	}
-	if (!unchanged_here && !merged) CB_TRY(merge_conflict_at(m, it, "changed on both sides", &theirs_wins, err));
+	if (!unchanged_here && !merged) {
+		bool kept = true;
+		CB_TRY(merge_conflict_at(m, it, "changed on both sides", &theirs_wins, err));
+		CB_TRY(merge_settle_data(m, node->rec.ino, theirs_wins, &kept, err));
+		if (!kept) CB_TRY(merge_contradicts_at(m, it, err));
+	}
 	*dated = !unchanged_here;
 	if (!merged && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || merged || theirs_wins;
@@ -286,7 +291,12 @@ static cb_code merge_data_of_successor(merge *m, item *it, const place *at, inod
 	if (agreed && !merge_is_strict(m)) return CB_OK;
 	merge_texts x = {m->base, &v, m->theirs, &it->base.node.rec, &here, &it->theirs.node.rec};
 	if (!agreed && !same) CB_TRY(merge_text(m, &x, node, &done, err));
-	if (!done) CB_TRY(merge_conflict_name(m, it, here.ino, at, "changed on both sides", &theirs_wins, err));
+	if (!done) {
+		bool kept = true;
+		CB_TRY(merge_conflict_under(m, it, here.ino, at, "changed on both sides", &theirs_wins, err));
+		CB_TRY(merge_settle_data(m, here.ino, theirs_wins, &kept, err));
+		if (!kept) CB_TRY(merge_contradicts_name(m, at, err));
+	}
 	if (!done && theirs_wins) CB_TRY(take_data(m, it, node, err));
 	*changed = *changed || done || theirs_wins;
 	return CB_OK;
@@ -344,7 +354,7 @@ static cb_code carry_attr(void *context, span key_bytes, span base, span ours, c
 	bool same = theirs.bytes && ours.bytes && span_equal(theirs, ours), theirs_wins = false;
 	if ((same && !merge_is_strict(m)) || (!theirs.bytes && !ours.bytes)) return CB_OK;
 	if (theirs.bytes && !(base.bytes && span_equal(theirs, base)))
-		CB_TRY(merge_conflict_name(m, c->it, c->old, c->at, "an attribute was changed on both sides", &theirs_wins, err));
+		CB_TRY(merge_conflict_under(m, c->it, c->old, c->at, "an attribute was changed on both sides", &theirs_wins, err));
 	if (theirs_wins || same) return CB_OK;
 	c->changed = true;
 	put_be64(k.bytes + 1, c->it->into);
@@ -368,7 +378,7 @@ cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old
 	uint32_t base = old->rec.mode, ours = here->rec.mode, theirs = it->theirs.node.rec.mode;
 	bool theirs_wins = ours == base || ours == theirs;
 	if (ours != base && theirs != base && (ours != theirs || merge_is_strict(m)))
-		CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "its mode was changed on both sides", &theirs_wins, err));
+		CB_TRY(merge_conflict_under(m, it, old->rec.ino, at, "its mode was changed on both sides", &theirs_wins, err));
 	if (!theirs_wins) node.rec.mode = ours;
 	if (!c.changed && theirs_wins) return CB_OK;
 	inode_changed(m->t, &node, false);

@@ -49,7 +49,7 @@ static cb_code delete_aside(merge *m, item *it, cb_error *err)
 			code == CB_OK && it->base.node.rec.type == CB_FILE && is_compared(m, merge_item_find(m, node.rec.ino));
 		if (!renewed && it->settled == SETTLED_OURS) continue; /* what theirs had moved there goes back */
 		if (code == CB_OK && !renewed && !same) continue; /* something of theirs, which meets this one when it is placed */
-		if (!same && !renewed) CB_TRY(merge_conflict_at(m, it, "changed here, deleted there", &theirs_wins, err));
+		if (!same && !renewed) CB_TRY(merge_conflict_where(m, it, "changed here, deleted there", &theirs_wins, err));
 		if (theirs_wins) CB_TRY(inode_unlink(m->t, at->parent, place_name(at), err));
 		else CB_TRY(merge_keep(m, merge_ino_here(it), err));
 	}
@@ -111,7 +111,7 @@ cb_code merge_delete_other_dirs(merge *m, cb_error *err)
 		bool theirs_wins = false, decided = false;
 		CB_TRY(merge_holds_kept(m, now.rec.ino, &decided, err));
 		if (decided) continue;
-		CB_TRY(merge_conflict_at(m, it, "deleted there, but it holds something here", &theirs_wins, err));
+		CB_TRY(merge_conflict_where(m, it, "deleted there, but it holds something here", &theirs_wins, err));
 		if (theirs_wins) CB_TRY(merge_give_way(m, it->ours.places[0].parent, place_name(&it->ours.places[0]), &now, err));
 		else CB_TRY(merge_keep(m, now.rec.ino, err));
 	}
@@ -129,8 +129,8 @@ cb_code merge_park_moves(merge *m, cb_error *err)
 		bool theirs_wins = false, alike = merge_places_equal(&it->ours, &it->theirs);
 		if (alike && !merge_is_strict(m)) continue;
 		if (!merge_places_equal(&it->base, &it->ours)) {
-			CB_TRY(merge_conflict_at(m, it, alike ? "renamed on both sides" : "renamed differently on both sides",
-			                         &theirs_wins, err));
+			CB_TRY(merge_conflict_where(m, it, alike ? "renamed on both sides" : "renamed differently on both sides",
+			                            &theirs_wins, err));
 			if (!alike) CB_TRY(merge_settle_covered(m, it, theirs_wins, err));
 			if (!theirs_wins || alike) continue;
 		}
@@ -155,7 +155,7 @@ static cb_code last_name(merge *m, item *it, bool *away, cb_error *err)
 		it->theirs.unsorted = true;
 		return CB_OK;
 	}
-	CB_TRY(merge_conflict_at(m, it, "each side took away another of its names", away, err));
+	CB_TRY(merge_conflict_where(m, it, "each side took away another of its names", away, err));
 	return m->left ? CB_OK : merge_settle(m, it->ino, *away ? SETTLED_THEIRS : SETTLED_OURS, err);
 }
 
@@ -279,8 +279,7 @@ static item *item_of_dir(merge *m, uint64_t ino)
 	return it && it->stands_for ? merge_item_find(m, it->stands_for) : it;
 }
 
-/* The folder of the result that stands for theirs' folder `ino`; 0: dropped. */
-static cb_code result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
+cb_code merge_result_dir(merge *m, uint64_t ino, uint64_t *out, cb_error *err)
 {
 	item *it = item_of_dir(m, ino);
 	if (waits_for_place(it)) CB_TRY(place_way(m, it, err));
@@ -365,7 +364,7 @@ static cb_code revive_dir(merge *m, uint64_t ino, bool theirs_wins, uint64_t *ou
 		cb_code code = climb_up(&up, m->theirs, NULL, err);
 		if (code == CB_NOTFOUND) break;
 		if (code != CB_OK) return code;
-		CB_TRY(result_dir(m, up.at, &parent, err));
+		CB_TRY(merge_result_dir(m, up.at, &parent, err));
 	}
 	for (size_t i = way.size / sizeof(ino); i > 0; i--) {
 		memcpy(&ino, way.bytes + (i - 1) * sizeof(ino), sizeof(ino));
@@ -378,7 +377,7 @@ static cb_code revive_dir(merge *m, uint64_t ino, bool theirs_wins, uint64_t *ou
 /* Where theirs' place leads to in the result. *out 0: nowhere, after a conflict. */
 static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out, cb_error *err)
 {
-	CB_TRY(result_dir(m, at->parent, out, err));
+	CB_TRY(merge_result_dir(m, at->parent, out, err));
 	if (*out) return CB_OK;
 	const item *dir = item_of_dir(m, at->parent);
 	if (dir && dir->into == 0 && (!dir->base.present || dir->base.node.rec.type != CB_DIR))
@@ -509,7 +508,12 @@ static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *
 	CB_TRY(merge_data_same(m, m->ours, &here->rec, &v, &their, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
 	if (!agreed) CB_TRY(merge_text(m, &x, &node, &done, err));
-	if (!done) CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "changed on both sides", &theirs_wins, err));
+	if (!done) {
+		bool kept = true;
+		CB_TRY(merge_conflict_under(m, it, old->rec.ino, at, "changed on both sides", &theirs_wins, err));
+		CB_TRY(merge_settle_data(m, it->into, theirs_wins, &kept, err));
+		if (!kept) CB_TRY(merge_contradicts_name(m, at, err));
+	}
 	if (!done && theirs_wins) return CB_OK;
 	if (!done) {
 		CB_TRY(data_drop(m->t, &node, err));
@@ -579,7 +583,7 @@ static cb_code find_twin(merge *m, const item *it, size_t *out, cb_error *err)
 		uint64_t parent = 0;
 		slot s;
 		bool same = false;
-		CB_TRY(result_dir(m, at->parent, &parent, err));
+		CB_TRY(merge_result_dir(m, at->parent, &parent, err));
 		if (!parent) continue;
 		CB_TRY(slot_find(m, parent, place_name(at), &s, err));
 		if (!s.taken || s.occupant.rec.type != it->theirs.node.rec.type) continue;
@@ -732,7 +736,7 @@ static cb_code move_item(merge *m, item *it, uint64_t parent, cb_error *err)
 	bool cycle = false, theirs_wins = false;
 	CB_TRY(lies_below(m, parent, merge_ino_here(it), &cycle, err));
 	if (cycle) {
-		CB_TRY(merge_conflict_at(m, it, "moved into each other", &theirs_wins, err));
+		CB_TRY(merge_conflict_where(m, it, "moved into each other", &theirs_wins, err));
 		if (!m->left) CB_TRY(undo_moves_between(m, it, parent, theirs_wins, err));
 		if (!theirs_wins) return unpark(m, it, err);
 		it->moving = false; /* it stays parked: the pass is made once more */

@@ -263,7 +263,7 @@ const cli_command cmd_merge = {
 		"file, or of "
 		"everything below a folder; the longest path counts. Where such answers contradict each other, so that something "
 		"would "
-		"be left no place, that is a conflict too.",
+		"be left no place or a path other than it was answered, that is a conflict too.",
 	.operands = (const cli_operand[]){{CLI_STATE, "FROM", false, false, "a box, or a state of one"}, {0}},
 	.options = (const cli_option[]){{CLI_TEXT, "into", 0, "BOX", "the box that is changed (default: the chosen one)"},
                                         {CLI_LIST, "prefer", 0, "[PATH=]BOX", "whose side wins where both changed the same"},
