@@ -201,10 +201,13 @@ cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupa
 	counters now = m->t->now;
 	m->gave_way = true;
 	cb_code code = tree_remove(m->t, parent, name, occupant, err);
+	tree_view v = txn_raw(m->t);
 	for (size_t i = 0; code == CB_OK && i < list.size; i += sizeof(ino)) {
 		memcpy(&ino, list.bytes + i, sizeof(ino));
 		code = settle_yielded(m, ino, err);
-		if (code == CB_OK && is_kept(m, ino)) code = merge_contradicts_ino(m, ino, err);
+		bool stays = true; /* under another name */
+		if (code == CB_OK && is_kept(m, ino)) code = merge_is_present(&v, ino, &stays, err);
+		if (code == CB_OK && !stays) code = merge_contradicts_ino(m, ino, err);
 	}
 	if (code == CB_OK && pmap_count(&m->settled) > known && occupant->rec.type == CB_DIR) {
 		char aside[32];

@@ -138,3 +138,28 @@ TEST(a_file_of_two_names_that_one_side_wrote)
 {
 	must_give(one_file, link_only, write_and_add, "c", "b", "b=4 c=4");
 }
+
+/* ---- a file that is kept under one of its names ---- */
+
+static void one_file_c(cb_box *b)
+{
+	must_write(b, "/work/c", "1");
+}
+
+static void save_and_rename(cb_box *b)
+{
+	must_renew(b, "/work/c", "3");
+	mv(b, "/work/c", "/work/a");
+}
+
+static void link_into_a_folder(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/a", 0755, 0, &err));
+	link_to(b, "/work/c", "/work/a/a");
+}
+
+TEST(a_file_that_is_kept_loses_another_name)
+{
+	must_give(one_file_c, save_and_rename, link_into_a_folder, "a", "c", "a=3 c=1");
+}
