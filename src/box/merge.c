@@ -606,6 +606,7 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 	CB_TRY(merge_conflict_where(m, it, "deleted here, changed there", &theirs_wins, err));
 	if (merge_brings(m, theirs_wins)) {
 		it->fate = FATE_ADD;
+		it->brought = theirs_wins;
 		return it->theirs.node.rec.type == CB_DIR ? merge_settle_below(m, merge_ino_there(it), SETTLED_THEIRS, err) : CB_OK;
 	}
 	it->into = 0;

@@ -46,6 +46,7 @@ typedef struct item {
 	bool written_here, written_there; /* in a strict merge: its data, with whatever bytes */
 	bool aside;                       /* one side replaced it; the other moved it aside and has a new file in its place too */
 	bool disputed;                    /* it has no base: the common pasts conflict in it, or have it not though both sides do */
+	bool brought;                     /* ours took it away, and a decision about the whole of it brings it back */
 	bool moving;                      /* parked; wants theirs' place */
 	settling settled;                 /* by an earlier conflict: whose names it has */
 	bool busy;                        /* being placed: guards against going round in circles */

@@ -383,6 +383,9 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 	if (dir && dir->into == 0 && (!dir->base.present || dir->base.node.rec.type != CB_DIR))
 		return CB_OK; /* a folder added there and dropped: its content goes with it */
 	bool theirs_wins = false;
+	/* All its names come back, as all of them stay where it is kept (merge_holds_kept); unless something is in the folder's place. */
+	if (it->brought) CB_TRY(revive_dir(m, at->parent, false, out, err));
+	if (*out) return CB_OK;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "put there into a folder that is gone here", &theirs_wins, err));
 	if (it->settled == SETTLED_THEIRS && !theirs_wins) CB_TRY(merge_contradicts_name(m, at, err));
 	return merge_brings(m, theirs_wins) ? revive_dir(m, at->parent, theirs_wins, out, err) : CB_OK;

@@ -163,3 +163,28 @@ TEST(a_file_that_is_kept_loses_another_name)
 {
 	must_give(one_file_c, save_and_rename, link_into_a_folder, "a", "c", "a=3 c=1");
 }
+
+/* ---- a file that is kept in a folder that went ---- */
+
+static void file_in_a_folder(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/a", 0755, 0, &err));
+	must_write(b, "/work/a/a", "2");
+}
+
+static void remove_folder(cb_box *b)
+{
+	rm(b, "/work/a");
+}
+
+static void link_and_rename(cb_box *b)
+{
+	link_to(b, "/work/a/a", "/work/b");
+	mv(b, "/work/a/a", "/work/a/b");
+}
+
+TEST(a_file_that_is_kept_brings_the_folder_it_is_in)
+{
+	must_give(file_in_a_folder, remove_folder, link_and_rename, "", "b", "a/ a/b=2 b=2");
+}
