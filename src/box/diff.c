@@ -8,30 +8,17 @@
 #include "box/diff.h"
 #include "base/args.h"
 #include "base/cancel.h"
-
+#include "box/cursor.h"
 #include "box/gate.h"
+#include "box/near_path.h"
 
 #include <stdlib.h>
-
-#include "box/cursor.h"
 
 typedef struct change_row {
 	cb_change c;
 	cb_stat_info old_info, new_info; /* rows are sorted: c points to them only once they are in order */
 	char *path, *old_path;           /* owned */
 } change_row;
-
-/* The path asked for last, with the folders on it: changes come in heaps, and a chain of folders, each a change, is climbed once. */
-typedef struct folder_path {
-	buf text;     /* "/a/b" */
-	buf folders;  /* folder_end, from the first below the root on */
-	pmap numbers; /* inode, big-endian -> index in folders, in host order */
-} folder_path;
-
-typedef struct folder_end {
-	uint64_t ino;
-	size_t end; /* of its path in the text */
-} folder_end;
 
 enum { DIFF_PATH_BYTES = 1 << 20 };
 
@@ -42,7 +29,7 @@ typedef struct diffing {
 	buf inos;    /* uint64_t: number << 1, + 1 when an attribute or tag changed */
 	buf folders; /* uint64_t: of those whose entries differ, folders */
 	buf rows;    /* change_row */
-	folder_path near_a, near_b;
+	near_path near_a, near_b;
 	uint64_t path_bytes; /* of the rows */
 	bool by_path;        /* each file below a folder that moved is told as moved: for patches, which know no folders */
 } diffing;
@@ -176,7 +163,7 @@ static cb_code add_moved(diffing *d, cb_error *err)
 /* An inode as one side sees it. The root has no place. */
 typedef struct side {
 	const tree_view *v;
-	folder_path *near;
+	near_path *near;
 	buf places; /* place, sorted */
 	inode node;
 	bool present;
@@ -209,96 +196,15 @@ static cb_code side_load(side *s, uint64_t ino, cb_error *err)
 	return code;
 }
 
-static size_t near_count(const folder_path *near)
-{
-	return near->folders.size / sizeof(folder_end);
-}
-
-static const folder_end *near_at(const folder_path *near, size_t i)
-{
-	return (const folder_end *)(const void *)near->folders.bytes + i;
-}
-
-/* How many folders of the known path lead to this one. */
-static bool near_find(const folder_path *near, uint64_t ino, size_t *out)
-{
-	uint8_t number[8];
-	span found;
-	put_be64(number, ino);
-	*out = 0;
-	if (ino == INO_ROOT) return true;
-	if (pmap_get(&near->numbers, span_make(number, sizeof(number)), &found) != PMAP_VALUE) return false;
-	memcpy(out, found.bytes, sizeof(*out));
-	++*out;
-	return true;
-}
-
-static cb_code near_cut(folder_path *near, size_t count, cb_error *err)
-{
-	for (size_t i = near_count(near); i > count; i--) {
-		uint8_t number[8];
-		put_be64(number, near_at(near, i - 1)->ino);
-		CB_TRY(pmap_forget(&near->numbers, span_make(number, sizeof(number)), err));
-		near->folders.size -= sizeof(folder_end);
-	}
-	near->text.size = count ? near_at(near, count - 1)->end : 0;
-	return CB_OK;
-}
-
-static cb_code near_add(folder_path *near, uint64_t ino, span name, cb_error *err)
-{
-	uint8_t number[8];
-	size_t index = near_count(near);
-	put_be64(number, ino);
-	CB_TRY(buf_append_byte(&near->text, '/', err));
-	CB_TRY(buf_append(&near->text, name.bytes, name.size, err));
-	folder_end f = {ino, near->text.size};
-	CB_TRY(buf_append(&near->folders, &f, sizeof(f), err));
-	return pmap_put(&near->numbers, span_make(number, sizeof(number)), span_make(&index, sizeof(index)), err);
-}
-
-static cb_code near_fill(folder_path *near, const tree_view *v, uint64_t ino, size_t *out_count, cb_error *err)
-{
-	typedef struct passed {
-		uint64_t ino;
-		place at;
-	} passed;
-	AUTO_BUF buf way = BUF_INIT(SIZE_MAX);
-	climb up = climb_from(ino);
-	while (!near_find(near, up.at, out_count)) {
-		passed p = {.ino = up.at};
-		CB_TRY(climb_up(&up, v, &p.at, err));
-		CB_TRY(buf_append(&way, &p, sizeof(p), err));
-	}
-	size_t more = way.size / sizeof(passed);
-	if (more == 0) return CB_OK;
-	CB_TRY(near_cut(near, *out_count, err));
-	*out_count += more;
-	for (; more > 0; more--) {
-		const passed *p = (const passed *)(const void *)way.bytes + (more - 1);
-		CB_TRY(near_add(near, p->ino, place_name(&p->at), err));
-	}
-	return CB_OK;
-}
-
-static void near_done(folder_path *near)
-{
-	buf_done(&near->text);
-	buf_done(&near->folders);
-	pmap_done(&near->numbers);
-}
-
 /* free() it. p NULL: the root. */
 static cb_code place_path(const side *s, const place *p, char **out, cb_error *err)
 {
 	AUTO_BUF buf path = BUF_INIT(DIFF_PATH_BYTES);
-	size_t count = 0;
 	if (!p) {
 		CB_TRY(buf_append_byte(&path, '/', err));
 		return buf_take(&path, out, NULL, err);
 	}
-	cb_code code = near_fill(s->near, s->v, p->parent, &count, err);
-	if (code == CB_OK && count) code = buf_append(&path, s->near->text.bytes, near_at(s->near, count - 1)->end, err);
+	cb_code code = near_path_of(s->near, s->v, p->parent, &path, err);
 	if (code == CB_OK) code = buf_append_byte(&path, '/', err);
 	if (code == CB_OK) code = buf_append(&path, p->name, p->size, err);
 	if (code == CB_LIMIT) return cb_err_set(err, CB_LIMIT, "a changed path is longer than %d bytes", DIFF_PATH_BYTES);
@@ -608,15 +514,15 @@ static cb_code diff_between(cb_store *cs, const tree_view *a, const txn *ta, con
 	             .inos = BUF_INIT(SIZE_MAX),
 	             .folders = BUF_INIT(SIZE_MAX),
 	             .rows = list->items,
+	             .near_a = NEAR_PATH_INIT(DIFF_PATH_BYTES),
+	             .near_b = NEAR_PATH_INIT(DIFF_PATH_BYTES),
 	             .by_path = by_path};
-	d.near_a.text = d.near_b.text = BUF_INIT(DIFF_PATH_BYTES);
-	d.near_a.folders = d.near_b.folders = BUF_INIT(SIZE_MAX);
 	cb_code code = diff_run(&d, within, err);
 	list->items = d.rows;
 	buf_done(&d.inos);
 	buf_done(&d.folders);
-	near_done(&d.near_a);
-	near_done(&d.near_b);
+	near_path_done(&d.near_a);
+	near_path_done(&d.near_b);
 	if (code == CB_OK) *out = &list->c;
 	else cb_cursor_close(&list->c);
 	return code;
