@@ -500,10 +500,12 @@ static cb_code find_rival(merge *m, item *it, cb_error *err)
 	if (node.rec.type != has->node.rec.type || node.rec.links != 1) return CB_OK;
 	code = inode_find(side, node.rec.ino, &ignored, err);
 	if (code != CB_NOTFOUND) return code;
-	item *rival = merge_item_find(m, node.rec.ino);
-	if (rival && rival->ours.present && rival->theirs.present) return CB_OK; /* the first has a new file in its place */
+	bool itself = false; /* which the other side moved there */
+	if (!merge_disputes_ino(m->disputed, node.rec.ino)) CB_TRY(merge_is_present(m->base, node.rec.ino, &itself, err));
+	if (itself) return CB_OK;
 	CB_TRY(successor_take(m, node.rec.ino, it->ino, &taken, err));
 	if (!taken) return CB_OK;
+	item *rival = merge_item_find(m, node.rec.ino);
 	if (rival) rival->stands_for = it->ino;
 	*(in_ours ? &it->replaced_there : &it->replaced_here) = true;
 	return merge_unit_load(other, node.rec.ino, in_ours ? &it->theirs : &it->ours, err);

@@ -378,3 +378,44 @@ TEST(a_saved_file_is_no_rival)
 	settle(&sc, 0, "e=SAVED");
 	settle(&sc, 1, "d=SAVED e=b(600)");
 }
+
+/* ---- a file that came to the name of one in dispute ---- */
+
+static void folder_and_file(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/c", 0755, 0, &err));
+	must_write(b, "/work/b", "base");
+}
+
+static void b_is_saved(cb_box *b)
+{
+	must_renew(b, "/work/b", "zero");
+}
+
+static void b_is_saved_and_c_a_file(cb_box *b)
+{
+	must_renew(b, "/work/b", "one");
+	rm(b, "/work/c");
+	must_write(b, "/work/c", "c");
+}
+
+static void c_is_saved(cb_box *b)
+{
+	must_renew(b, "/work/c", "saved");
+}
+
+static void b_and_c_are_exchanged(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, "/work/b", "/work/c", CB_EXCHANGE, &err));
+}
+
+TEST(a_file_at_the_name_of_one_in_dispute_is_itself)
+{
+	const scene sc = {folder_and_file,
+	                  {b_is_saved, b_is_saved_and_c_a_file},
+	                  {c_is_saved, b_and_c_are_exchanged},
+	                  {CB_PREFER_THEIRS, CB_PREFER_OURS}};
+	settle(&sc, 0, "b=one c=saved");
+}
