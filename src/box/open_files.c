@@ -317,10 +317,13 @@ static cb_code hunt_end(hunt *h, cb_error *err)
 
 cb_code file_seek_taken(cb_file *f, cb_error *err)
 {
+	enum { MANY_STEPS = 64 }; /* to go through them takes longer than to look who else is gone */
 	const cb_box *b = f->b;
 	hunt h = {.b = f->b, .top = b->txn ? b->txn->base->seq : b->head->seq};
-	if (f->stale || !f->kept.base.s) return CB_OK;
+	if (f->stale || !f->kept.base.s || f->sought >= h.top) return CB_OK;
 	hunt_add(&h, f);
+	for (cb_file *g = h.top - f->sought > MANY_STEPS ? b->files.all : NULL; g; g = g->in[LIST_ALL].next)
+		if (g != f && (g->detached || g->picture == PICTURE_OWN) && !g->stale && g->kept.base.s) hunt_add(&h, g);
 	return hunt_end(&h, err);
 }
 

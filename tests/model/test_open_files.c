@@ -9,6 +9,7 @@ enum {
 	FILES = 2, /* handles on the one file */
 	TEXT = 240,
 	STEPS_CI = 24000,
+	STEPS_OF_A_BOX = 500,
 	ROW = 4, /* changes of the box before the open files are looked at again, at most */
 };
 
@@ -324,46 +325,51 @@ static void change_box(world *w)
 	if (test_rand_below(&w->r, 64) == 0) prune(w);
 }
 
+static void one_step(world *w)
+{
+	int i = (int)test_rand_below(&w->r, FILES);
+	switch (test_rand_below(&w->r, 12)) {
+	case 0:
+	case 1:
+	case 2:
+		do_open(w, i);
+		break;
+	case 3:
+	case 4:
+	case 5:
+		do_write(w, i);
+		break;
+	case 6:
+		do_sync(w, i);
+		break;
+	case 7:
+		do_close(w, i);
+		if (w->gone) do_close(w, !i); /* gone for good, it would not be changed and taken again */
+		break;
+	default:
+		change_box(w);
+		break;
+	}
+	check_handles(w);
+}
+
 TEST_LIMIT(open_files_against_a_model, 240)
 {
 	world w = {.r = {test_seed()}};
-	w.s = test_store_open(true);
-	CHECK_OK(cb_box_create(w.s, "demo", &w.b[0], &err));
-	w.b[1] = must_open(w.s, "demo");
-	w.look = must_open(w.s, "demo");
-	for (unsigned step = 0; step < test_dose(STEPS_CI); step++) {
-		int i = (int)test_rand_below(&w.r, FILES);
-		switch (test_rand_below(&w.r, 12)) {
-		case 0:
-		case 1:
-		case 2:
-			do_open(&w, i);
-			break;
-		case 3:
-		case 4:
-		case 5:
-			do_write(&w, i);
-			break;
-		case 6:
-			do_sync(&w, i);
-			break;
-		case 7:
-			/* Gone for good, it would not be changed and taken again. */
-			do_close(&w, i);
-			if (w.gone) do_close(&w, !i);
-			break;
-		default:
-			change_box(&w);
-			break;
-		}
-		check_handles(&w);
+	for (unsigned left = test_dose(STEPS_CI); left > 0;) {
+		w.s = test_store_open(true);
+		CHECK_OK(cb_box_create(w.s, "demo", &w.b[0], &err));
+		w.b[1] = must_open(w.s, "demo");
+		w.look = must_open(w.s, "demo");
+		/* A history of thousands of undos makes undo and prune slow, and tries nothing new. */
+		for (unsigned step = 0; step < STEPS_OF_A_BOX && left > 0; step++, left--) one_step(&w);
+		for (int i = 0; i < FILES; i++) do_close(&w, i);
+		test_store_sound(w.s);
+		cb_box_close(w.look);
+		cb_box_close(w.b[1]);
+		cb_box_close(w.b[0]);
+		cb_store_close(w.s);
 	}
-	for (int i = 0; i < FILES; i++) do_close(&w, i);
 	test_note("landed %u times, told of a loss %u times, changed and taken unseen %u times", w.landed, w.told, w.unseen);
 	CHECK(test_soak() == 1 || (w.landed > 0 && w.told > 0 && w.unseen > 0)); /* a small dose may miss them */
-	test_store_sound(w.s);
-	cb_box_close(w.look);
-	cb_box_close(w.b[1]);
-	cb_box_close(w.b[0]);
-	cb_store_close(w.s);
 }
