@@ -47,6 +47,7 @@ typedef struct past_edges {
 	size_t count;
 	struct past_edge_at *by; /* those of a box: by (box, seq) */
 	struct past_edge_at *to; /* those that lead to a step: by (other_box, other_seq) */
+	size_t *back;            /* by position in `by`: after which of them the same ones count; count: none */
 } past_edges;
 void past_edges_done(past_edges *p);
 

@@ -1,27 +1,40 @@
 /*
  * past_keep.c: which steps of a box prune must leave because merges may need them.
  *
- * The common past of two living boxes A and B in a box X is the older of "the newest step of X in A's past" and the same for B. So it is
- * enough to keep, for every living box, the newest steps of X in its past (several, where X was restored: its line then has branches).
- * They are found in one pass over all edges from the oldest on: what an edge's step has of X is what the step before it had, and what the
- * step it leads to had. A fork so has what its origin had when it was forked, for as long as it lives, whatever its origin merges later.
+ * The common past of two living boxes A and B in a box X is the older of "the newest step of X in A's past" and the same for B; where X was
+ * restored its line has branches, a box may have several such steps, and two of them come from a step that was restored. So it is enough to
+ * keep those steps, and for every living box the newest steps of X in its past. They are found in one pass over all edges from the oldest
+ * on: what an edge's step has of X is what the step before it had, and what the step it leads to had. A fork so has what its origin had when
+ * it was forked, for as long as it lives, whatever its origin merges later.
  *
  * Of a deleted box X nothing is kept where all that others have of it came to them through one box (see is_dominated), by steps that
  * cannot be undone any more: one of those steps is in the past of any two that have some of X, and is the better base.
  */
+#include "base/id_set.h"
 #include "box/past.h"
 
 #include <stdlib.h>
-
-/* Sets of steps of X, by edge: a slice of one array. */
-typedef struct tops {
-	size_t first, count;
-} tops;
 
 typedef struct past_edge_at {
 	uint64_t box, seq;
 	size_t at; /* position in edges */
 } sorted;
+
+/* A set of steps of X, none in the line of another, is a chain of these: most sets are the one before with a step more. */
+typedef struct top {
+	uint64_t seq;
+	size_t branch; /* that it lies on */
+	size_t next;   /* 1 + position in tops; 0: the last */
+	uint64_t mark;
+} top;
+
+/* Steps of X from a restore to the next one. They come from a step of an earlier branch. */
+typedef struct branch {
+	uint64_t start, from;
+	size_t up;   /* the branch of `from`; its own number: none, or nobody can say */
+	size_t jump; /* a branch further up, so that any of them is reached in few jumps */
+	size_t depth;
+} branch;
 
 typedef struct keeping {
 	cb_store *cs;
@@ -29,9 +42,10 @@ typedef struct keeping {
 	const past_edges *p;
 	const sorted *by; /* p's */
 	size_t count;
-	tops *of;      /* by position in edges: what its step has of X */
-	buf steps;     /* uint64_t: what tops are slices of */
-	bool branched; /* X was restored: its steps are no line */
+	size_t *of;   /* by position in edges: what its step has of X, 1 + the first in tops; 0: nothing */
+	buf tops;     /* top */
+	buf branches; /* branch */
+	uint64_t mark;
 } keeping;
 
 /* ---- edges in memory ---- */
@@ -53,7 +67,35 @@ void past_edges_done(past_edges *p)
 	buf_done(&p->edges);
 	free(p->by);
 	free(p->to);
+	free(p->back);
 	*p = (past_edges){0};
+}
+
+/* How many of the sorted ones lie before a step. */
+static size_t sorted_below(const sorted *all, size_t count, uint64_t box, uint64_t seq)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		if (all[mid].box < box || (all[mid].box == box && all[mid].seq < seq)) low = mid + 1;
+		else high = mid;
+	}
+	return low;
+}
+
+/* After which edge of its box do the same ones count as after an undo? After the one below the step that it takes back, when nothing that
+ * counts lies between them. So the thousandth merge that was undone costs what the first did. */
+static void find_back(past_edges *p)
+{
+	const store_edge *all = (const store_edge *)(const void *)p->edges.bytes;
+	for (size_t i = 0; i < p->count; i++) {
+		const store_edge *e = &all[p->by[i].at];
+		p->back[i] = i;
+		if (e->kind != STORE_EDGE_UNDO || i == 0 || p->by[i - 1].box != e->box) continue;
+		size_t target = sorted_below(p->by, i, e->box, e->other_seq);
+		if (target == i || p->by[target].seq != e->other_seq || p->back[target] != p->back[i - 1]) continue;
+		p->back[i] = target > 0 && p->by[target - 1].box == e->box ? p->back[target - 1] : p->count;
+	}
 }
 
 static cb_code edges_read(past_edges *p, cb_store *cs, cb_error *err)
@@ -67,9 +109,11 @@ static cb_code edges_read(past_edges *p, cb_store *cs, cb_error *err)
 	if (count == known && p->by) return CB_OK;
 	free(p->by);
 	free(p->to);
+	free(p->back);
 	p->by = mem_alloc((count + 1) * sizeof(*p->by));
 	p->to = mem_alloc((count + 1) * sizeof(*p->to));
-	if (!p->by || !p->to) return cb_err_nomem(err);
+	p->back = mem_alloc((count + 1) * sizeof(*p->back));
+	if (!p->by || !p->to || !p->back) return cb_err_nomem(err);
 	all = (const store_edge *)(const void *)p->edges.bytes;
 	for (size_t i = 0; i < count; i++) {
 		p->by[i] = (sorted){all[i].box, all[i].seq, i};
@@ -78,19 +122,8 @@ static cb_code edges_read(past_edges *p, cb_store *cs, cb_error *err)
 	if (count) qsort(p->by, count, sizeof(*p->by), sorted_compare);
 	if (count) qsort(p->to, count, sizeof(*p->to), sorted_compare);
 	p->count = count;
+	find_back(p);
 	return CB_OK;
-}
-
-/* How many of the sorted ones lie before a step. */
-static size_t sorted_below(const sorted *all, size_t count, uint64_t box, uint64_t seq)
-{
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-		if (all[mid].box < box || (all[mid].box == box && all[mid].seq < seq)) low = mid + 1;
-		else high = mid;
-	}
-	return low;
 }
 
 /* ---- what a step has of X ---- */
@@ -107,65 +140,140 @@ static size_t sorted_before(const keeping *k, uint64_t box, uint64_t seq)
 	return above == 0 || k->by[above - 1].box != box ? k->count : above - 1;
 }
 
-/* Is step `low` of X in the line of step `high`? Only a restore leaves steps out. */
-static bool in_line(const keeping *k, uint64_t high, uint64_t low)
+static const branch *branch_at(const keeping *k, size_t i)
 {
-	if (low > high) return false;
-	if (!k->branched) return true;
-	for (size_t at = sorted_before(k, k->box, high); at < k->count;) {
-		const store_edge *e = edge_at(k, k->by[at].at);
-		if (e->box != k->box || e->seq <= low) return true;
-		if (e->kind == STORE_EDGE_RESTORE) return false; /* perhaps: then it is kept though it need not be */
-		if (at-- == 0) return true;
-	}
-	return true;
+	return (const branch *)(const void *)k->branches.bytes + i;
 }
 
-/* Adds a step of X to the set that is being built at the end of k->steps from `first` on. */
-static cb_code top_add(keeping *k, size_t first, uint64_t seq, cb_error *err)
+/* The one that a step lies on. */
+static size_t branch_of(const keeping *k, uint64_t seq)
 {
-	uint64_t *all = (uint64_t *)(void *)k->steps.bytes;
-	size_t count = k->steps.size / sizeof(uint64_t);
-	for (size_t i = first; i < count; i++)
-		if (in_line(k, all[i], seq)) return CB_OK;
-	for (size_t i = first; i < count;) {
-		if (in_line(k, seq, all[i])) all[i] = all[--count];
-		else i++;
+	size_t low = 0, high = k->branches.size / sizeof(branch);
+	while (high - low > 1) {
+		size_t mid = (low + high) / 2;
+		if (branch_at(k, mid)->start <= seq) low = mid;
+		else high = mid;
 	}
-	k->steps.size = count * sizeof(uint64_t);
-	return buf_append(&k->steps, &seq, sizeof(seq), err);
+	return low;
 }
 
-static cb_code tops_add(keeping *k, size_t first, tops more, cb_error *err)
+static bool was_undone(const keeping *k, const store_edge *e)
 {
-	for (size_t i = 0; i < more.count; i++)
-		CB_TRY(top_add(k, first, ((const uint64_t *)(const void *)k->steps.bytes)[more.first + i], err));
+	const sorted *to = k->p->to;
+	for (size_t i = sorted_below(to, k->count, e->box, e->seq); i < k->count && to[i].box == e->box && to[i].seq == e->seq; i++)
+		if (edge_at(k, to[i].at)->kind == STORE_EDGE_UNDO) return true; /* of its own box, as all undos are */
+	return false;
+}
+
+/* Of a restore that was undone the steps behind it have two pasts, and which is meant depends on when: it counts as neither. */
+static cb_code branches_find(keeping *k, cb_error *err)
+{
+	branch first = {0};
+	CB_TRY(buf_append(&k->branches, &first, sizeof(first), err));
+	for (size_t i = sorted_below(k->by, k->count, k->box, 0); i < k->count && k->by[i].box == k->box; i++) {
+		const store_edge *e = edge_at(k, k->by[i].at);
+		size_t number = k->branches.size / sizeof(branch);
+		if (e->kind != STORE_EDGE_RESTORE) continue;
+		branch b = {.start = e->seq, .up = number, .jump = number};
+		if (e->other_box == k->box && e->other_seq < e->seq && !was_undone(k, e)) {
+			b.from = e->other_seq;
+			b.up = branch_of(k, b.from);
+			const branch *up = branch_at(k, b.up), *far = branch_at(k, up->jump);
+			bool even = up->depth - far->depth == far->depth - branch_at(k, far->jump)->depth;
+			b.jump = even ? far->jump : b.up;
+			b.depth = up->depth + 1;
+		}
+		CB_TRY(buf_append(&k->branches, &b, sizeof(b), err));
+	}
+	return CB_OK;
+}
+
+/* Is `low` in the line of `high`? A false "no" only keeps what need not be. */
+static bool in_line(const keeping *k, const top *high, const top *low)
+{
+	if (low->seq > high->seq) return false;
+	if (high->branch == low->branch) return true;
+	const branch *at = branch_at(k, high->branch);
+	size_t depth = branch_at(k, low->branch)->depth;
+	if (at->depth <= depth) return false;
+	while (at->depth > depth + 1) {
+		const branch *far = branch_at(k, at->jump);
+		at = far->depth > depth ? far : branch_at(k, at->up);
+	}
+	return at->up == low->branch && at->from >= low->seq;
+}
+
+static top *top_at(const keeping *k, size_t number)
+{
+	return (top *)(void *)k->tops.bytes + (number - 1);
+}
+
+static cb_code top_push(keeping *k, size_t *set, top t, cb_error *err)
+{
+	t.next = *set;
+	CB_TRY(buf_append(&k->tops, &t, sizeof(t), err));
+	*set = k->tops.size / sizeof(top);
+	return CB_OK;
+}
+
+static cb_code top_add(keeping *k, size_t *set, top t, cb_error *err)
+{
+	size_t all = *set, stays = *set; /* of the chain, from there on */
+	for (size_t n = all; n; n = top_at(k, n)->next) {
+		if (in_line(k, top_at(k, n), &t)) return CB_OK;
+		if (in_line(k, &t, top_at(k, n))) stays = top_at(k, n)->next;
+	}
+	*set = stays;
+	for (size_t n = all; n != stays; n = top_at(k, n)->next)
+		if (!in_line(k, &t, top_at(k, n))) CB_TRY(top_push(k, set, *top_at(k, n), err));
+	return top_push(k, set, t, err);
+}
+
+static cb_code tops_add(keeping *k, size_t *set, size_t more, cb_error *err)
+{
+	if (*set == 0) *set = more;
+	k->mark++;
+	for (size_t n = *set; n; n = top_at(k, n)->next) top_at(k, n)->mark = k->mark;
+	for (; more && top_at(k, more)->mark != k->mark; more = top_at(k, more)->next)
+		CB_TRY(top_add(k, set, *top_at(k, more), err));
 	return CB_OK;
 }
 
 /* What a step has of X, its own number when it is one of X. Edges above it in `of` must be done. */
-static cb_code point_tops(keeping *k, uint64_t box, uint64_t seq, size_t first, cb_error *err)
+static cb_code point_tops(keeping *k, uint64_t box, uint64_t seq, size_t *set, cb_error *err)
 {
-	if (box == k->box) CB_TRY(top_add(k, first, seq, err));
 	size_t at = sorted_before(k, box, seq);
-	return at < k->count ? tops_add(k, first, k->of[k->by[at].at], err) : CB_OK;
+	if (at < k->count) CB_TRY(tops_add(k, set, k->of[k->by[at].at], err));
+	return box == k->box ? top_add(k, set, (top){.seq = seq, .branch = branch_of(k, seq)}, err) : CB_OK;
 }
 
 /* Walks down one box where edges may have been taken back. */
-static cb_code line_tops(keeping *k, size_t at, size_t first, cb_error *err)
+static cb_code line_tops(keeping *k, size_t at, size_t *set, cb_error *err)
 {
-	AUTO_BUF buf undone = BUF_INIT(SIZE_MAX);
+	AUTO_ID_SET id_set undone = {0};
 	uint64_t box = edge_at(k, k->by[at].at)->box;
 	for (;; at--) {
 		const store_edge *e = edge_at(k, k->by[at].at);
 		if (e->box != box) return CB_OK;
-		const uint64_t *all = (const uint64_t *)(const void *)undone.bytes;
-		bool counts = true;
-		for (size_t i = 0; i < undone.size / sizeof(uint64_t); i++) counts = counts && all[i] != e->seq;
-		if (counts && e->kind == STORE_EDGE_UNDO) CB_TRY(buf_append(&undone, &e->other_seq, sizeof(uint64_t), err));
-		if (counts && e->kind != STORE_EDGE_UNDO) CB_TRY(point_tops(k, e->other_box, e->other_seq, first, err));
+		bool was, counts = !id_set_has(&undone, e->seq);
+		if (counts && e->kind == STORE_EDGE_UNDO) CB_TRY(id_set_add(&undone, e->other_seq, &was, err));
+		if (counts && e->kind != STORE_EDGE_UNDO) CB_TRY(point_tops(k, e->other_box, e->other_seq, set, err));
 		if (at == 0 || (counts && (e->kind == STORE_EDGE_FORK || e->kind == STORE_EDGE_RESTORE))) return CB_OK;
 	}
+}
+
+/* What the step of an edge has, the one at `at` of the sorted ones. */
+static cb_code edge_tops(keeping *k, size_t at, size_t *set, cb_error *err)
+{
+	const store_edge *e = edge_at(k, k->by[at].at);
+	size_t back = k->p->back[at];
+	if (back != at) {
+		*set = back < k->count ? k->of[k->by[back].at] : 0;
+		return CB_OK;
+	}
+	if (e->kind != STORE_EDGE_MERGE && e->kind != STORE_EDGE_FORK) return line_tops(k, at, set, err);
+	if (at > 0 && k->by[at - 1].box == e->box) *set = k->of[k->by[at - 1].at];
+	return point_tops(k, e->other_box, e->other_seq, set, err);
 }
 
 static cb_code fill_tops(keeping *k, cb_error *err)
@@ -175,17 +283,9 @@ static cb_code fill_tops(keeping *k, cb_error *err)
 	for (size_t i = sorted_below(to, k->count, k->box, 0); i < k->count && to[i].box == k->box; i++)
 		if (to[i].at < start) start = to[i].at;
 	for (size_t i = start; i < k->count; i++) { /* from the oldest on: what an edge leads to is done */
-		const store_edge *e = edge_at(k, i);
-		size_t first = k->steps.size / sizeof(uint64_t), at = sorted_before(k, e->box, e->seq);
-		bool plain = e->kind == STORE_EDGE_MERGE || e->kind == STORE_EDGE_FORK;
-		if (plain) {
-			const sorted *below = at > 0 ? &k->by[at - 1] : NULL;
-			CB_TRY(point_tops(k, e->other_box, e->other_seq, first, err));
-			if (below && below->box == e->box) CB_TRY(tops_add(k, first, k->of[below->at], err));
-		} else {
-			CB_TRY(line_tops(k, at, first, err));
-		}
-		k->of[i] = (tops){first, k->steps.size / sizeof(uint64_t) - first};
+		size_t set = 0;
+		CB_TRY(edge_tops(k, sorted_before(k, edge_at(k, i)->box, edge_at(k, i)->seq), &set, err));
+		k->of[i] = set;
 	}
 	return CB_OK;
 }
@@ -199,11 +299,8 @@ static cb_code take_head(void *context, const store_box *row, cb_error *err)
 /* Was the step of an edge ever undone, or may it be yet? A step can be while it is there and its box is. */
 static cb_code may_be_undone(const keeping *k, const store_edge *edge, bool *out, cb_error *err)
 {
-	*out = true;
-	const sorted *to = k->p->to;
-	for (size_t i = sorted_below(to, k->count, edge->box, edge->seq);
-	     i < k->count && to[i].box == edge->box && to[i].seq == edge->seq; i++)
-		if (edge_at(k, to[i].at)->kind == STORE_EDGE_UNDO) return CB_OK; /* of its own box, as all undos are */
+	*out = was_undone(k, edge);
+	if (*out) return CB_OK;
 	store_box row;
 	uint64_t state_id;
 	cb_error why;
@@ -251,37 +348,62 @@ static cb_code is_dominated(const keeping *k, bool *out, cb_error *err)
 	return CB_OK;
 }
 
-/* nobody_starts_here: no merge will ever begin at a state of X. */
-static cb_code keep_run(keeping *k, bool nobody_starts_here, buf *seqs, cb_error *err)
+/* What the living boxes have of X. */
+static cb_code keep_tops(keeping *k, buf *seqs, cb_error *err)
 {
-	bool dominated = false;
-	if (nobody_starts_here) CB_TRY(is_dominated(k, &dominated, err));
-	if (dominated) return CB_OK;
-	k->of = mem_alloc((k->count + 1) * sizeof(*k->of));
-	if (!k->of) return cb_err_nomem(err);
-	for (size_t i = 0; i < k->count; i++) {
-		k->of[i] = (tops){0, 0};
-		k->branched = k->branched || (edge_at(k, i)->box == k->box && edge_at(k, i)->kind == STORE_EDGE_RESTORE);
-	}
-	CB_TRY(fill_tops(k, err));
 	AUTO_BUF buf heads = BUF_INIT(SIZE_MAX);
 	CB_TRY(store_box_list(k->cs->s, false, take_head, &heads, err));
 	const past_point *all = (const past_point *)(const void *)heads.bytes;
 	for (size_t i = 0; i < heads.size / sizeof(past_point); i++) {
-		size_t start = k->steps.size;
-		CB_TRY(point_tops(k, all[i].box, all[i].seq, start / sizeof(uint64_t), err));
-		if (k->steps.size > start) CB_TRY(buf_append(seqs, k->steps.bytes + start, k->steps.size - start, err));
-		k->steps.size = start;
+		size_t set = 0;
+		CB_TRY(point_tops(k, all[i].box, all[i].seq, &set, err));
+		for (; set; set = top_at(k, set)->next) CB_TRY(buf_append(seqs, &top_at(k, set)->seq, sizeof(uint64_t), err));
 	}
 	return CB_OK;
+}
+
+/* Where branches of X part. */
+static cb_code keep_restored(const keeping *k, buf *seqs, cb_error *err)
+{
+	for (size_t i = sorted_below(k->by, k->count, k->box, 0); i < k->count && k->by[i].box == k->box; i++) {
+		const store_edge *e = edge_at(k, k->by[i].at);
+		if (e->kind == STORE_EDGE_RESTORE && e->other_box == k->box)
+			CB_TRY(buf_append(seqs, &e->other_seq, sizeof(e->other_seq), err));
+	}
+	return CB_OK;
+}
+
+/* nobody_starts_here: no merge will ever begin at a state of X. */
+static cb_code keep_run(keeping *k, bool nobody_starts_here, buf *seqs, cb_error *err)
+{
+	bool dominated = false;
+	size_t before = seqs->size;
+	if (nobody_starts_here) CB_TRY(is_dominated(k, &dominated, err));
+	if (dominated) return CB_OK;
+	k->of = mem_alloc_zeroed((k->count + 1) * sizeof(*k->of));
+	if (!k->of) return cb_err_nomem(err);
+	CB_TRY(branches_find(k, err));
+	CB_TRY(fill_tops(k, err));
+	CB_TRY(keep_tops(k, seqs, err));
+	const uint64_t *all = (const uint64_t *)(const void *)(seqs->bytes + before);
+	bool several = false;
+	for (size_t i = 1; i < (seqs->size - before) / sizeof(*all); i++) several = several || all[i] != all[0];
+	return several || !nobody_starts_here ? keep_restored(k, seqs, err) : CB_OK;
 }
 
 cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, buf *seqs, cb_error *err)
 {
 	CB_TRY(edges_read(edges, cs, err));
-	keeping k = {.cs = cs, .box = row->id, .p = edges, .by = edges->by, .count = edges->count, .steps = BUF_INIT(SIZE_MAX)};
+	keeping k = {.cs = cs,
+	             .box = row->id,
+	             .p = edges,
+	             .by = edges->by,
+	             .count = edges->count,
+	             .tops = BUF_INIT(SIZE_MAX),
+	             .branches = BUF_INIT(SIZE_MAX)};
 	cb_code code = keep_run(&k, row->deleted && !in_use, seqs, err);
 	free(k.of);
-	buf_done(&k.steps);
+	buf_done(&k.tops);
+	buf_done(&k.branches);
 	return code;
 }
