@@ -1,11 +1,11 @@
 /*
  * past_keep.c: which steps of a box prune must leave because merges may need them.
  *
- * The common past of two living boxes A and B in a box X is the older of "the newest step of X in A's past" and the same for B; where X was
- * restored its line has branches, a box may have several such steps, and two of them come from a step that was restored. So it is enough to
- * keep those steps, and for every living box the newest steps of X in its past. They are found in one pass over all edges from the oldest
- * on: what an edge's step has of X is what the step before it had, and what the step it leads to had. A fork so has what its origin had when
- * it was forked, for as long as it lives, whatever its origin merges later.
+ * The common past of two living boxes A and B in a box X is the older of "the newest step of X in A's past" and the same for B. Where X
+ * was restored its line has branches: a box may have several such steps, and two of them come from a step that was restored. So those are
+ * kept, and for every living box the newest steps of X in its past. They are found in one pass over all edges from the oldest on: what an
+ * edge's step has of X is what the step before it had, and what the step it leads to had. A fork so has what its origin had when it was
+ * forked, for as long as it lives, whatever its origin merges later.
  *
  * Of a deleted box X nothing is kept where all that others have of it came to them through one box (see is_dominated), by steps that
  * cannot be undone any more: one of those steps is in the past of any two that have some of X, and is the better base.

@@ -328,6 +328,13 @@ static cb_code redone_step(choosing *c, uint64_t redo, uint64_t undo, uint64_t *
 	return CB_OK;
 }
 
+/* Is it one that can be taken back? An undo or redo that found nothing left to change still says which step it took back; a merge that was
+ * decided for the box changed nothing but what counts as merged. */
+static bool has_effect(const step_row *r)
+{
+	return r->row.weight > 0 || strcmp(r->kind, "undo") == 0 || strcmp(r->kind, "redo") == 0 || strcmp(r->kind, "merge") == 0;
+}
+
 /* For undo: the last change that stands. For redo: the last undo that stands, if nothing new came. */
 static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_error *err)
 {
@@ -351,8 +358,7 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 			c->passed_hidden = true;
 			continue;
 		}
-		/* An undo or redo that found nothing left to change still says which step it took back. */
-		if ((r.row.weight == 0 && !is_undo && !is_redo) || is_cancelled(c, seq)) continue;
+		if (!has_effect(&r) || is_cancelled(c, seq)) continue;
 		if (is_redo && redo) {
 			next = r.row.target - 1; /* between the two is nothing but undos that were redone */
 			continue;
@@ -387,8 +393,9 @@ static cb_code is_just_undone(const cb_box *b, uint64_t seq, bool *out, cb_error
 		cb_code code = step_row_load(b->cs, b->id, at, false, &r, cb_err_aside(&why));
 		if (code == CB_STALE) return CB_OK;
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		*out = r.row.target == seq && (strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0);
-		if (*out) return CB_OK;
+		bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
+		*out = is_return && r.row.target == seq;
+		if (is_return) return CB_OK;
 		CB_TRY(gate_step_touch(NULL, b->cs, b->id, b->who, at, &touch, err));
 		if (r.row.weight > 0 && !(touch.hidden && !touch.shown)) return CB_OK;
 	}
@@ -430,10 +437,9 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	if (code != CB_OK) return code;
 	AUTO_STEP_ROW step_row r = {0};
 	CB_TRY(step_row_load(b->cs, b->id, seq, false, &r, err));
-	bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
 	gate_touch touch;
 	CB_TRY(gate_step_touch(NULL, b->cs, b->id, b->who, seq, &touch, err));
-	if (seq == 0 || (r.row.weight == 0 && !is_return) || (touch.hidden && !touch.shown))
+	if (seq == 0 || !has_effect(&r) || (touch.hidden && !touch.shown))
 		return cb_err_set(err, CB_NOTHING, "step %llu changed nothing", (unsigned long long)seq);
 	/* The part that is seen cannot be taken back alone: the step would count as undone. And nothing is told of a conflict with what is
 	 * hidden. */
@@ -447,8 +453,8 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	o->t->rebases = u->seq != 0;
 	o->t->closes = closed;
 	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the
-	 * next undo goes on from here, and would otherwise find the same step for ever. */
-	o->t->record = u->seq == 0;
+	 * next undo goes on from here, and would otherwise find the same step for ever. And a merge that changed nothing has nothing else. */
+	o->t->record = u->seq == 0 || (r.row.weight == 0 && strcmp(r.kind, "merge") == 0);
 	code = reverse_step(o->t, b->id, seq, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);
 }

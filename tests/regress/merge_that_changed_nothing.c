@@ -118,3 +118,53 @@ TEST(a_decision_is_brought)
 	cb_box_close(b);
 	cb_store_close(s);
 }
+
+static cb_code merge_for(cb_box *into, cb_box *from, cb_prefer prefer)
+{
+	return cb_merge(into, from, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, NULL);
+}
+
+static cb_code check_target(void *context, const cb_step *step, cb_error *err)
+{
+	(void)err;
+	CHECK_U64(step->target, *(const uint64_t *)context);
+	return CB_OK;
+}
+
+/* Nor can it be decided otherwise before that is undone, by its number or as the last step; redone, it counts again. */
+static void decide_anew(bool by_number)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	uint64_t decided, undone = 0;
+	CHECK_OK(cb_box_create(s, "base", &b, &err));
+	must_write(b, "/work/f", "one");
+	cb_box *x = must_fork(s, "base", "x"), *y = must_fork(s, "base", "y");
+	must_write(x, "/work/f", "mine");
+	must_write(y, "/work/f", "yours");
+	CHECK(merge_for(x, y, CB_PREFER_OURS) == CB_OK);
+	CHECK(merge_for(x, y, CB_PREFER_THEIRS) == CB_NOTHING);
+	decided = must_seq(x);
+	if (by_number) must_write(x, "/work/other", "later");
+	CHECK_OK(cb_undo(x, by_number ? decided : 0, &undone, &err));
+	CHECK_OK(cb_step_get(x, undone, check_target, &decided, &err));
+	CHECK_OK(cb_redo(x, NULL, &err));
+	CHECK(merge(x, y) == CB_NOTHING);
+	CHECK_OK(cb_undo(x, by_number ? decided : 0, NULL, &err));
+	CHECK(cb_undo(x, decided, NULL, NULL) == CB_NOTHING);
+	CHECK(merge(x, y) == CB_CONFLICT);
+	CHECK(merge_for(x, y, CB_PREFER_THEIRS) == CB_OK);
+	CHECK_STR(must_read(x, "/work/f"), "yours");
+	cb_box_close(y);
+	cb_box_close(x);
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
+TEST(a_decision_can_be_undone)
+{
+	decide_anew(false);
+	decide_anew(true);
+}

@@ -1,6 +1,6 @@
 /*
- * prune_after_many_restores.c: a box that was restored, or whose merges were undone, again and again. Which of its steps merges may need took
- * the fourth power of their number, under the writer lock: 2,000 restores 8 s, 1,000 with a merge after each 27 s.
+ * prune_after_many_restores.c: a box that was restored, or whose merges were undone, again and again. To find which of its steps merges may
+ * need took the fourth power of their number, under the writer lock: 2,000 restores 8 s, 1,000 with a merge after each 27 s.
  */
 #include "harness/boxes.h"
 
