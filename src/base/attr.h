@@ -9,6 +9,7 @@
 #define ATTR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define ATTR_WARN_UNUSED __attribute__((warn_unused_result))
 #define ATTR_UNUSED __attribute__((unused))
+#define ATTR_NOINLINE __attribute__((noinline)) /* of a function whose frame a caller that calls itself must not have */
 #define ATTR_CLEANUP(fn) __attribute__((cleanup(fn)))
 
 static inline void attr_free_(void *p)

@@ -68,6 +68,7 @@ void merge_base_return(merge_base *base, txn *t)
 typedef struct finding {
 	cb_box *b;
 	const state *ours, *theirs; /* of the merge it is all for */
+	cb_error *why;              /* what is wrong with a base below: each generation would need one of its own */
 } finding;
 
 static const char *name_of_box(cb_store *cs, uint64_t box, store_box *row)
@@ -76,7 +77,7 @@ static const char *name_of_box(cb_store *cs, uint64_t box, store_box *row)
 	return row->name;
 }
 
-static cb_code base_load(const finding *f, past_point p, kept_state *out, cb_error *err)
+static ATTR_NOINLINE cb_code base_load(const finding *f, past_point p, kept_state *out, cb_error *err)
 {
 	cb_store *cs = f->b->cs;
 	cb_error why = {0};
@@ -124,7 +125,7 @@ static cb_code find_first_part(const finding *f, uint64_t *out, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code too_many(const finding *f, cb_error *err)
+static ATTR_NOINLINE cb_code too_many(const finding *f, cb_error *err)
 {
 	store_box a, b;
 	uint64_t first = 0;
@@ -218,41 +219,49 @@ static cb_code dispute_successors(merge_base *out, const tree_view *before, cb_e
 	return CB_OK;
 }
 
-/* Merges states[index] onto out, which holds those before it. joins: how many may be made for the base of that. */
-static cb_code base_merge(const finding *f, state *const *states, size_t index, unsigned joins, merge_base *out, cb_error *err)
+/* Merges a state onto out, which holds those before it. below: what they have in common. */
+static ATTR_NOINLINE cb_code base_merge(cb_store *cs, const state *other, const merge_base *below, merge_base *out, cb_error *err)
 {
-	cb_store *cs = f->b->cs;
-	past_point before[PAST_BASES_MAX], next = {states[index]->box, states[index]->seq};
-	AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
-	for (size_t i = 0; i < index; i++) before[i] = (past_point){states[i]->box, states[i]->seq};
-	CB_TRY(past_common(cs, before, index, &next, 1, &common, err));
-	size_t count = common.size / sizeof(past_point);
-	if (count > (joins ? PAST_BASES_MAX : 1)) return dispute_all(cs, out, states[index], err);
-	merge_base below = {0};
-	cb_error why = {0};
-	cb_code code =
-		base_build(f, (const past_point *)(const void *)common.bytes, count, joins ? joins - 1 : 0, out->t, &below, &why);
-	if (code != CB_OK && code != CB_STALE && err) *err = why;
-	if (below.t) locals_move(below.t, out->t);
-	if (code == CB_STALE) {
-		merge_base_done(&below);
-		return dispute_all(cs, out, states[index], err);
-	}
 	merge_conflicts conflicts = {.list = BUF_INIT(0)};
 	pmap so_far = pmap_ref(&out->t->delta);
-	tree_view base = merge_base_view(cs, &below), ours = {&cs->nodes, out->first->root, &out->first->overlay, &so_far},
-		  theirs = state_view(cs, states[index]);
-	merge_sides sides = {&base, &ours, &theirs, &below.disputed, &out->disputed};
-	if (code == CB_OK) code = merge_sides_into(out->t, &sides, &conflicts, err);
+	tree_view base = merge_base_view(cs, below), ours = {&cs->nodes, out->first->root, &out->first->overlay, &so_far},
+		  theirs = state_view(cs, other);
+	merge_sides sides = {&base, &ours, &theirs, &below->disputed, &out->disputed};
+	cb_code code = merge_sides_into(out->t, &sides, &conflicts, err);
 	if (code == CB_OK) code = dispute_successors(out, &ours, err);
 	pmap_done(&so_far);
 	merge_conflicts_done(&conflicts);
-	merge_base_done(&below);
 	return code == CB_OK ? disputed_sort(&out->disputed) : code;
 }
 
-static cb_code base_join(const finding *f, state *const *states, size_t count, unsigned joins, txn *lender, merge_base *out,
-                         cb_error *err)
+/* What states[index] and those before it have in common. */
+static ATTR_NOINLINE cb_code common_below(cb_store *cs, state *const *states, size_t index, buf *out, cb_error *err)
+{
+	past_point before[PAST_BASES_MAX], next = {states[index]->box, states[index]->seq};
+	for (size_t i = 0; i < index; i++) before[i] = (past_point){states[i]->box, states[i]->seq};
+	return past_common(cs, before, index, &next, 1, out, err);
+}
+
+/* Adds states[index] to out, which holds those before it. joins: how many may be made for the base of that. */
+static cb_code base_add(const finding *f, state *const *states, size_t index, unsigned joins, merge_base *out, cb_error *err)
+{
+	cb_store *cs = f->b->cs;
+	AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
+	CB_TRY(common_below(cs, states, index, &common, err));
+	size_t count = common.size / sizeof(past_point);
+	if (count > (joins ? PAST_BASES_MAX : 1)) return dispute_all(cs, out, states[index], err);
+	merge_base below = {0};
+	cb_code code =
+		base_build(f, (const past_point *)(const void *)common.bytes, count, joins ? joins - 1 : 0, out->t, &below, f->why);
+	if (below.t) locals_move(below.t, out->t);
+	if (code == CB_OK) code = base_merge(cs, states[index], &below, out, err);
+	else if (code == CB_STALE) code = dispute_all(cs, out, states[index], err);
+	else if (err && err != f->why) *err = *f->why;
+	merge_base_done(&below);
+	return code;
+}
+
+static ATTR_NOINLINE cb_code base_begin(const finding *f, txn *lender, merge_base *out, cb_error *err)
 {
 	cb_box over = {.cs = f->b->cs,
 	               .id = f->b->id,
@@ -261,7 +270,14 @@ static cb_code base_join(const finding *f, state *const *states, size_t count, u
 	CB_TRY(txn_create(&over, "merge", "", &out->t, err));
 	out->t->b = f->b;
 	if (lender) locals_move(lender, out->t);
-	for (size_t i = 1; i < count; i++) CB_TRY(base_merge(f, states, i, joins / (unsigned)(count - 1), out, err));
+	return CB_OK;
+}
+
+static cb_code base_join(const finding *f, state *const *states, size_t count, unsigned joins, txn *lender, merge_base *out,
+                         cb_error *err)
+{
+	CB_TRY(base_begin(f, lender, out, err));
+	for (size_t i = 1; i < count; i++) CB_TRY(base_add(f, states, i, joins / (unsigned)(count - 1), out, err));
 	return CB_OK;
 }
 
@@ -295,7 +311,8 @@ static cb_code base_build(const finding *f, const past_point *points, size_t cou
 
 cb_code merge_base_find(cb_box *b, const state *ours, const state *theirs, merge_base *out, cb_error *err)
 {
-	finding f = {b, ours, theirs};
+	cb_error why = {0};
+	finding f = {b, ours, theirs, &why};
 	past_point mine = {ours->box, ours->seq}, their = {theirs->box, theirs->seq};
 	AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
 	*out = (merge_base){0};

@@ -17,7 +17,7 @@ typedef struct past_point {
 
 enum {
 	PAST_BASES_MAX = 8, /* common pasts of two states that are merged into one */
-	PAST_JOINS_MAX = 64 /* of common pasts, of their common pasts, and so on, for one merge; each may take 4 KiB of stack */
+	PAST_JOINS_MAX = 32 /* of common pasts, of their common pasts, and so on, for one merge; each may take 1 KiB of stack */
 };
 
 /* The best common pasts of two sets of states: those that are in no other's past. Appends past_points to out. Cost: edges since them. */
