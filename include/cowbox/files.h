@@ -149,7 +149,8 @@ enum {
 };
 
 /* A handle stays on its file through renames made anywhere, and after unlink until it is closed; when the file comes back (an undo, a
- * restore) it is on that again, and what was written meanwhile lands in it or is reported: see "Open files" in docs/api.md. Writes are
+ * restore of the whole box; that of a path makes new files) it is on that again, and what was written meanwhile lands in it or is
+ * reported: see "Open files" in docs/api.md. Writes are
  * seen at once through the same box handle, which sees the rest of the box as it was when they began; they become a step at cb_close,
  * cb_fsync, or when the box is used again a second after the last write, or a second after the first when others have committed
  * meanwhile. A step that cannot be merged then is CB_CONFLICT for every call on the box handle, reads too, until cb_txn_commit,

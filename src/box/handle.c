@@ -497,7 +497,8 @@ cb_code op_begin_running(op *o, cb_box *b, const char *kind, const char *params,
 	CB_TRY(box_enter(b, err));
 	cb_code code = box_refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && b->txn) code = refuse_inherited(b, err);
-	if (code == CB_OK && !b->txn) code = txn_create_unlocked(b, kind, params, &b->txn, err);
+	o->begins = code == CB_OK && !b->txn;
+	if (o->begins) code = txn_create_unlocked(b, kind, params, &b->txn, err);
 	if (code != CB_OK) return box_leave(b, code);
 	op_join(o, STORE_GROWS);
 	o->t->last_write_ns = o->t->now_ns;
@@ -512,6 +513,8 @@ static cb_code op_end_joined(op *o, cb_code code, cb_error *err)
 	if (code == CB_OK) code = txn_relieve(o->t, err);
 	if (code != CB_OK) txn_point_back(&o->saved, o->t);
 	txn_point_done(&o->saved);
+	/* A running step in which nothing was written would only show the past. */
+	if (o->begins && pmap_count(&o->t->delta) == 0) txn_destroy(TAKE_PTR(o->b->txn));
 	return code;
 }
 

@@ -538,6 +538,7 @@ typedef struct op {
 	cb_box *b;
 	txn *t;
 	bool own;
+	bool begins;                /* the running step, which is its first */
 	txn_point saved;            /* before the call */
 	const char *kind, *subject; /* lent by the caller of op_begin until op_end */
 } op;

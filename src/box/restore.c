@@ -338,6 +338,7 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 	CB_TRY(restore_resolve(o->b, &v, path, GATE_CREATE, &here, err));
 	if (!there.exists && !here.exists) return cb_err_set(err, CB_NOTFOUND, "'%s' is in neither state", path);
 	if (here.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be restored by this name", path);
+	if (!here.exists && !here.parent) return path_resolve(o->b, &v, path, PATH_PLAIN, GATE_CREATE, &here, err); /* says why */
 	/* What others put there since would have to go too. */
 	o->t->rebases = o->own;
 	if (o->own && here.exists) o->t->source = here.node.rec.ino;

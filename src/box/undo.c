@@ -453,8 +453,8 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	o->t->rebases = u->seq != 0;
 	o->t->closes = closed;
 	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the
-	 * next undo goes on from here, and would otherwise find the same step for ever. And a merge that changed nothing has nothing else to
-	 * be seen by. */
+	 * next undo goes on from here, and would otherwise find the same step for ever. A merge that changed nothing has nothing else to be
+	 * seen by. */
 	o->t->record = u->seq == 0 || (r.row.weight == 0 && strcmp(r.kind, "merge") == 0);
 	code = reverse_step(o->t, b->id, seq, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);

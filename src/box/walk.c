@@ -348,7 +348,7 @@ static cb_code do_remove(op *o, void *context, cb_error *err)
 	tree_view v = txn_view(o->t);
 	resolved r;
 	CB_TRY(path_find(o->b, &v, path, 0, GATE_REMOVE, &r, err));
-	if (r.is_dot) return cb_err_set(err, CB_BUSY, "'%s' cannot be removed by this name", path);
+	if (r.is_dot) return cb_err_set(err, CB_INVALID, "'%s' cannot be removed by this name", path);
 	o->t->rebases = o->own;
 	return tree_remove(o->t, r.parent, resolved_name(&r), &r.node, err);
 }

@@ -59,3 +59,25 @@ TEST_BOTH(in_neither_state)
 	test_store_sound(s);
 	cb_store_close(s);
 }
+
+/* The folder that it was in is a file by now: it was taken for damage. */
+TEST_BOTH(below_what_is_a_file_now)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/d/e/y", "y");
+	cb_box *then = must_open(s, "demo@1");
+	CHECK_OK(cb_remove(b, "/work/d", &err));
+	must_write(b, "/work/d", "a file");
+	CHECK_CODE(cb_restore(b, then, "/work/d/e/y", NULL, &err), CB_NOTDIR);
+	CHECK_CODE(cb_restore(b, then, "/work/d/e", NULL, &err), CB_NOTDIR);
+	CHECK_STR(must_read(b, "/work/d"), "a file");
+	CHECK_OK(cb_restore(b, then, "/work/d", NULL, &err));
+	CHECK_STR(must_read(b, "/work/d/e/y"), "y");
+	cb_box_close(then);
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
