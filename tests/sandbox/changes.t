@@ -152,6 +152,8 @@ sub meddle {
 			['undo', $place->{box}], ['undo', $place->{box}], ['redo', $place->{box}], ['rm', '-r', "$box/$folder"]);
 		my $r = cow_as(@$line, {any => 1});
 		note("@$line: $r->{status}");
+		# Not so far back that there was nothing to play with.
+		cow_as('redo', $place->{box}) if $line->[0] eq 'undo' && cow_as('stat', $box, {any => 1})->{status};
 	}
 }
 
