@@ -163,6 +163,14 @@ typedef struct sql_use {
 void sql_use_done(sql_use *u);
 #define AUTO_SQL ATTR_CLEANUP(sql_use_done)
 
+/* SQLite's checks tell a disk that fails as they tell damage, in their text; its code, 0: it is none. */
+static inline int sql_failed_read(const char *text)
+{
+	const char *code = text ? strstr(text, "error code=") : NULL;
+	int rc = code ? atoi(code + strlen("error code=")) : 0;
+	return (rc & 0xff) == SQLITE_IOERR ? rc : 0;
+}
+
 /* Binds by letters: u uint64, i int64, t text (never NULL), b span as a blob (empty: x''), n nothing (NULL). */
 cb_code sql_take(engine *e, sql_id id, sql_use *out, cb_error *err, const char *letters, ...);
 /* *out_row: there is one. */

@@ -246,9 +246,11 @@ static cb_code repair(engine *base, cb_error *err)
 	sqlite3_stmt *stmt = NULL;
 	rc = sqlite3_prepare_v2(e->db, "PRAGMA quick_check(1)", -1, &stmt, NULL);
 	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
-	bool sound =
-		rc == SQLITE_ROW && sqlite3_column_text(stmt, 0) && strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
+	const char *text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
+	bool sound = text && strcmp(text, "ok") == 0;
+	int failed = sql_failed_read(text);
 	(void)sqlite3_finalize(stmt);
+	if (failed) return sql_error(e, failed, err);
 	return sound ? CB_OK : cb_err_set(err, CB_CORRUPT, "%s is damaged after a failed flush: restore a backup", e->file);
 }
 

@@ -138,6 +138,7 @@ static cb_code copy_whole(sqlite3 *to, const char *to_file, cb_error *err)
 	if (rc == SQLITE_OK) rc = sqlite3_step(stmt);
 	const char *text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
 	cb_code code = cancel_check(err);
+	if (sql_failed_read(text)) rc = sql_failed_read(text);
 	if (code == CB_OK && rc != SQLITE_ROW) code = copy_error(to, rc, to_file, err);
 	else if (code == CB_OK && (!text || strcmp(text, "ok") != 0))
 		code = cb_err_set(err, CB_CORRUPT, "the store is damaged (%.200s): nothing was copied: see `cowbox fsck`",
@@ -408,6 +409,7 @@ cb_code sqlite_coherent(engine *base, cb_error *err)
 	}
 	if (sqlite_is_summed(base)) return CB_OK;
 	CB_TRY(first_of(e, "PRAGMA integrity_check(1)", text, sizeof text, &found, err));
+	if (found && sql_failed_read(text)) return sql_error(e, sql_failed_read(text), err);
 	return found && strcmp(text, "ok") == 0 ? CB_OK : refuse(e, text, err);
 }
 
