@@ -62,7 +62,7 @@ cb_code box_folder_get(cb_box *b, char **out_host_path, char **out_box_path, cb_
 	if (code == CB_NOTFOUND) {
 		char name[CB_NAME_MAX + 1];
 		CB_TRY(box_name_get(b, name, err));
-		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder of its own: name one", name);
+		return cb_err_set(err, CB_NOTFOUND, "box '%s' has no folder of its own", name);
 	}
 	if (code != CB_OK) return code;
 	CB_TRY(box_setting_get(b, SETTING_PATH, &path, err));

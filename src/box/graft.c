@@ -80,7 +80,7 @@ void graft_close(graft *g)
 
 static cb_code name_taken(const char *name, cb_error *err)
 {
-	return cb_err_set(err, CB_EXISTS, "there is a box '%s' already: give the new one another name", name);
+	return cb_err_set(err, CB_EXISTS, "there is a box '%s' already", name);
 }
 
 cb_code graft_begin(graft *g, const char *name, int64_t created_ns, cb_error *err)

@@ -521,7 +521,7 @@ static cb_code refuse_taken(cb_store *cs, const char *name, cb_error *err)
 	store_box row;
 	CB_TRY(box_name_check(name, false, err));
 	cb_code code = store_box_find(cs->s, name, &row, NULL);
-	if (code == CB_OK) return cb_err_set(err, CB_EXISTS, "there is a box '%s' already: give the new one another name", name);
+	if (code == CB_OK) return cb_err_set(err, CB_EXISTS, "there is a box '%s' already", name);
 	return CB_OK;
 }
 
