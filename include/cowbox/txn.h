@@ -98,7 +98,8 @@ CB_API cb_code cb_txn_begin(cb_box *box, const cb_txn_options *options, cb_box *
  * options and out may be NULL. */
 CB_API cb_code cb_txn_commit(cb_box *txn, const cb_commit_options *options, cb_commit_result *out, cb_error *err);
 /* The conflicts of the last commit that failed for them; also when the transaction is over by that (cb_lost), until the handle is
- * closed. Once these are answered others may come up, which their answers make: then the next commit lists those. */
+ * closed. Once these are answered others may come up, which their answers make: then the next commit lists those. On a box, right after
+ * a cb_undo or cb_redo that failed for them: its conflicts. CB_NOTHING: there is neither. */
 CB_API cb_code cb_txn_conflicts(cb_box *txn, cb_conflict_visit visit, void *context, cb_error *err);
 /* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7"; out may
  * be NULL. Such a box is marked (cb_box_info.lost) until it is renamed or changed, and a marked one is removed by gc after an age

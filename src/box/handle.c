@@ -13,7 +13,7 @@ cb_code box_handle_create(cb_store *cs, const store_box *row, cb_box **out, cb_e
 {
 	cb_box *b = mem_alloc(sizeof(*b));
 	if (!b) return cb_err_nomem(err);
-	*b = (cb_box){.refs = 1, .era = entry_era(), .cs = cs, .id = row->id, .row = *row};
+	*b = (cb_box){.refs = 1, .era = entry_era(), .cs = cs, .id = row->id, .row = *row, .lost = BUF_INIT(SIZE_MAX)};
 	(void)atomic_fetch_add(&cs->refs, 1);
 	entry_lock_init(&b->lock);
 	b->who = mem_strdup(box_store_who(cs));

@@ -751,9 +751,10 @@ typedef struct merge_conflicts {
 	bool strict;
 	bool ask_nobody; /* the writer lock is held: resolve is not called; what it was not asked about yet is counted in `unasked` */
 	uint64_t open;   /* not resolved */
-	uint64_t unasked;    /* of these: resolve is to be asked first */
-	char first[256];     /* path of the first open one */
-	buf list;            /* "path (reason), ..." of the open ones, up to the message size */
+	uint64_t unasked; /* of these: resolve is to be asked first */
+	char first[256];  /* path of the first open one */
+	buf list;         /* "path (reason), ..." of the first open ones, `named` of them: as many as a message holds */
+	uint64_t named;
 	merge_conflict *all; /* those met (seen) and those of earlier merges; at most LIMIT_CONFLICTS, `open` counts on */
 	size_t count, capacity;
 	uint32_t *index; /* hash table of positions in `all`, plus one */
@@ -761,6 +762,10 @@ typedef struct merge_conflicts {
 } merge_conflicts;
 void merge_conflicts_again(merge_conflicts *c);
 void merge_conflicts_done(merge_conflicts *c);
+/* For `list`: beside it a message has room for what was done, and for how many more there are. */
+enum { CONFLICT_LIST_BYTES = CB_ERROR_MESSAGE_MAX - 128 };
+/* CB_CONFLICT: "WHAT: path (reason), path (reason) and 3 more". */
+cb_code merge_conflicts_error(const merge_conflicts *c, const char *what, cb_error *err);
 /* Asks the caller's options, once for each path. CB_PREFER_NONE: it stays open. */
 cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, merge_about about, cb_prefer *out, cb_error *err);
 /* The answers contradict each other about this path: it stays open, and the caller is told. */

@@ -96,10 +96,10 @@ static cb_code merge_compute(merging *g, txn *t, state *ours, state *theirs, cb_
 		code = past_knows(cs, (past_point){ours->box, ours->seq}, (past_point){theirs->box, theirs->seq}, false, &known,
 		                  err);
 	if (known) return cb_err_set(err, CB_NOTHING, "there is nothing new to merge");
-	if (code == CB_OK && c->open)
-		code = cb_err_set(err, CB_CONFLICT, "%llu conflicts: %.*s", (unsigned long long)c->open, (int)c->list.size,
-		                  (const char *)c->list.bytes);
-	return code;
+	if (code != CB_OK || !c->open) return code;
+	char count[48];
+	(void)snprintf(count, sizeof(count), "%llu conflict%s", (unsigned long long)c->open, c->open == 1 ? "" : "s");
+	return merge_conflicts_error(c, count, err);
 }
 
 /* For who only wants to know: a commit asks by itself. */
@@ -219,7 +219,7 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	(void)snprintf(name, sizeof(name), "%s", box_called(from, &from->row));
 	CB_TRY(box_leave(from, code));
 	merging g = {.into = into, .from = from, .from_name = name, .theirs = theirs.s, .options = &o};
-	g.conflicts = (merge_conflicts){.options = &o, .list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
+	g.conflicts = (merge_conflicts){.options = &o, .list = BUF_INIT(CONFLICT_LIST_BYTES)};
 	code = merge_rounds(&g, err);
 	if (out_conflicts && (code == CB_OK || code == CB_CONFLICT)) *out_conflicts = g.conflicts.open;
 	if (code == CB_OK && out_seq && g.seq) *out_seq = g.seq;

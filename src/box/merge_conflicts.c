@@ -63,8 +63,17 @@ static cb_code entry_take(merge_conflicts *c, const char *path, const char *reas
 static void count_open(merge_conflicts *c, const char *path, const char *reason)
 {
 	if (c->open++ == 0) (void)snprintf(c->first, sizeof(c->first), "%s", path);
-	/* A full message just ends; the count tells the rest. */
-	(void)buf_printf(&c->list, NULL, "%s%s (%s)", c->list.size ? ", " : "", path, reason);
+	/* Of one that has no room, and of all behind it, only the count is told. */
+	if (c->named + 1 < c->open) return;
+	c->named += buf_printf(&c->list, NULL, "%s%s (%s)", c->named ? ", " : "", path, reason) == CB_OK;
+}
+
+cb_code merge_conflicts_error(const merge_conflicts *c, const char *what, cb_error *err)
+{
+	unsigned long long more = c->open - c->named;
+	if (c->named == 0) return cb_err_set(err, CB_CONFLICT, "%s: %llu path%s", what, more, more == 1 ? "" : "s");
+	if (more == 0) return cb_err_set(err, CB_CONFLICT, "%s: %.*s", what, (int)c->list.size, (const char *)c->list.bytes);
+	return cb_err_set(err, CB_CONFLICT, "%s: %.*s and %llu more", what, (int)c->list.size, (const char *)c->list.bytes, more);
 }
 
 static cb_code ask(const merge_conflicts *c, const cb_conflict *conflict, cb_prefer *out, cb_error *err)
@@ -124,7 +133,7 @@ void merge_conflicts_again(merge_conflicts *c)
 		c->all[i].seen = c->all[i].contradicts = false;
 		c->all[i].about = ABOUT_FIELDS;
 	}
-	c->open = c->unasked = 0;
+	c->open = c->unasked = c->named = 0;
 	c->first[0] = 0;
 	buf_clear(&c->list);
 }

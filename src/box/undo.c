@@ -187,9 +187,17 @@ static cb_code check_returned(reversal *r, cb_error *err)
 	return CB_OK;
 }
 
-static cb_code conflicts_error(const merge_conflicts *c, const char *what, cb_error *err)
+/* For cb_txn_conflicts. */
+static cb_code list_conflicts(cb_box *b, const merge_conflicts *c, cb_error *err)
 {
-	return cb_err_set(err, CB_CONFLICT, "%s: %.*s", what, (int)c->list.size, (const char *)c->list.bytes);
+	for (size_t i = 0; i < c->count; i++) {
+		lost_path lost = {.path = mem_strdup(c->all[i].path), .reason = c->all[i].reason};
+		if (!lost.path) return cb_err_nomem(err);
+		cb_code code = buf_append(&b->lost, &lost, sizeof(lost), err);
+		if (code != CB_OK) free(lost.path);
+		if (code != CB_OK) return code;
+	}
+	return CB_OK;
 }
 
 /* The step's neighbours, as the two sides of a reverse merge. */
@@ -205,10 +213,13 @@ static cb_code reverse_by_merge(txn *t, uint64_t box, uint64_t seq, cb_error *er
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	tree_view base = state_view(t->cs, after.s), ours = state_view(t->cs, t->base);
 	tree_view theirs = state_view(t->cs, gap ? gap : before.s);
-	merge_conflicts conflicts = {.list = BUF_INIT(CB_ERROR_MESSAGE_MAX)};
+	merge_conflicts conflicts = {.list = BUF_INIT(CONFLICT_LIST_BYTES)};
 	merge_sides sides = {.base = &base, .ours = &ours, .theirs = &theirs, .back = true};
 	code = merge_sides_into(t, &sides, &conflicts, err);
-	if (code == CB_OK && conflicts.open) code = conflicts_error(&conflicts, "later steps changed the same", err);
+	if (code == CB_OK && conflicts.open) {
+		code = list_conflicts(t->b, &conflicts, err);
+		if (code == CB_OK) code = merge_conflicts_error(&conflicts, "later steps changed the same", err);
+	}
 	merge_conflicts_done(&conflicts);
 	return code;
 }
@@ -420,6 +431,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	bool redo = u->redo;
 	uint64_t seq = u->seq;
 	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
+	lost_paths_forget(&b->lost);
 	AUTO_KEPT kept_state history = {0}; /* what is chosen must be there when it is taken back */
 	CB_TRY(kept_history(&history, b->cs, o->t->base, KEPT_VISIT, err));
 	choosing c = {.b = b, .cs = b->cs, .box = b->id, .cancelled = BUF_INIT(1 << 26)};

@@ -210,6 +210,13 @@ void round_undo(world *w)
 	story_put(w->owner, "/work/ro/r", "changed by the owner\n");
 	SAY(w, cb_undo(w->agent, 0, &seq, &e)); /* seen, but not to be changed */
 	SAY(w, cb_undo(w->owner, 0, &seq, &e));
+	/* A conflict is listed by what is seen. */
+	story_put(w->agent, "/work/pub/undone", "3\n");
+	CHECK_OK(cb_box_info_get(w->agent, &info, &err));
+	if (hidden_step(w, "write")) story_put(w->owner, "/private/between", "c\n");
+	story_put(w->agent, "/work/pub/undone", "4\n");
+	SAY(w, cb_undo(w->agent, info.seq, &seq, &e));
+	SAY(w, cb_txn_conflicts(w->agent, say_conflict, w, &e));
 	say_box(w, w->agent);
 }
 

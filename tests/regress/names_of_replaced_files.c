@@ -55,7 +55,7 @@ TEST(deleted_there_and_changed_here)
 {
 	for (int theirs = 0; theirs < 2; theirs++) {
 		sides p = put_aside("new\n");
-		must_conflict(p.ours, p.theirs, "1 conflicts: /work/b ");
+		must_conflict(p.ours, p.theirs, "1 conflict: /work/b ");
 		cb_prefer prefer = theirs ? CB_PREFER_THEIRS : CB_PREFER_OURS;
 		must_merge(p.ours, p.theirs, prefer);
 		CHECK(exists(p.ours, "/work/b") == !theirs);
@@ -95,7 +95,7 @@ TEST(moved_on_both_sides_and_changed_here)
 		}
 		must_write(p.ours, "/work/b", changed ? "new\n" : OLD);
 		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), changed ? CB_CONFLICT : CB_OK);
-		if (changed) CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
+		if (changed) CHECK_MSG(strstr(err.message, "1 conflict: /work/b "), "%s", err.message);
 		else CHECK(!exists(p.ours, "/work/b"));
 		CHECK_STR(must_read(p.ours, "/work/c"), OLD);
 		sides_close(&p);
@@ -104,7 +104,7 @@ TEST(moved_on_both_sides_and_changed_here)
 	CHECK_OK(cb_rename(p.ours, "/work/a", "/work/c", 0, &err));
 	CHECK_OK(cb_rename(p.theirs, "/work/a", "/work/c", 0, &err));
 	must_write(p.ours, "/work/a", "new\n");
-	must_conflict(p.ours, p.theirs, "1 conflicts: /work/a ");
+	must_conflict(p.ours, p.theirs, "1 conflict: /work/a ");
 	sides_close(&p);
 }
 
@@ -120,7 +120,7 @@ TEST(put_aside_and_deleted_there)
 		must_renew(p.ours, "/work/a", FIRST);
 		must_renew(p.ours, "/work/b", how ? "new\n" : OLD);
 		CHECK_CODE(cb_merge(p.ours, p.theirs, NULL, NULL, NULL, &err), how ? CB_CONFLICT : CB_OK);
-		if (how) CHECK_MSG(strstr(err.message, "1 conflicts: /work/b "), "%s", err.message);
+		if (how) CHECK_MSG(strstr(err.message, "1 conflict: /work/b "), "%s", err.message);
 		cb_prefer prefer = how == 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
 		if (how) must_merge(p.ours, p.theirs, prefer);
 		CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");
@@ -234,7 +234,7 @@ TEST(new_name_for_both_replacements)
 		must_renew(p.theirs, "/work/a", LAST);
 		CHECK_OK(cb_link(p.ours, "/work/a", "/work/c", &err));
 		CHECK_OK(cb_link(p.theirs, "/work/a", "/work/c", &err));
-		must_conflict(p.ours, p.theirs, "1 conflicts: /work/c ");
+		must_conflict(p.ours, p.theirs, "1 conflict: /work/c ");
 		cb_prefer prefer = theirs ? CB_PREFER_THEIRS : CB_PREFER_OURS;
 		must_merge(p.ours, p.theirs, prefer);
 		CHECK_STR(must_read(p.ours, "/work/a"), "one\n2\n3\n4\n5\n6\nseven\n");

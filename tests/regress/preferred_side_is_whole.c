@@ -419,7 +419,7 @@ static void must_conflict_in_f_only(deed *ours, deed *theirs)
 	sides p = sides_open(true, two_names_and_another);
 	ours(p.ours);
 	theirs(p.theirs);
-	must_conflict(p.ours, p.theirs, "1 conflicts: /work/f ");
+	must_conflict(p.ours, p.theirs, "1 conflict: /work/f ");
 	sides_close(&p);
 }
 
