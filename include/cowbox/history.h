@@ -132,9 +132,9 @@ CB_API cb_code cb_checkpoint_list(cb_box *box, cb_checkpoint_visit visit, void *
 typedef struct cb_merge_options {
 	size_t struct_size;
 	cb_prefer prefer; /* for every conflict that `resolve` leaves open */
-	/* Called once per path in conflict; may be NULL. CB_PREFER_NONE leaves it to `prefer`. Called again for a path whose answer
-	 * contradicts others (cb_conflict.contradicts): what it says then is not heard. No lock of the store is held: others go on
-	 * writing meanwhile. */
+	/* Called once per path in conflict; may be NULL. CB_PREFER_NONE leaves it to `prefer`. When the answers contradict each other it
+	 * is called for the paths concerned (cb_conflict.contradicts), whether it was asked about them before or not: what it says then
+	 * is not heard. No lock of the store is held: others go on writing meanwhile. */
 	cb_prefer (*resolve)(void *context, const cb_conflict *conflict);
 	void *context;
 	bool dry_run; /* list conflicts, change nothing */

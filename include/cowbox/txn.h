@@ -41,8 +41,8 @@ typedef struct cb_conflict {
 	size_t struct_size;
 	const char *path;   /* in ours, or in theirs when ours has none; "key 'NAME'" for a key-value */
 	const char *reason; /* "changed on both sides", "deleted here, changed there", ... */
-	/* The answers for this and other paths cannot all be kept: each alone may be, but together they leave something no place, or this
-	 * path other than the side has it that was answered for. It stays open, whatever is said now. */
+	/* The answers, for this path or for others, cannot all be kept: each alone may be, but together they leave what is here no place,
+	 * or this path other than the side has it that was answered for. It stays open, whatever is said now. */
 	bool contradicts;
 } cb_conflict;
 typedef cb_code (*cb_conflict_visit)(void *context, const cb_conflict *conflict, cb_error *err);

@@ -113,7 +113,7 @@ cb_code merge_decide(merge_conflicts *c, const char *path, const char *reason, m
 
 cb_code merge_contradicted(merge_conflicts *c, const char *path, cb_error *err)
 {
-	static const char *const reason = "the answers for this and for other paths contradict each other";
+	static const char *const reason = "the answers contradict each other about this path";
 	merge_conflict over = {0}, *e = NULL;
 	cb_prefer ignored;
 	CB_TRY(entry_take(c, path, reason, &e, err));
