@@ -184,45 +184,11 @@ static cli_style kind_style(cb_change_kind kind)
 	return CLI_PLAIN;
 }
 
-/* A path on one line, whatever its bytes are: as git has it when quotePath is off. Without memory for the quotes, as it is. */
-static void quote(const char *path, buf *out)
-{
-	static const char letters[] = "abtnvfr"; /* of 7 to 13 */
-	bool plain = true;
-	for (const char *at = path; *at && plain; at++) plain = (unsigned char)*at >= 0x20 && !strchr("\"\\\x7f", *at);
-	buf_clear(out);
-	cb_code code = plain ? buf_append_str(out, path, NULL) : buf_append_byte(out, '"', NULL);
-	for (const char *at = path; *at && !plain && code == CB_OK; at++) {
-		unsigned char byte = (unsigned char)*at;
-		if (byte >= 7 && byte <= 13) code = buf_printf(out, NULL, "\\%c", letters[byte - 7]);
-		else if (byte < 0x20 || byte == 0x7f) code = buf_printf(out, NULL, "\\%03o", byte);
-		else if (byte == '"' || byte == '\\') code = buf_printf(out, NULL, "\\%c", byte);
-		else code = buf_append_byte(out, byte, NULL);
-	}
-	if (code == CB_OK && !plain) code = buf_append_byte(out, '"', NULL);
-	if (code == CB_OK) code = buf_append_byte(out, 0, NULL);
-	if (code != CB_OK) buf_done(out);
-}
-
-static void print_path(cli *c, const char *path)
-{
-	AUTO_BUF buf quoted = BUF_INIT(SIZE_MAX);
-	quote(path, &quoted);
-	cli_print_name(c, quoted.size ? (const char *)quoted.bytes : path);
-}
-
-static size_t path_width(const cli *c, const char *path)
-{
-	AUTO_BUF buf quoted = BUF_INIT(SIZE_MAX);
-	quote(path, &quoted);
-	return cli_name_width(c, quoted.size ? (const char *)quoted.bytes : path);
-}
-
 /* The end of a name in a list is a NUL, and then it needs no quotes. */
 static void print_listed(cli *c, const gathering *g, const char *path)
 {
 	if (g->options->nul) cli_print_name(c, path);
-	else print_path(c, path);
+	else cli_print_path(c, path);
 }
 
 static void print_names(cli *c, const gathering *g, bool status)
@@ -255,7 +221,7 @@ static size_t screen_width(const cli *c)
 
 static size_t name_width(const cli *c, const row *r)
 {
-	size_t width = path_width(c, r->change.path) + (r->change.old_path ? path_width(c, r->change.old_path) + 4 : 0);
+	size_t width = cli_path_width(c, r->change.path) + (r->change.old_path ? cli_path_width(c, r->change.old_path) + 4 : 0);
 	return r->change.kind == CB_KEYVALUE ? width + 4 : width;
 }
 
@@ -291,9 +257,9 @@ static void print_stat_row(cli *c, const row *r, size_t width, uint64_t most, si
 	const cb_change *change = &r->change;
 	cli_print(c, " ");
 	if (change->kind == CB_KEYVALUE) cli_print(c, "key ");
-	if (change->old_path) print_path(c, change->old_path);
+	if (change->old_path) cli_print_path(c, change->old_path);
 	if (change->old_path) cli_print(c, " => ");
-	print_path(c, change->path);
+	cli_print_path(c, change->path);
 	for (size_t n = name_width(c, r); n < width; n++) cli_write(c, " ", 1);
 	cli_print(c, " | ");
 	if (r->binary) {
@@ -376,7 +342,7 @@ static void print_untold(cli *c, const gathering *g)
 		          change->kind == CB_KEYVALUE ? "key"
 		          : is_folder(change)         ? "folder"
 		                                      : "file");
-		print_path(c, change->path);
+		cli_print_path(c, change->path);
 		cli_print(c, ": %s", change_word(change));
 		if (change->kind == CB_ATTRS && change->old_info->mode != change->new_info->mode)
 			cli_print(c, ", mode %04o to %04o", (unsigned)change->old_info->mode, (unsigned)change->new_info->mode);

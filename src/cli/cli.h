@@ -242,6 +242,9 @@ void cli_print_bytes(cli *c, const char *bytes, size_t size);
 void cli_print_name(cli *c, const char *name);
 /* How many columns cli_print_name takes for it. */
 size_t cli_name_width(const cli *c, const char *name);
+/* The same for a path that must stay on its line, also in a pipe: one with a control byte, a quote or a backslash stands in quotes. */
+void cli_print_path(cli *c, const char *path);
+size_t cli_path_width(const cli *c, const char *path);
 /* Of the terminal; 80 when it is not known. */
 size_t cli_columns(const cli *c);
 typedef enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_DIM, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_BLUE, CLI_CYAN, CLI_MAGENTA } cli_style;

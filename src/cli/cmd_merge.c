@@ -177,7 +177,7 @@ static void tell_resolved(cli *c, const merging *m, const sides *s)
 			json_object_end(cli_json(c));
 		} else if (!cli_is_quiet(c)) {
 			cli_print(c, "resolved: ");
-			cli_print_name(c, all[i].path);
+			cli_print_path(c, all[i].path);
 			cli_print(c, ": %s; %s preferred\n", all[i].reason, taken);
 		}
 	}

@@ -181,6 +181,40 @@ size_t cli_name_width(const cli *c, const char *name)
 	return width;
 }
 
+/* As git has it when quotePath is off. Without memory for the quotes, as it is. */
+static void quote(const char *path, buf *out)
+{
+	static const char letters[] = "abtnvfr"; /* of 7 to 13 */
+	bool plain = true;
+	for (const char *at = path; *at && plain; at++) plain = (unsigned char)*at >= 0x20 && !strchr("\"\\\x7f", *at);
+	buf_clear(out);
+	cb_code code = plain ? buf_append_str(out, path, NULL) : buf_append_byte(out, '"', NULL);
+	for (const char *at = path; *at && !plain && code == CB_OK; at++) {
+		unsigned char byte = (unsigned char)*at;
+		if (byte >= 7 && byte <= 13) code = buf_printf(out, NULL, "\\%c", letters[byte - 7]);
+		else if (byte < 0x20 || byte == 0x7f) code = buf_printf(out, NULL, "\\%03o", byte);
+		else if (byte == '"' || byte == '\\') code = buf_printf(out, NULL, "\\%c", byte);
+		else code = buf_append_byte(out, byte, NULL);
+	}
+	if (code == CB_OK && !plain) code = buf_append_byte(out, '"', NULL);
+	if (code == CB_OK) code = buf_append_byte(out, 0, NULL);
+	if (code != CB_OK) buf_done(out);
+}
+
+void cli_print_path(cli *c, const char *path)
+{
+	AUTO_BUF buf quoted = BUF_INIT(SIZE_MAX);
+	quote(path, &quoted);
+	cli_print_name(c, quoted.size ? (const char *)quoted.bytes : path);
+}
+
+size_t cli_path_width(const cli *c, const char *path)
+{
+	AUTO_BUF buf quoted = BUF_INIT(SIZE_MAX);
+	quote(path, &quoted);
+	return cli_name_width(c, quoted.size ? (const char *)quoted.bytes : path);
+}
+
 /* ---- style ---- */
 
 const char *cli_on(const cli *c, cli_style style)

@@ -48,7 +48,7 @@ void cli_conflict(cli *c, const char *path, const char *reason)
 		return;
 	}
 	cli_print(c, "%sconflict%s: ", cli_on(c, CLI_RED), cli_off(c));
-	cli_print_name(c, path);
+	cli_print_path(c, path);
 	cli_print(c, ": %s\n", reason);
 }
 

@@ -116,7 +116,9 @@ cow('write', "demo:/work/x\e[31m\n", 'base');
 cow('fork', 'demo', 'try-3', {notes => 1});
 cow('write', "try-3:/work/x\e[31m\n", 'theirs');
 cow('write', "demo:/work/x\e[31m\n", 'ours');
-like(pty('cowbox --no-pager merge try-3 --into demo'), qr/x\\x1b\[31m\\n: changed on both sides/, 'escaped on a terminal');
-like(cowbox('merge', 'try-3', '--into', 'demo')->{out}, qr{/work/x\e\[31m\n: changed}, 'as it is in a pipe');
+my $quoted = qr{"/work/x\\033\[31m\\n": changed on both sides};
+like(pty('cowbox --no-pager merge try-3 --into demo'), qr/conflict\S*: $quoted/, 'in quotes on a terminal');
+like(cowbox('merge', 'try-3', '--into', 'demo')->{out}, qr{\Aconflict: $quoted\n\z}, 'and in a pipe: it stays on its line');
+like(cow('merge', 'try-3', '--into', 'demo', '--prefer', 'demo'), qr{\Aresolved: $quoted; demo preferred\nstep}, 'also when it is resolved');
 
 done_testing();
