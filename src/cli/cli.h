@@ -292,8 +292,12 @@ void cli_watch_done(cli *c); /* wipes the bar */
 
 /* What to do next, appended to the error's line; the last one set holds. */
 void cli_hint(cli *c, const char *format, ...) ATTR_PRINTF(2, 3);
-/* A path that is in the error's way: "conflicts" of the error object; otherwise lines on standard output. */
-void cli_conflict(cli *c, const char *path, const char *reason);
+/* A path that is in the error's way: "conflicts" of the error object; otherwise lines on standard output. contradicts: as cb_conflict. */
+void cli_conflict(cli *c, const char *path, const char *reason, bool contradicts);
+/* The same as a cb_conflict_visit, whose context is the cli. */
+cb_code cli_conflict_visit(void *c, const cb_conflict *conflict, cb_error *err);
+/* What to do about changes that conflict with the box, and are kept in a fork of it. */
+void cli_hint_fork(cli *c, const char *box, const char *fork);
 /* CB_INVALID with the hint to see the command's help. */
 cb_code cli_usage(cli *c, cb_error *err, const char *format, ...) ATTR_PRINTF(3, 4);
 /* The exit status when run() returns CB_OK (grep without a match: 1). */

@@ -201,7 +201,7 @@ static cb_code tell_refused(telling *t, const char *folder, cb_error *err)
 	uint64_t changed = count_of(t, is_changed);
 	if (changed == 0) return CB_CONFLICT; /* it changed while it was written: the library's line says it */
 	for (size_t k = 0; k < count; k++)
-		if (is_changed(&all[k])) cli_conflict(t->c, all[k].path, all[k].reason);
+		if (is_changed(&all[k])) cli_conflict(t->c, all[k].path, all[k].reason, false);
 	cli_hint(t->c,
 	         "'cowbox import %s %s' brings them into the box, 'cowbox apply %s PATH' writes chosen paths, --force overwrites "
 	         "them",

@@ -15,6 +15,7 @@ typedef struct found {
 	char *path;
 	const char *reason; /* the library's own words */
 	cb_prefer side;
+	bool contradicts;
 } found;
 
 typedef struct merging {
@@ -38,6 +39,7 @@ static void merging_done(merging *m)
 typedef struct sides {
 	const char *from_text; /* as typed: tells apart two states of one box */
 	const char *from, *into;
+	cb_box *theirs, *ours; /* the same two, open */
 } sides;
 
 static cb_prefer side_of(const sides *s, const char *word)
@@ -72,6 +74,18 @@ static cb_code parse_wish(cli *c, const sides *s, const char *text, preference *
 	return CB_OK;
 }
 
+static cb_code refuse_both(cli *c, const merging *m, size_t last, const char *text, cb_error *err)
+{
+	const preference *p = &m->wishes[last];
+	for (size_t i = 0; i < last; i++) {
+		const preference *q = &m->wishes[i];
+		bool same = p->path && q->path ? strcmp(p->path, q->path) == 0 : p->path == q->path;
+		if (same && p->side != q->side)
+			return cli_usage(c, err, "--prefer %s: the other box is preferred there already", text);
+	}
+	return CB_OK;
+}
+
 static cb_code parse_wishes(cli *c, const cli_call *call, const sides *s, merging *m, cb_error *err)
 {
 	const char *const *words = NULL;
@@ -79,7 +93,10 @@ static cb_code parse_wishes(cli *c, const cli_call *call, const sides *s, mergin
 	m->wishes = mem_alloc((m->wish_count + 1) * sizeof(*m->wishes));
 	if (!m->wishes) return cb_err_nomem(err);
 	cli_keep(c, m->wishes);
-	for (size_t i = 0; i < m->wish_count; i++) CB_TRY(parse_wish(c, s, words[i], &m->wishes[i], err));
+	for (size_t i = 0; i < m->wish_count; i++) {
+		CB_TRY(parse_wish(c, s, words[i], &m->wishes[i], err));
+		CB_TRY(refuse_both(c, m, i, words[i], err));
+	}
 	return CB_OK;
 }
 
@@ -89,7 +106,7 @@ static bool covers(const preference *p, const char *path)
 	return path[0] == '/' && p->path[0] == '/' ? changes_within(path, p->path) : strcmp(path, p->path) == 0;
 }
 
-/* The wish with the longest path that covers it; of two for the same path the later one. */
+/* The wish with the longest path that covers it. */
 static cb_prefer choose(const merging *m, const char *path)
 {
 	cb_prefer side = CB_PREFER_NONE;
@@ -127,9 +144,10 @@ static void reopen(merging *m, const char *path)
 static cb_prefer resolve(void *context, const cb_conflict *conflict)
 {
 	merging *m = context;
+	cb_prefer side = choose(m, conflict->path);
 	if (conflict->contradicts) reopen(m, conflict->path);
-	found f = {mem_strdup(conflict->path), conflict->reason,
-	           conflict->contradicts ? CB_PREFER_NONE : choose(m, conflict->path)};
+	found f = {mem_strdup(conflict->path), conflict->reason, conflict->contradicts ? CB_PREFER_NONE : side,
+	           conflict->contradicts};
 	if (!f.path || buf_append(&m->found, &f, sizeof(f), NULL) != CB_OK) {
 		free(f.path);
 		m->failed = true;
@@ -139,25 +157,52 @@ static cb_prefer resolve(void *context, const cb_conflict *conflict)
 
 /* ---- telling ---- */
 
-/* Likely a slip of the pen. */
-static void tell_unmet(cli *c, const merging *m)
+/* The path that the conflict about theirs' path is told by, where both renamed the file; NULL: there is none. */
+static const char *told_as(const merging *m, const sides *s, const char *path)
 {
-	for (size_t i = 0; i < m->wish_count; i++)
-		if (m->wishes[i].path && !m->wishes[i].met) cli_note(c, "--prefer %s=...: there is no conflict", m->wishes[i].path);
+	size_t count;
+	const found *all = found_of(m, &count);
+	cb_stat_info there = CB_INIT(cb_stat_info), here = CB_INIT(cb_stat_info);
+	if (path[0] != '/' || cb_stat(s->theirs, path, CB_NOFOLLOW, &there, NULL) != CB_OK) return NULL;
+	for (size_t i = 0; i < count; i++)
+		if (all[i].path[0] == '/' && cb_stat(s->ours, all[i].path, CB_NOFOLLOW, &here, NULL) == CB_OK &&
+		    here.ino == there.ino)
+			return all[i].path;
+	return NULL;
+}
+
+/* Likely a slip of the pen. */
+static void tell_unmet(cli *c, const merging *m, const sides *s)
+{
+	for (size_t i = 0; i < m->wish_count; i++) {
+		const char *path = m->wishes[i].path;
+		if (!path || m->wishes[i].met) continue;
+		const char *told = told_as(m, s, path);
+		if (told) cli_note(c, "--prefer %s=...: that conflict is told as %s, its name in %s", path, told, s->into);
+		else cli_note(c, "--prefer %s=...: there is no conflict", path);
+	}
 }
 
 static cb_code tell_conflicts(cli *c, const merging *m, const sides *s, cb_error *err)
 {
 	size_t count, open = 0;
+	bool contradict = false;
 	const found *all = found_of(m, &count);
 	for (size_t i = 0; i < count; i++) {
 		if (all[i].side != CB_PREFER_NONE) continue;
-		cli_conflict(c, all[i].path, all[i].reason);
+		cli_conflict(c, all[i].path, all[i].reason, all[i].contradicts);
+		contradict = contradict || all[i].contradicts;
 		open++;
 	}
-	tell_unmet(c, m);
-	cli_hint(c, "choose with --prefer %s or --prefer %s, one by one with --prefer PATH=BOX or --prefer \"key 'NAME'=BOX\"",
-	         s->from, s->into);
+	tell_unmet(c, m, s);
+	/* They come up only when everything was answered. */
+	if (contradict)
+		cli_hint(c, "answer these for the same box as the other paths, or all for one: --prefer %s or --prefer %s alone",
+		         s->from, s->into);
+	else
+		cli_hint(c,
+		         "choose with --prefer %s or --prefer %s, one by one with --prefer PATH=BOX or --prefer \"key 'NAME'=BOX\"",
+		         s->from, s->into);
 	return cb_err_set(err, CB_CONFLICT, "merging %s into %s: %zu conflict%s, nothing was changed", s->from_text, s->into, open,
 	                  open == 1 ? "" : "s");
 }
@@ -208,7 +253,8 @@ static cb_code tell_merged(cli *c, cb_box *into, const merging *m, const sides *
 		json_member_uint(w, "change_count", changes);
 	}
 	tell_resolved(c, m, s);
-	tell_unmet(c, m);
+	tell_unmet(c, m, s);
+	if (w) cli_json_notes(c, w);
 	if (w) json_object_end(w);
 	if (w || cli_is_quiet(c)) return CB_OK;
 	if (m->nothing) cli_note(c, "nothing to merge: %s has all of %s", s->into, s->from_text);
@@ -220,6 +266,15 @@ static cb_code tell_merged(cli *c, cb_box *into, const merging *m, const sides *
 	return CB_OK;
 }
 
+static cb_code open_into(cli *c, const char *into, cb_box **out, cb_error *err)
+{
+	const char *chosen = NULL;
+	cb_code code = into ? CB_OK : cli_chosen(c, &chosen, err);
+	if (code == CB_INVALID) cli_hint(c, "name the box to merge into with --into BOX, or choose it with 'cowbox use BOX'");
+	if (code != CB_OK) return code;
+	return cli_open_writable(c, into, CLI_BOX, out, NULL, err);
+}
+
 static cb_code run_merge(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *text = cli_operand_text(call, "FROM");
@@ -228,13 +283,13 @@ static cb_code run_merge(cli *c, const cli_call *call, cb_error *err)
 	uint64_t seq = 0, conflicts = 0;
 	AUTO_MERGING merging m = {.found = BUF_INIT(SIZE_MAX)};
 	CB_TRY(step_open(c, text, CLI_STATE, &from, NULL, &from_info, err));
-	CB_TRY(cli_open_writable(c, cli_text(call, "into"), CLI_BOX, &into, NULL, err));
+	CB_TRY(open_into(c, cli_text(call, "into"), &into, err));
 	CB_TRY(cb_box_info_get(into, &into_info, err));
 	if (from_info.id == into_info.id && !strchr(text, '@')) {
 		if (from_info.origin[0]) cli_hint(c, "'cowbox merge %s --into %s' merges into its origin", text, from_info.origin);
 		return cb_err_set(err, CB_INVALID, "'%s' cannot be merged into itself", text);
 	}
-	sides s = {text, from_info.name, into_info.name};
+	sides s = {text, from_info.name, into_info.name, from, into};
 	CB_TRY(parse_wishes(c, call, &s, &m, err));
 	bool dry = cli_flag(call, "dry-run");
 	cb_merge_options options = CB_WITH(cb_merge_options, .resolve = resolve, .context = &m, .dry_run = dry);
@@ -277,6 +332,7 @@ const cli_command cmd_merge = {
 		"dry_run         whether nothing was to be changed\n"
 		"change_count    how many paths and keys changed\n"
 		"resolved        conflicts settled by --prefer; for each: path, reason, preferred\n"
-		"When conflicts are open the error object has conflicts; for each: path, reason.",
+		"When conflicts are open the error object has conflicts; for each: path, reason, and contradicts (true) where "
+		"answers contradict each other.",
 	.run = run_merge,
 };

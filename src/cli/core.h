@@ -7,7 +7,7 @@
 enum {
 	CLI_OUT_BYTES = 64 << 10,   /* standard output is written in pieces of this size */
 	CLI_BOXES_MAX = 64,         /* open at once by one command */
-	CLI_HINT_MAX = 256,         /* of one error */
+	CLI_HINT_MAX = 1024,        /* of one error */
 	CLI_NOTES_BYTES = 4 << 20,  /* notes kept for --json */
 	CLI_NAMES_BYTES = 1 << 30,  /* a list of names, with their ends */
 	CLI_CONFIG_BYTES = 1 << 20, /* the user's configuration file */
@@ -65,7 +65,7 @@ struct cli {
 	json_writer json;
 	bool json_used;
 	buf notes;     /* NUL-separated */
-	buf conflicts; /* path NUL reason NUL, and so on; with --json */
+	buf conflicts; /* path NUL reason NUL, a byte: whether it contradicts, and so on; with --json */
 	bool out_is_terminal, err_is_terminal, use_color;
 	bool watching, bar_shown;
 	cb_transfer_watch watch; /* of the transfer that runs */

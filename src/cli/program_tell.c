@@ -94,9 +94,7 @@ static void hint_fork(const program *p, const program_said *said, cb_code code)
 	const char *fork = said->result->fork;
 	if (code == CB_QUOTA)
 		cli_hint(p->c, "'cowbox diff %s %s' shows what it did; 'cowbox quota %s' the bounds", said->box, fork, said->box);
-	else
-		cli_hint(p->c, "'cowbox diff %s %s' shows the difference, 'cowbox merge %s --into %s' brings them together",
-		         said->box, fork, fork, said->box);
+	else cli_hint_fork(p->c, said->box, fork);
 }
 
 cb_code program_tell(program *p, const program_said *said, cb_code code, cb_error *err)
@@ -106,7 +104,7 @@ cb_code program_tell(program *p, const program_said *said, cb_code code, cb_erro
 	notes(p, r);
 	if (r->fork[0]) hint_fork(p, said, code);
 	if (cli_is_json(p->c)) {
-		for (size_t i = 0; i < r->conflict_count; i++) cli_conflict(p->c, r->conflicts[i]->path, r->conflicts[i]->reason);
+		for (size_t i = 0; i < r->conflict_count; i++) (void)cli_conflict_visit(p->c, r->conflicts[i], NULL);
 		cb_code told = tell_json(p, said, code == CB_OK ? err : &lost);
 		if (code == CB_OK && told != CB_OK) return told;
 		if (told == CB_OK) cli_whole(p->c);

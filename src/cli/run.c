@@ -38,18 +38,35 @@ cb_code cli_usage(cli *c, cb_error *err, const char *format, ...)
 	return cb_err_set(err, CB_INVALID, "%s", text);
 }
 
-void cli_conflict(cli *c, const char *path, const char *reason)
+void cli_conflict(cli *c, const char *path, const char *reason, bool contradicts)
 {
 	if (c->globals.json) { /* past the bound the rest is not listed */
 		size_t size = c->conflicts.size;
-		if (buf_append(&c->conflicts, path, strlen(path) + 1, NULL) == CB_OK &&
-		    buf_append(&c->conflicts, reason, strlen(reason) + 1, NULL) != CB_OK)
-			c->conflicts.size = size;
+		cb_code code = buf_append(&c->conflicts, path, strlen(path) + 1, NULL);
+		if (code == CB_OK) code = buf_append(&c->conflicts, reason, strlen(reason) + 1, NULL);
+		if (code == CB_OK) code = buf_append_byte(&c->conflicts, contradicts, NULL);
+		if (code != CB_OK) c->conflicts.size = size;
 		return;
 	}
 	cli_print(c, "%sconflict%s: ", cli_on(c, CLI_RED), cli_off(c));
 	cli_print_path(c, path);
 	cli_print(c, ": %s\n", reason);
+}
+
+cb_code cli_conflict_visit(void *c, const cb_conflict *conflict, cb_error *err)
+{
+	(void)err;
+	cli_conflict(c, conflict->path, conflict->reason, conflict->contradicts);
+	return CB_OK;
+}
+
+void cli_hint_fork(cli *c, const char *box, const char *fork)
+{
+	cli_hint(c,
+	         "'cowbox diff %s %s' shows the difference, 'cowbox merge %s --into %s --prefer %s' brings it into the box, where "
+	         "both "
+	         "changed the same as it is in the fork ('--prefer %s': as in the box)",
+	         box, fork, fork, box, fork, box);
 }
 
 void cli_status(cli *c, int status)
@@ -163,12 +180,13 @@ static void conflicts_json(const cli *c, json_writer *w)
 	if (c->conflicts.size == 0) return;
 	json_member_array(w, "conflicts");
 	for (const char *at = (const char *)c->conflicts.bytes, *end = at + c->conflicts.size; at < end;) {
-		const char *reason = at + strlen(at) + 1;
+		const char *reason = at + strlen(at) + 1, *contradicts = reason + strlen(reason) + 1;
 		json_object_begin(w);
 		json_member_str(w, "path", at);
 		json_member_str(w, "reason", reason);
+		if (*contradicts) json_member_bool(w, "contradicts", true);
 		json_object_end(w);
-		at = reason + strlen(reason) + 1;
+		at = contradicts + 1;
 	}
 	json_array_end(w);
 }
@@ -185,6 +203,7 @@ static void error_json(cli *c, cb_code code, const char *message)
 	json_member_str(&w, "message", message);
 	if (c->hint[0]) json_member_str(&w, "hint", c->hint);
 	conflicts_json(c, &w);
+	cli_json_notes(c, &w);
 	json_object_end(&w);
 	json_object_end(&w);
 	if (json_writer_end(&w, NULL) == CB_OK) (void)fprintf(stderr, "%.*s\n", (int)text.size, (const char *)text.bytes);

@@ -76,13 +76,6 @@ cb_code cli_stat_after(cli *c, cb_box *box, uint64_t seq, const char *path, cb_s
 	return code;
 }
 
-static cb_code tell_conflict(void *context, const cb_conflict *conflict, cb_error *err)
-{
-	(void)err;
-	cli_conflict(context, conflict->path, conflict->reason);
-	return CB_OK;
-}
-
 cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, void *context, uint64_t *out_seq, cb_error *err)
 {
 	AUTO_FREE char *params = NULL;
@@ -96,9 +89,10 @@ cb_code cli_step_run(cli *c, cb_box *box, const cli_step *step, cli_work work, v
 	CB_TRY(cb_txn_begin(box, &options, &txn, err));
 	cb_code code = work(context, txn, err);
 	if (code == CB_OK) code = cb_txn_commit(txn, &CB_WITH(cb_commit_options, .lost = CB_LOST_FORK), &result, err);
-	if (code == CB_CONFLICT && cli_is_json(c)) (void)cb_txn_conflicts(txn, tell_conflict, c, NULL);
-	if (code == CB_CONFLICT && result.fork[0])
-		cli_hint(c, "nothing was changed; the result is kept in the box '%s'", result.fork);
+	if (code == CB_CONFLICT && cli_is_json(c)) (void)cb_txn_conflicts(txn, cli_conflict_visit, c, NULL);
+	cb_box_info info = CB_INIT(cb_box_info);
+	if (code == CB_CONFLICT && result.fork[0] && cb_box_info_get(box, &info, NULL) == CB_OK)
+		cli_hint_fork(c, info.name, result.fork);
 	cb_box_close(txn);
 	if (code == CB_OK) *out_seq = result.seq;
 	return code;

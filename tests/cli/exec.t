@@ -275,9 +275,10 @@ subtest 'others meanwhile' => sub {
 	print {$run->{in}} "theirs\n";
 	$r = finish($run);
 	is($r->{status}, 125, 'the same file');
-	like($r->{err}, qr/\Acowbox: conflict in \/work\/a.txt[^\n]*box '(\S+)'[^\n]*cowbox merge \1 --into demo[^\n]*\n\z/, 'the fork and what to do are said');
+	like($r->{err}, qr/\Acowbox: conflict in \/work\/a.txt[^\n]*box '(\S+)'[^\n]*'cowbox merge \1 --into demo --prefer \1'[^\n]*\n\z/, 'the fork and what to do are said');
 	my ($fork) = $r->{err} =~ /kept as box '(\S+)'/;
 	is(cow('cat', "$fork:/work/a.txt"), "theirs\n", 'nothing is lost');
+	like(cow('merge', $fork, '--into', 'demo', '--prefer', $fork, '--dry-run'), qr/without open conflicts/, 'what is to be done can be done');
 	is(box_file('/work/a.txt'), "ours\n", 'nothing is overwritten');
 	# With --json nothing is heard of the program before its end: when the write came before its start there is no conflict, and more patience is due.
 	for my $patience (1, 5, 20, 60) {

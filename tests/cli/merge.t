@@ -61,6 +61,13 @@ is(scalar(() = $r->{out} =~ /^conflict: /mg), 2, 'and only those are listed');
 $r = cowbox('merge', 'try-1', '--into', 'demo', @some, '--prefer', "key 'plan'=try-1", '--prefer', '/work/nope=demo');
 is($r->{out}, "conflict: /work/b.txt: changed on both sides\n", 'a key is settled as conflicts name it');
 like($r->{err}, qr{^cowbox: --prefer /work/nope=\.\.\.: there is no conflict$}m, 'what is settled without being open is said');
+$r = cowbox('--json', 'merge', 'try-1', '--into', 'demo', @some, '--prefer', '/work/nope=demo');
+my $slip = ['--prefer /work/nope=...: there is no conflict'];
+is_deeply(JSON::PP->new->utf8->decode($r->{err})->{error}{notes}, $slip, 'json: the error says it too');
+is_deeply(json('merge', 'try-1', '--into', 'demo', '--prefer', 'demo', '--prefer', 'nope=try-1', '--dry-run')->{notes}, $slip, 'json: and so does the result');
+fails(['merge', 'try-1', '--into', 'demo', '--prefer', 'demo', '--prefer', 'try-1'], 'INVALID', 2, qr/--prefer try-1: the other box/);
+fails(['merge', 'try-1', '--into', 'demo', '--prefer', 'dir=demo', '--prefer', '/work/dir/=try-1'], 'INVALID', 2, qr/--prefer \/work\/dir\/=try-1: the other box/);
+cow('merge', 'try-1', '--into', 'demo', '--prefer', 'demo', '--prefer', 'a.txt=try-1', '--prefer', '/work/a.txt=try-1', '--dry-run');
 my $m = json('merge', 'try-1', '--into', 'demo', @some, '--prefer', 'demo', '--dry-run');
 is_deeply({map { $_->{path} => $_->{preferred} } @{$m->{resolved}}},
 	{"key 'plan'" => 'demo', '/work/a.txt' => 'try-1', '/work/b.txt' => 'demo', '/work/dir/c.txt' => 'try-1', '/work/dir/d.txt' => 'demo'},
@@ -96,11 +103,43 @@ $before = cow('log', 'swap', '--oneline');
 $r = cowbox('merge', 'swap-1', '--into', 'swap', @answers);
 is($r->{status}, 9, 'answers that contradict each other: status');
 like($r->{out}, qr{\A(conflict: /work/\w: [^\n]*contradict[^\n]*\n)+\z}, 'are a conflict');
+like($r->{err}, qr/^cowbox: merging [^\n]*; answer these for the same box as the other paths[^\n]*--prefer swap alone\n\z/m, 'the advice');
+$e = JSON::PP->new->utf8->decode(cowbox('--json', 'merge', 'swap-1', '--into', 'swap', @answers)->{err})->{error};
+is(scalar(grep { !$_->{contradicts} } @{$e->{conflicts}}), 0, 'json: contradicts');
 is(cow('log', 'swap', '--oneline'), $before, 'and nothing happened');
 cow('merge', 'swap-1', '--into', 'swap', '--prefer', 'swap-1');
 is(join('', map { cow('show', "swap:/work/$_") } qw(a b c)), "c\nb\na\n", 'one side as a whole does not');
 
+# Something that nobody answered for is left no place.
+cow('new', 'm');
+cow('write', 'm:g', 'one');
+cow('write', '-p', 'm:d/y', 'y');
+cow('fork', 'm', 'f', {notes => 1});
+cow('mv', 'm:d', 'm:e');
+cow('write', '-p', 'm:d/x', 'r');
+cow('rm', 'f:d/y');
+cow('mv', 'f:g', 'f:d');
+cow('write', '-p', 'f:e/x', 'q');
+cow('mv', 'f:e/x', 'f:d');
+$r = cowbox('merge', 'f', '--into', 'm', '--prefer', 'e=f', '--prefer', 'd=m', '--prefer', 'd/x=f');
+like($r->{out}, qr{^conflict: /work/g: the answers contradict each other about this path$}m, 'a path without an answer');
+$r = cowbox('merge', 'f', '--into', 'm', '--prefer', 'e=f', '--prefer', 'd=m', '--prefer', 'd/x=f', '--prefer', 'g=f');
+like($r->{out}, qr{^conflict: /work/g: }m, 'and with one');
+unlike($r->{err}, qr/there is no conflict/, 'of which nothing else is said');
+cow('merge', 'f', '--into', 'm', '--prefer', 'e=f', '--prefer', 'd=f', '--dry-run');
+
+# A file that both renamed is told by its name in the box.
+cow('fork', 'm', 'n', {notes => 1});
+cow('mv', 'm:g', 'm:here');
+cow('mv', 'n:g', 'n:there');
+$r = cowbox('merge', 'n', '--into', 'm', '--prefer', 'there=n');
+is($r->{out}, "conflict: /work/here: renamed differently on both sides\n", 'renamed by both');
+like($r->{err}, qr{^cowbox: --prefer /work/there=\.\.\.: that conflict is told as /work/here, its name in m$}m, 'an answer by the other name');
+cow('merge', 'n', '--into', 'm', '--prefer', 'here=n');
+is(cow('cat', 'm:there'), "one\n", 'as answered');
+
 # ---- errors ----
+fails(['merge', 'n'], 'INVALID', 2, qr/--into BOX/);
 fails(['merge', 'demo', '--into', 'demo'], 'INVALID', 2, qr/into itself/);
 fails(['merge', 'try-1', '--into', 'try-1'], 'INVALID', 2, qr/cowbox merge try-1 --into demo/);
 fails(['merge', 'try-1', '--into', 'demo', '--prefer', 'nobody'], 'INVALID', 2, qr/write try-1 or demo/);
