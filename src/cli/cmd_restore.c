@@ -1,4 +1,5 @@
 /* cmd_restore.c: restore, undo, redo: going back, each as a new step. */
+#include "cli/changes.h"
 #include "cli/steps.h"
 
 #include <string.h>
@@ -136,13 +137,106 @@ static void end_json(cli *c)
 	json_object_end(cli_json(c));
 }
 
-static void hint_conflict(cli *c, const char *box, uint64_t seq)
+/* ---- conflicts ---- */
+
+/* A path of now, and where what is there was in an earlier state. */
+typedef struct earlier {
+	const char *path;
+	size_t moved_size; /* of the path that was renamed: it, or the nearest folder above it */
+	char *was;         /* NULL: it was not renamed */
+} earlier;
+
+static cb_code find_earlier(void *context, const cb_change *change, cb_error *err)
 {
-	cli_hint(c,
-	         "'cowbox diff %s@%llu %s' shows what came later; 'cowbox restore %s@%llu:/PATH' takes one path back whatever came "
-	         "later",
-	         box, (unsigned long long)seq, box, box, (unsigned long long)(seq ? seq - 1 : 0));
+	earlier *e = context;
+	size_t size = strlen(change->path);
+	if (!change->old_path || size < e->moved_size || !changes_within(e->path, change->path)) return CB_OK;
+	AUTO_BUF buf was = BUF_INIT(SIZE_MAX);
+	CB_TRY(buf_append_str(&was, change->old_path, err));
+	CB_TRY(buf_append_str(&was, e->path + size, err));
+	free(TAKE_PTR(e->was));
+	e->moved_size = size;
+	return buf_take(&was, &e->was, NULL, err);
 }
+
+/* May it stand in a line that is pasted into a shell? */
+static bool is_plain(const char *path)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,%@";
+	return strlen(path) <= 200 && path[strspn(path, plain)] == 0;
+}
+
+/* What takes a path back to `then`, the state before the step; "" where nothing can be said of it. */
+static void restore_words(cb_box *box, cb_box *then, const char *name, uint64_t seq, const char *path, char *out, size_t size)
+{
+	earlier e = {.path = path};
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	out[0] = 0;
+	cb_code code = cb_diff(then, box, NULL, find_earlier, &e, NULL);
+	const char *was = e.was ? e.was : path;
+	if (code == CB_OK) code = cb_stat(then, was, CB_NOFOLLOW, &info, NULL);
+	if (code == CB_NOTFOUND && e.was) { /* made since, in a folder that was renamed */
+		was = path;
+		code = cb_stat(then, was, CB_NOFOLLOW, &info, NULL);
+	}
+	unsigned long long before = seq - 1;
+	if (code == CB_OK && is_plain(was))
+		(void)snprintf(out, size, "; 'cowbox restore %s@%llu:%s' makes that path what it was before, whatever came later",
+		               name, before, was);
+	else if (code == CB_NOTFOUND && is_plain(was))
+		(void)snprintf(out, size, "; 'cowbox restore %s@%llu:%s' removes that path, which was not there before", name,
+		               before, was);
+	else if (code == CB_OK || code == CB_NOTFOUND)
+		(void)snprintf(
+			out, size,
+			"; 'cowbox restore %s@%llu:/PATH' makes a path, by its name of then, what it was before, also when it was "
+			"not there",
+			name, before);
+	free(e.was);
+}
+
+typedef struct conflicted {
+	cli *c;
+	size_t count;
+	char *path; /* the first; NULL: there are only keys */
+} conflicted;
+
+static cb_code tell_conflict(void *context, const cb_conflict *conflict, cb_error *err)
+{
+	conflicted *k = context;
+	k->count++;
+	if (!k->path && conflict->path[0] == '/') {
+		k->path = mem_strdup(conflict->path);
+		if (!k->path) return cb_err_nomem(err);
+		cli_keep(k->c, k->path);
+	}
+	return cli_conflict_visit(k->c, conflict, err);
+}
+
+/* Keys cannot be restored one by one, and the state before the step may be pruned. */
+static void hint_conflict(cli *c, cb_box *box, const char *name, uint64_t seq, const char *path)
+{
+	char words[CB_ERROR_MESSAGE_MAX] = "", address[CB_NAME_MAX + 32];
+	cb_store *store = NULL;
+	cb_box *then = NULL;
+	(void)snprintf(address, sizeof(address), "%s@%llu", name, (unsigned long long)seq - 1);
+	if (path && cli_store(c, &store, NULL) == CB_OK && cb_box_open(store, address, &then, NULL) == CB_OK)
+		restore_words(box, then, name, seq, path, words, sizeof(words));
+	cb_box_close(then);
+	cli_hint(c, "'cowbox diff %s@%llu %s' shows what came later%s", name, (unsigned long long)seq, name, words);
+}
+
+/* All of them, as merge does. seq 0: not known, and the error says it. */
+static cb_code undo_conflicts(cli *c, cb_box *box, const char *name, uint64_t seq, cb_error *err)
+{
+	conflicted k = {.c = c};
+	if (cb_txn_conflicts(box, tell_conflict, &k, NULL) != CB_OK || seq == 0) return CB_CONFLICT;
+	hint_conflict(c, box, name, seq, k.path);
+	return cb_err_set(err, CB_CONFLICT, "undoing step %llu: %zu conflict%s with later steps, nothing was changed",
+	                  (unsigned long long)seq, k.count, k.count == 1 ? "" : "s");
+}
+
+/* ---- so often, or one step ---- */
 
 static cb_code undo_times(cli *c, cb_box *box, bool redo, uint64_t times, cb_error *err)
 {
@@ -154,6 +248,7 @@ static cb_code undo_times(cli *c, cb_box *box, bool redo, uint64_t times, cb_err
 			cli_note(c, "%s after %llu", redo ? "nothing more to redo" : "nothing more to undo", (unsigned long long)i);
 			return CB_OK;
 		}
+		if (code == CB_CONFLICT) return undo_conflicts(c, box, "", 0, err);
 		if (code != CB_OK) return code;
 		CB_TRY(look_back(box, seq, &t, err));
 		tell_taken(c, &t, redo ? "brought back" : "took back");
@@ -168,7 +263,7 @@ static cb_code undo_step(cli *c, cb_box *box, const cb_box_info *info, uint64_t 
 	uint64_t seq = 0;
 	if (step == 0) return cb_err_set(err, CB_NOTHING, "step 0 is where '%s' begins: it changed nothing", info->name);
 	cb_code code = cb_undo(box, step, &seq, err);
-	if (code == CB_CONFLICT) hint_conflict(c, info->name, step);
+	if (code == CB_CONFLICT) return undo_conflicts(c, box, info->name, step, err);
 	if (code != CB_OK) return code;
 	if (seq == 0) return cb_err_set(err, CB_NOTHING, "step %llu is taken back already", (unsigned long long)step);
 	CB_TRY(look_back(box, seq, &t, err));
@@ -213,14 +308,15 @@ const cli_command cmd_undo = {
 	.summary = "take back the last change, or one step",
 	.text = "The last change that was not taken back yet, whoever made it; again and again goes further back. With a step "
 		"(demo@5) that "
-		"step alone is taken back and what came later stays; when later steps changed the same lines, the paths are named "
-		"and nothing "
-		"is changed.\n\nUndo is itself a step: 'cowbox redo' takes it back.",
+		"step alone is taken back and what came later stays; when later steps changed the same lines, all such paths are "
+		"listed, nothing "
+		"is changed, and the exit status is 9.\n\nUndo is itself a step: 'cowbox redo' takes it back.",
 	.operands = (const cli_operand[]){{CLI_STATE, "STEP", true, false, "a box, or one step of it: BOX@STEP"}, {0}},
 	.options = (const cli_option[]){{CLI_COUNT, "times", 'n', "N", "so many changes, one after the other"}, {0}},
 	.examples = (const char *const[]){"cowbox undo demo", "cowbox undo demo@3", "cowbox undo demo -n 2", NULL},
 	.json = "box       the box\n"
-		"undone    for each: step (the new one), target_step (the step taken back), change: step, kind, params, who",
+		"undone    for each: step (the new one), target_step (the step taken back), change: step, kind, params, who\n"
+		"When later steps changed the same the error object has conflicts; for each: path, reason.",
 	.run = run_undo,
 };
 

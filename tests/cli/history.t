@@ -141,7 +141,52 @@ fails(['undo', 'demo@3', '-n', '2'], 'INVALID', 2, qr/one of them/);
 fails(['undo', 'demo@0'], 'NOTHING', 1, qr/begins/);
 cow('new', 'mixed');
 cow('write', 'mixed:/work/f', $_) for qw(one two three);
-fails(['undo', 'mixed@2'], 'CONFLICT', 9, qr{/work/f.*cowbox diff mixed\@2 mixed.*cowbox restore mixed\@1:/PATH});
+
+# ---- undo in conflict: all paths, and advice that can be followed ----
+sub told {
+	my ($r, $j) = (cowbox('undo', $_[0]), cowbox('--json', 'undo', $_[0]));
+	is($r->{status}, 9, "undo $_[0] conflicts");
+	my $e = JSON::PP->new->utf8->decode($j->{err})->{error};
+	is($j->{out} . $e->{code}, 'CONFLICT', 'and so with --json');
+	is(join('', map {"conflict: $_->{path}: $_->{reason}\n"} @{$e->{conflicts}}), $r->{out}, 'which lists the same paths');
+	is($r->{err}, "cowbox: $e->{message}; $e->{hint}\n", 'and says the same');
+	return ($r->{out}, $r->{err});
+}
+my ($out, $err) = told('mixed@2');
+is($out, "conflict: /work/f: changed on both sides\n", 'the path is named');
+like($err, qr{undoing step 2: 1 conflict with later steps, nothing was changed; 'cowbox diff mixed\@2 mixed' shows.*'cowbox restore mixed\@1:/work/f' makes that path}, 'the advice');
+cow('new', 'wide');
+for my $text (1 .. 3) {
+	cow('write', "wide:/work/a-rather-long-file-name-$_", $text) for 1 .. 12;
+	cow('restore', 'wide@0'), cow('undo', 'wide') if $text < 3;
+}
+cow('fork', 'wide@0', 'wider', {notes => 1});
+cow('restore', "wide\@$_", '--into', 'wider') for 12, 26, 40;
+($out, $err) = told('wider@2');
+is(scalar(() = $out =~ /^conflict: /mg), 12, 'all paths are named');
+like($err, qr/12 conflicts with/, 'and counted');
+cow('new', 'moved');
+cow('write', 'moved:f', {in => "1\n2\n3\n"});
+cow('edit', 'moved:f', '--old', '2', '--new', 'two');
+cow('edit', 'moved:f', '--old', 'two', '--new', 'TWO');
+cow('mv', 'moved:f', 'moved:g');
+($out, $err) = told('moved@2');
+like($out, qr{/work/g: }, 'a file that was renamed since, by its name of now');
+like($err, qr{'cowbox restore moved\@1:/work/f' makes}, 'the advice has that of then');
+cow('restore', 'moved@1:/work/f');
+is(cow('cat', 'moved:f'), "1\n2\n3\n", 'and can be followed');
+cow('new', 'made');
+cow('write', 'made:x', $_) for 1 .. 2;
+($out, $err) = told('made@1');
+like($err, qr{'cowbox restore made\@0:/work/x' removes that path}, 'the advice says that it removes');
+cow('kv', 'set', 'made', 'k', $_) for 1 .. 3;
+($out, $err) = told('made@4');
+is($out, "conflict: key 'k': changed on both sides\n", 'a key');
+unlike($err, qr/restore/, 'has no such advice');
+cow('write', 'made:a b', $_) for 1 .. 3;
+like((told('made@7'))[1], qr{'cowbox restore made\@6:/PATH' makes a path}, 'nor a path that a shell would take apart');
+cow('prune', 'mixed', '--keep', '2', '--yes', {notes => 1});
+unlike((told('mixed@2'))[1], qr/restore/, 'nor a state that was pruned');
 
 cow('write', 'mixed:/work/f', 'three');
 is(cow('diff', 'mixed'), '', 'the same bytes again are no difference in a patch');
