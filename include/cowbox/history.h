@@ -95,7 +95,8 @@ typedef struct cb_diff_text_options {
 } cb_diff_text_options;
 /* The same as unified text in git's format, which patch -p1 and git apply read; binary files, and those of more than 16 MiB, are only
  * named. It knows files only: where cb_diff has one entry for a folder that moved, each file below it is named as moved; a file that took
- * another's name, or left its own to another, is told by what each name holds. options may be NULL. *out: cb_free() it. */
+ * another's name, or left its own to another, and a symbolic link that moved, are told by what each name holds. options may be NULL.
+ * *out: cb_free() it. */
 CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options *options, char **out, size_t *out_size,
                             cb_error *err);
 

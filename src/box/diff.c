@@ -282,14 +282,16 @@ static cb_code place_taken(const side *s, const place *at, const tree_view *othe
 }
 
 /* A rename for a patch: patch(1) makes its changes one by one, so a file that leaves its name to another, or takes another's, is told by
- * what each name holds. */
-static cb_code crosses_another(diffing *d, const side *a, const place *was, const side *b, const place *at, bool *out,
-                               cb_error *err)
+ * what each name holds; and so is a link, since patch(1) renames regular files only. */
+static cb_code told_by_name(diffing *d, const side *a, const place *was, const side *b, const place *at, bool *out, cb_error *err)
 {
+	cb_type type = b->node.rec.type;
 	*out = false;
-	if (!d->by_path || b->node.rec.type == CB_DIR) return CB_OK;
-	CB_TRY(place_taken(a, was, b->v, out, err));
-	return *out ? CB_OK : place_taken(b, at, a->v, out, err);
+	if (!d->by_path || type == CB_DIR) return CB_OK;
+	*out = type == CB_SYMLINK;
+	if (!*out) CB_TRY(place_taken(a, was, b->v, out, err));
+	if (!*out) CB_TRY(place_taken(b, at, a->v, out, err));
+	return CB_OK;
 }
 
 /* Is a name of one side also one of the other? */
@@ -342,7 +344,7 @@ static cb_code tell_both(diffing *d, const side *a, const side *b, bool attrs, c
 	bool same = root;
 	if (!root) CB_TRY(places_same(d, a, was, b, at, &same, err));
 	bool moved = !same, crosses = false;
-	if (moved) CB_TRY(crosses_another(d, a, was, b, at, &crosses, err));
+	if (moved) CB_TRY(told_by_name(d, a, was, b, at, &crosses, err));
 	if (crosses) return tell_links(d, a, b, false, kind, err);
 	telling t = {moved ? CB_RENAMED : kind, a, b, at, moved ? was : NULL, data};
 	return moved || data || attrs ? tell(d, &t, err) : CB_OK;

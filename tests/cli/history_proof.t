@@ -174,7 +174,8 @@ for my $i (0 .. $#kinds) {
 }
 is($wrong, 0, 'every kind of change under every kind of name: patch -p1 and git apply make the new files of the old');
 
-# Files that move around among a few names, leave theirs to others, take others' and are written on the way: patch makes the changes one by one.
+# Files and links that move around among a few names, alone or with their folder, leave theirs to others, take others' and are written on the
+# way: patch makes the changes one by one, and moves no links.
 $wrong = 0;
 mkdir 'moves';
 for my $round (1 .. dose(12)) {
@@ -185,11 +186,14 @@ for my $round (1 .. dose(12)) {
 	cowbox('write', '--parents', "$was:/work/$_", {in => "$_\n" . "line\n" x 5}) for grep { rand() < 0.6 } @all;
 	cowbox('write', "$was:/work/beside", {in => "old\n"});
 	cowbox('mkdir', '-p', "$was:/work/d/e");
+	cowbox('ln', '-s', pick('no/where', '../else/where'), "$was:/work/$_") for grep { rand() < 0.5 } @all; # where no file is
 	cowbox('fork', $was, $is);
 	cowbox('write', "$is:/work/beside", {in => "new\n"});
 	for (1 .. 2 + rand 6) {
 		my ($from, $to) = map { $all[rand @all] } 1, 2;
-		if (rand() < 0.3) { cowbox('write', "$is:/work/$from", {in => pick('', "new $from\n", "$from\n" . "line\n" x 5 . "more\n")}) }
+		if (rand() < 0.15) { cowbox('rm', "$is:/work/$from"), cowbox('ln', '-s', pick('no/where', 'no/thing'), "$is:/work/$from") }
+		elsif (rand() < 0.15) { cowbox('mv', "$is:/work/$_->[0]", "$is:/work/$_->[1]") for pick(['d/e', 'd/moved'], ['d/moved', 'd/e'], ['d/e', 'e']) }
+		elsif (rand() < 0.3) { cowbox('write', "$is:/work/$from", {in => pick('', "new $from\n", "$from\n" . "line\n" x 5 . "more\n")}) }
 		elsif (rand() < 0.5) { cowbox('mv', "$is:/work/$from", "$is:/work/$to") } # what is not there is not moved
 		else { cowbox('mv', "$is:/work/$_->[0]", "$is:/work/$_->[1]") for [$from, 'aside'], [$to, $from], ['aside', $to] }
 	}
@@ -204,7 +208,7 @@ for my $round (1 .. dose(12)) {
 	}
 	cowbox('delete', $_, '--yes') for $was, $is;
 }
-is($wrong, 0, 'files that take each other\'s names: patch -p1 and git apply make the new files of the old');
+is($wrong, 0, 'files and links that take each other\'s names: patch -p1 and git apply make the new files of the old');
 
 for my $case (['changed', "a\0b", "a\0c"], ['added', undef, "a\0c"], ['removed', "a\0b", undef], ['large', 'x' x (17 << 20), 'y' x (17 << 20)]) {
 	my ($how, $old, $new) = @$case;
