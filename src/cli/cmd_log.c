@@ -194,7 +194,8 @@ const cli_command cmd_log = {
 		"other_step (merge, "
 		"restore, fork), pruned_before, checkpoints; with --stat or --patch: changes, left_out, patch as of diff\n"
 		"pruned     whether older steps are gone\n"
-		"origin origin_step    of a fork",
+		"origin origin_step    of a fork\n"
+		"notes      that older steps of a path are not known, since they were pruned",
 	.flags = CLI_PAGED,
 	.run = run_log,
 };

@@ -316,6 +316,7 @@ const cli_command cmd_undo = {
 	.examples = (const char *const[]){"cowbox undo demo", "cowbox undo demo@3", "cowbox undo demo -n 2", NULL},
 	.json = "box       the box\n"
 		"undone    for each: step (the new one), target_step (the step taken back), change: step, kind, params, who\n"
+		"notes     that there was nothing more to undo, when -n asks for more than there was\n"
 		"When later steps changed the same the error object has conflicts; for each: path, reason.",
 	.run = run_undo,
 };
@@ -329,6 +330,7 @@ const cli_command cmd_redo = {
 	.options = (const cli_option[]){{CLI_COUNT, "times", 'n', "N", "so many undos, one after the other"}, {0}},
 	.examples = (const char *const[]){"cowbox undo demo && cowbox redo demo", NULL},
 	.json = "box       the box\n"
-		"redone    for each: step (the new one), target_step (the undo taken back), change: step, kind, params, who",
+		"redone    for each: step (the new one), target_step (the undo taken back), change: step, kind, params, who\n"
+		"notes     that there was nothing more to redo, when -n asks for more than there was",
 	.run = run_redo,
 };

@@ -222,6 +222,7 @@ const cli_command cmd_show = {
 		"box step kind who started ended changed params result    as of log\n"
 		"target_step other other_step pruned_before checkpoints   as of log\n"
 		"changes left_out patch                                   as of diff\n"
+		"notes                                                    that the state before it was pruned, when it was\n"
 		"of a file:\n"
 		"box step path                                            what was asked for\n"
 		"type mode size links ino version mtime ctime             as of stat\n"
