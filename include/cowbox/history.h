@@ -63,6 +63,7 @@ typedef struct cb_change {
 	bool has_old, has_new;
 	bool modified;                           /* renamed: content differs too */
 	const cb_stat_info *old_info, *new_info; /* never NULL; all 0 where not has_old / has_new, and of a key-value */
+	bool attributes; /* xattrs, tags or metadata changed (too); of what was added or deleted: it has some */
 } cb_change;
 typedef cb_code (*cb_change_visit)(void *context, const cb_change *change, cb_error *err);
 
@@ -89,7 +90,7 @@ typedef struct cb_diff_text_options {
 	const char *path; /* NULL: everything */
 	bool has_context; /* false: 3 lines */
 	unsigned context_lines;
-	/* true leaves a change out; may be NULL */
+	/* Called once for each change that the text tells or has no words for, by path; true leaves it out. May be NULL. */
 	bool (*skip)(void *context, const cb_change *change);
 	void *context;
 } cb_diff_text_options;

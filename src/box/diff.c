@@ -158,6 +158,59 @@ static cb_code add_moved(diffing *d, cb_error *err)
 	return CB_OK;
 }
 
+/* ---- attributes, tags and metadata ---- */
+
+static const uint8_t mark_kinds[] = {KIND_ATTR, KIND_TAG};
+
+static cb_code mark_found(void *context, span key_bytes, span value, cb_error *err)
+{
+	(void)key_bytes;
+	(void)value;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED; /* one is enough */
+}
+
+static cb_code has_marks(const tree_view *v, uint64_t ino, bool *out, cb_error *err)
+{
+	*out = false;
+	for (size_t i = 0; i < sizeof(mark_kinds) && !*out; i++) CB_TRY(inode_keys(v, ino, mark_kinds[i], mark_found, out, err));
+	return CB_OK;
+}
+
+typedef struct mark_list {
+	diffing *d;
+	const txn *t;
+	buf *out;
+} mark_list;
+
+static cb_code mark_add(void *context, span key_bytes, span value, cb_error *err)
+{
+	const mark_list *l = context;
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+	if (value.size) CB_TRY(value_load(l->d->cs, l->t, value, &bytes, &size, err)); /* a tag has none */
+	span name = span_make(key_bytes.bytes + KEY_OWNER_BYTES, key_bytes.size - KEY_OWNER_BYTES);
+	const size_t sizes[] = {name.size, size};
+	CB_TRY(buf_append(l->out, sizes, sizeof(sizes), err));
+	CB_TRY(buf_append(l->out, name.bytes, name.size, err));
+	return size ? buf_append(l->out, bytes, size, err) : CB_OK;
+}
+
+/* Of two different inodes. */
+static cb_code marks_differ(diffing *d, uint64_t a, uint64_t b, bool *out, cb_error *err)
+{
+	*out = false;
+	for (size_t i = 0; i < sizeof(mark_kinds) && !*out; i++) {
+		AUTO_BUF buf old = BUF_INIT(SIZE_MAX), new = BUF_INIT(SIZE_MAX);
+		mark_list x = {d, d->ta, &old}, y = {d, d->tb, &new};
+		CB_TRY(inode_keys(d->a, a, mark_kinds[i], mark_add, &x, err));
+		CB_TRY(inode_keys(d->b, b, mark_kinds[i], mark_add, &y, err));
+		*out = !span_equal(buf_span(&old), buf_span(&new));
+	}
+	return CB_OK;
+}
+
 /* ---- one inode ---- */
 
 /* An inode as one side sees it. The root has no place. */
@@ -232,6 +285,7 @@ typedef struct telling {
 	const place *at;   /* on b, or on a when b is NULL */
 	const place *was;  /* on a, of a rename; NULL: no rename */
 	bool modified;
+	bool attributes;
 } telling;
 
 /* free() it. */
@@ -249,7 +303,9 @@ static cb_code told_path(diffing *d, const side *s, const place *p, char **out, 
 
 static cb_code tell(diffing *d, const telling *t, cb_error *err)
 {
-	change_row row = {.c = {.kind = t->kind, .has_old = t->a != NULL, .has_new = t->b != NULL, .modified = t->modified}};
+	change_row row = {.c = {.kind = t->kind, .has_old = t->a != NULL, .has_new = t->b != NULL}};
+	row.c.modified = t->modified;
+	row.c.attributes = t->attributes;
 	if (t->a) row.old_info = record_stat(&t->a->node.rec);
 	if (t->b) row.new_info = record_stat(&t->b->node.rec);
 	CB_TRY(told_path(d, t->b ? t->b : t->a, t->at, &row.path, err));
@@ -311,20 +367,26 @@ static cb_code place_stays(diffing *d, const side *a, const place *x, const side
 	return code == CB_NOTFOUND ? CB_OK : code;
 }
 
-/* A file with several names: names gone, names new, and the names that stayed when it changed. */
-static cb_code tell_links(diffing *d, const side *a, const side *b, bool changed, cb_change_kind kind, cb_error *err)
+/* A file with several names: names gone, names new, and the names that stayed when it changed (as t has it). */
+static cb_code tell_links(diffing *d, const telling *t, bool changed, cb_error *err)
 {
+	const side *a = t->a, *b = t->b;
+	uint64_t ino = a->node.rec.ino;
 	for (size_t i = 0; i < place_count(a); i++) {
 		telling gone = {CB_DELETED, a, NULL, place_at(a, i), NULL, false};
 		bool stays = false;
 		CB_TRY(place_stays(d, a, gone.at, b, &stays, err));
-		if (!stays) CB_TRY(tell(d, &gone, err));
+		if (stays) continue;
+		CB_TRY(has_marks(a->v, ino, &gone.attributes, err));
+		CB_TRY(tell(d, &gone, err));
 	}
 	for (size_t i = 0; i < place_count(b); i++) {
 		const place *at = place_at(b, i);
 		bool stayed = false;
 		CB_TRY(place_stays(d, b, at, a, &stayed, err));
-		telling added = {CB_ADDED, NULL, b, at, NULL, false}, same = {kind, a, b, at, NULL, kind == CB_MODIFIED};
+		telling added = {CB_ADDED, NULL, b, at, NULL, false}, same = *t;
+		same.at = at;
+		if (!stayed) CB_TRY(has_marks(b->v, ino, &added.attributes, err));
 		if (!stayed) CB_TRY(tell(d, &added, err));
 		if (stayed && changed) CB_TRY(tell(d, &same, err));
 	}
@@ -336,24 +398,29 @@ static cb_code tell_both(diffing *d, const side *a, const side *b, bool attrs, c
 {
 	bool data = false;
 	CB_TRY(data_differ(d, &a->node.rec, &b->node.rec, &data, err));
-	attrs = attrs || attrs_differ(&a->node.rec, &b->node.rec);
-	cb_change_kind kind = data ? CB_MODIFIED : CB_ATTRS;
-	if (place_count(a) > 1 || place_count(b) > 1) return tell_links(d, a, b, data || attrs, kind, err);
+	telling t = {data ? CB_MODIFIED : CB_ATTRS, a, b, .modified = data, .attributes = attrs};
+	bool changed = data || attrs || attrs_differ(&a->node.rec, &b->node.rec);
+	if (place_count(a) > 1 || place_count(b) > 1) return tell_links(d, &t, changed, err);
 	bool root = place_count(a) == 0;
-	const place *was = root ? NULL : place_at(a, 0), *at = root ? NULL : place_at(b, 0);
-	bool same = root;
-	if (!root) CB_TRY(places_same(d, a, was, b, at, &same, err));
-	bool moved = !same, crosses = false;
-	if (moved) CB_TRY(told_by_name(d, a, was, b, at, &crosses, err));
-	if (crosses) return tell_links(d, a, b, false, kind, err);
-	telling t = {moved ? CB_RENAMED : kind, a, b, at, moved ? was : NULL, data};
-	return moved || data || attrs ? tell(d, &t, err) : CB_OK;
+	const place *was = root ? NULL : place_at(a, 0);
+	bool same = root, by_name = false;
+	t.at = root ? NULL : place_at(b, 0);
+	if (!root) CB_TRY(places_same(d, a, was, b, t.at, &same, err));
+	if (same) return changed ? tell(d, &t, err) : CB_OK;
+	CB_TRY(told_by_name(d, a, was, b, t.at, &by_name, err));
+	if (by_name) return tell_links(d, &t, false, err);
+	t.kind = CB_RENAMED;
+	t.was = was;
+	return tell(d, &t, err);
 }
 
-static cb_code tell_side(diffing *d, cb_change_kind kind, const side *s, cb_error *err)
+/* The inode exists on one side only, so an attribute that it has is part of the difference; unless it is hidden on the other side, where
+ * the same keys are in both. */
+static cb_code tell_side(diffing *d, cb_change_kind kind, const side *s, bool attrs, cb_error *err)
 {
+	if (!attrs && (d->a->veil || d->b->veil)) CB_TRY(has_marks(s->v, s->node.rec.ino, &attrs, err));
 	for (size_t i = 0; i < place_count(s); i++) {
-		telling t = {kind, kind == CB_DELETED ? s : NULL, kind == CB_ADDED ? s : NULL, place_at(s, i), NULL, false};
+		telling t = {kind, kind == CB_DELETED ? s : NULL, kind == CB_ADDED ? s : NULL, place_at(s, i), NULL, false, attrs};
 		CB_TRY(tell(d, &t, err));
 	}
 	return CB_OK;
@@ -366,8 +433,8 @@ static cb_code tell_inode(diffing *d, uint64_t ino, bool attrs, cb_error *err)
 	cb_code code = side_load(&a, ino, err);
 	if (code == CB_OK) code = side_load(&b, ino, err);
 	if (code == CB_OK && a.present && b.present) code = tell_both(d, &a, &b, attrs, err);
-	if (code == CB_OK && a.present && !b.present) code = tell_side(d, CB_DELETED, &a, err);
-	if (code == CB_OK && !a.present && b.present) code = tell_side(d, CB_ADDED, &b, err);
+	if (code == CB_OK && a.present && !b.present) code = tell_side(d, CB_DELETED, &a, attrs, err);
+	if (code == CB_OK && !a.present && b.present) code = tell_side(d, CB_ADDED, &b, attrs, err);
 	buf_done(&a.places);
 	buf_done(&b.places);
 	return code;
@@ -383,40 +450,6 @@ static int compare_rows(const void *a, const void *b)
 	return c ? c : (int)x->c.kind - (int)y->c.kind; /* 'A' before 'D' */
 }
 
-typedef struct mark_list {
-	diffing *d;
-	const txn *t;
-	buf *out;
-} mark_list;
-
-static cb_code mark_add(void *context, span key_bytes, span value, cb_error *err)
-{
-	const mark_list *l = context;
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
-	if (value.size) CB_TRY(value_load(l->d->cs, l->t, value, &bytes, &size, err)); /* a tag has none */
-	span name = span_make(key_bytes.bytes + KEY_OWNER_BYTES, key_bytes.size - KEY_OWNER_BYTES);
-	const size_t sizes[] = {name.size, size};
-	CB_TRY(buf_append(l->out, sizes, sizeof(sizes), err));
-	CB_TRY(buf_append(l->out, name.bytes, name.size, err));
-	return size ? buf_append(l->out, bytes, size, err) : CB_OK;
-}
-
-/* Attributes, tags and metadata of two different inodes. */
-static cb_code marks_differ(diffing *d, uint64_t a, uint64_t b, bool *out, cb_error *err)
-{
-	static const uint8_t kinds[] = {KIND_ATTR, KIND_TAG};
-	*out = false;
-	for (size_t i = 0; i < sizeof(kinds) && !*out; i++) {
-		AUTO_BUF buf old = BUF_INIT(SIZE_MAX), new = BUF_INIT(SIZE_MAX);
-		mark_list x = {d, d->ta, &old}, y = {d, d->tb, &new};
-		CB_TRY(inode_keys(d->a, a, kinds[i], mark_add, &x, err));
-		CB_TRY(inode_keys(d->b, b, kinds[i], mark_add, &y, err));
-		*out = !span_equal(buf_span(&old), buf_span(&new));
-	}
-	return CB_OK;
-}
-
 /* A name deleted and added again is a file replaced: one change, or none when all that can be given to a file is as it was. */
 static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *err)
 {
@@ -428,14 +461,16 @@ static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *e
 		CB_TRY(inode_find(d->b, added->new_info.ino, &b, err));
 		bool data = a.rec.type != b.rec.type;
 		if (!data) CB_TRY(data_differ(d, &a.rec, &b.rec, &data, err));
-		bool attrs = data || attrs_differ(&a.rec, &b.rec);
-		if (!attrs) CB_TRY(marks_differ(d, a.rec.ino, b.rec.ino, &attrs, err));
+		bool marks = added->c.attributes || deleted->c.attributes;
+		if (marks) CB_TRY(marks_differ(d, a.rec.ino, b.rec.ino, &marks, err));
 		added->c.kind = data ? CB_MODIFIED : CB_ATTRS;
 		added->c.modified = data;
+		added->c.attributes = marks;
 		added->c.has_old = true;
 		added->old_info = deleted->old_info;
 		free(TAKE_PTR(deleted->path));
-		if (!attrs) free(TAKE_PTR(added->path)); /* and goes with rows_choose */
+		bool differs = data || marks || attrs_differ(&a.rec, &b.rec);
+		if (!differs) free(TAKE_PTR(added->path)); /* and goes with rows_choose */
 		i++;
 	}
 	return CB_OK;

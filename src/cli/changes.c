@@ -314,57 +314,95 @@ static bool is_empty_folder(const row *rows, size_t count, size_t i)
 	return true;
 }
 
-/* Written again with the same bytes, or touched: no news in a patch. Tags and attributes leave these times alone. */
-static bool is_times_only(const cb_change *change)
-{
-	const cb_stat_info *a = change->old_info, *b = change->new_info;
-	return change->kind == CB_ATTRS && a->mode == b->mode && a->mtime_ns != b->mtime_ns;
-}
-
 /* Does the patch have words for it? */
 static bool is_told(const row *rows, size_t count, size_t i)
 {
 	const cb_change *change = &rows[i].change;
 	if (change->kind == CB_KEYVALUE) return false;
-	if (is_folder(change)) return change->kind == CB_RENAMED || (change->kind != CB_ATTRS && !is_empty_folder(rows, count, i));
-	return change->kind != CB_ATTRS || executable(change->old_info) != executable(change->new_info);
+	return change->kind == CB_ATTRS || !is_folder(change) || !is_empty_folder(rows, count, i);
 }
 
-/* What git's format has no words for, as comments behind the patch: tools that read patches pass over them. */
+/* git knows two modes of files and none of folders; where it says none, the mode is that of the old one. */
+static bool is_mode_told(const cb_change *change)
+{
+	const cb_stat_info *a = change->old_info, *b = change->new_info;
+	if (change->kind == CB_KEYVALUE || !change->has_new || b->type == CB_SYMLINK) return true;
+	bool stays = change->has_old && a->type == b->type;
+	if (stays && a->mode == b->mode) return true;
+	if (b->type == CB_DIR) return !stays && b->mode == 0755;
+	return (!stays || executable(a) != executable(b)) && b->mode == (executable(b) ? 0755 : 0644);
+}
+
+static void print_mode(cli *c, const cb_change *change)
+{
+	bool stays = change->has_old && change->old_info->type == change->new_info->type;
+	cli_print(c, "mode ");
+	if (stays) cli_print(c, "%04o to ", (unsigned)change->old_info->mode);
+	cli_print(c, "%04o", (unsigned)change->new_info->mode);
+}
+
+/* What git's format has no words for, as comments behind the patch: tools that read patches pass over them. Times alone are no news. */
 static void print_untold(cli *c, const gathering *g)
 {
 	size_t count;
 	const row *rows = rows_of(g, &count);
 	for (size_t i = 0; i < count; i++) {
 		const cb_change *change = &rows[i].change;
-		if (is_told(rows, count, i) || is_times_only(change)) continue;
+		const char *word = is_told(rows, count, i) ? NULL : change_word(change);
+		bool attributes = change->has_new && change->attributes, mode = !is_mode_told(change);
+		if (!word && !attributes && !mode) continue;
 		cli_print(c, "%s# %s ", cli_on(c, CLI_CYAN),
 		          change->kind == CB_KEYVALUE ? "key"
 		          : is_folder(change)         ? "folder"
 		                                      : "file");
 		cli_print_path(c, change->path);
-		cli_print(c, ": %s", change_word(change));
-		if (change->kind == CB_ATTRS && change->old_info->mode != change->new_info->mode)
-			cli_print(c, ", mode %04o to %04o", (unsigned)change->old_info->mode, (unsigned)change->new_info->mode);
+		cli_print(c, ": %s", word ? word : "");
+		if (attributes) cli_print(c, "%sattributes", word ? ", " : "");
+		if (mode && (word || attributes)) cli_print(c, ", ");
+		if (mode) print_mode(c, change);
 		cli_print(c, "%s\n", cli_off(c));
 	}
 }
 
-static cb_code patch_text(cb_box *from, cb_box *to, const changes_options *o, char **out, size_t *out_size, cb_error *err)
+/* ---- the text, and the changes as it tells them ---- */
+
+typedef struct text_of_changes {
+	const changes_options *options;
+	gathering *told; /* NULL: nobody asks */
+	cb_code code;    /* of gathering them */
+	cb_error why;
+} text_of_changes;
+
+static bool hear_change(void *context, const cb_change *change)
 {
-	cb_diff_text_options text = CB_WITH(cb_diff_text_options, .has_context = o->has_context, .context_lines = o->context_lines);
-	text.skip = is_skipped;
-	text.context = (void *)(uintptr_t)o;
-	return cb_diff_text(from, to, &text, out, out_size, err);
+	text_of_changes *t = context;
+	if (is_skipped((void *)(uintptr_t)t->options, change)) return true;
+	if (t->told && t->code == CB_OK) t->code = gather_change(t->told, change, cb_err_aside(&t->why));
+	return false;
 }
 
-static cb_code print_patch(cli *c, cb_box *from, cb_box *to, const gathering *g, cb_error *err)
+static cb_code patch_text(cb_box *from, cb_box *to, const changes_options *o, gathering *told, char **out, size_t *out_size,
+                          cb_error *err)
+{
+	text_of_changes t = {.options = o, .told = told};
+	cb_diff_text_options text = CB_WITH(cb_diff_text_options, .has_context = o->has_context, .context_lines = o->context_lines);
+	text.skip = hear_change;
+	text.context = &t;
+	CB_TRY(cb_diff_text(from, to, &text, out, out_size, err));
+	if (t.code != CB_OK) return cb_err_pass(err, t.code, &t.why);
+	if (told) gathered(told);
+	return CB_OK;
+}
+
+/* The text tells some changes otherwise than the list: what it has no words for is what its own changes have besides. */
+static cb_code print_patch(cli *c, cb_box *from, cb_box *to, const changes_options *o, cb_error *err)
 {
 	AUTO_FREE char *text = NULL;
+	AUTO_GATHERING gathering told = {.options = o, .rows = BUF_INIT(SIZE_MAX)};
 	size_t size = 0;
-	CB_TRY(patch_text(from, to, g->options, &text, &size, err));
+	CB_TRY(patch_text(from, to, o, &told, &text, &size, err));
 	cli_print_diff(c, text, size);
-	print_untold(c, g);
+	print_untold(c, &told);
 	return CB_OK;
 }
 
@@ -407,6 +445,7 @@ static void row_json(json_writer *w, const row *r)
 	} else {
 		json_member_str(w, "type", type_name(change->has_new ? change->new_info->type : change->old_info->type));
 		if (change->kind == CB_RENAMED) json_member_bool(w, "modified", change->modified);
+		json_member_bool(w, "attributes", change->attributes);
 		if (change->has_old) (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)change->old_info->mode & 07777);
 		if (change->has_old) json_member_str(w, "old_mode", mode);
 		if (change->has_old) json_member_uint(w, "old_size", change->old_info->size);
@@ -450,11 +489,11 @@ cb_code changes_print(cli *c, cb_box *from, cb_box *to, const changes_options *o
 		AUTO_FREE char *text = NULL;
 		size_t size = 0;
 		rows_json(cli_json(c), &g);
-		if (options->patch) CB_TRY(patch_text(from, to, options, &text, &size, err));
+		if (options->patch) CB_TRY(patch_text(from, to, options, NULL, &text, &size, err));
 		if (options->patch) json_member_bytes(cli_json(c), "patch", text, size);
 		return CB_OK;
 	}
-	if (options->view == CHANGES_PATCH) return print_patch(c, from, to, &g, err);
+	if (options->view == CHANGES_PATCH) return print_patch(c, from, to, options, err);
 	if (options->view == CHANGES_STAT) print_stat(c, &g);
 	else print_names(c, &g, options->view == CHANGES_STATUS);
 	return CB_OK;

@@ -201,7 +201,8 @@ const cli_command cmd_diff = {
 		"it says only that it differs: 'git apply' then refuses the patch, unless the file is removed, and 'patch' "
 		"leaves such a file as it is, or makes an empty one. What that format has no words for "
 		"(key-values, "
-		"attributes, empty folders) stands behind it in lines that begin with '#'. A path with a control "
+		"attributes, tags and metadata, modes other than 0644 and 0755, empty folders) stands behind it in lines that "
+		"begin with '#'. A path with a control "
 		"character, '\"' or '\\' in it stands in quotes, as git has it; --print0 gives it as it is.\n\n"
 		"/home/agent and /tmp are left out unless --all is given or a PATH names them. A PATH begins with '/' or ':', or "
 		"has a '/' "
@@ -225,8 +226,8 @@ const cli_command cmd_diff = {
 	.json = "from to     each: box, step\n"
 		"changes     for each: kind (added, deleted, modified, attributes, renamed, key), path, or key and key_change "
 		"(added, removed, changed), old_path, type, "
-		"old_mode, "
-		"old_size, mode, size, binary, added, removed\n"
+		"modified (of renamed: whether the content changed too), attributes (whether extended attributes, tags or metadata "
+		"changed; of added and deleted: whether there are some), old_mode, old_size, mode, size, binary, added, removed\n"
 		"left_out    how many changes in /home/agent and /tmp are not listed\n"
 		"patch       the unified text (--patch)",
 	.flags = CLI_PAGED,

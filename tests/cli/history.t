@@ -95,7 +95,7 @@ is($d->{from}{step}, 1, 'json: from');
 is_deeply([@{$d->{changes}[0]}{qw(added removed binary modified)}], [1, 1, JSON::PP::false(), JSON::PP::true()], 'json: lines');
 like($d->{patch}, qr/\+TWO/, 'json: patch');
 cow('chmod', '600', 'demo:/work/b.txt');
-is(cow('diff', 'demo'), "# file /work/b.txt: attributes, mode 0644 to 0600\n", 'a mode git has no word for');
+is(cow('diff', 'demo'), "# file /work/b.txt: mode 0644 to 0600\n", 'a mode git has no word for');
 fails(['diff', 'demo', 'nosuch'], 'NOTFOUND', 4, qr/cowbox list/);
 fails(['diff', 'demo@1', 'demo', '/work/nosuch'], 'NOTFOUND', 4, qr/nosuch.*demo\@1/);
 fails(['diff', 'demo@1:a.txt', 'demo:b.txt'], 'INVALID', 2, qr/same path/);
@@ -193,6 +193,51 @@ is(cow('diff', 'mixed'), '', 'the same bytes again are no difference in a patch'
 is(cow('diff', 'mixed', '--name-status'), "T\t/work/f\n", 'but new times');
 cow('tag', 'add', 'mixed:/work/f', 'seen');
 is(cow('diff', 'mixed'), "# file /work/f: attributes\n", 'a tag is told behind the patch');
+
+# What git's format has no words for is told of every file, also of one whose other changes it tells.
+cow('new', 'untold');
+cow('write', "untold:/work/$_", $_) for qw(tagged texted ran closed set moved saved aside swap-a swap-b);
+cow('chmod', '600', 'untold:/work/swap-a');
+cow('ln', '-s', 'nowhere', 'untold:/work/link');
+cow('mkdir', 'untold:/work/empty');
+cow('write', '--parents', 'untold:/work/folder/in', 'in');
+cow('checkpoint', 'save', 'untold', 'before', {notes => 1});
+cow('tag', 'add', "untold:/work/$_", 'wip') for qw(tagged texted ran moved saved);
+cow('touch', 'untold:/work/tagged');
+cow('write', "untold:/work/$_", 'other') for qw(texted closed);
+cow('chmod', @$_) for ['755', 'untold:/work/ran'], ['600', 'untold:/work/closed'], ['4755', 'untold:/work/set'], ['600', 'untold:/work/moved'],
+	['700', 'untold:/work/folder'];
+cow('mv', "untold:/work/$_->[0]", "untold:/work/$_->[1]") for ['moved', 'moved-2'], ['link', 'link-2'], ['empty', 'empty-2'], ['folder', 'folder-2'],
+	['swap-a', 'swap'], ['swap-b', 'swap-a'], ['swap', 'swap-b'], ['saved', 'aside'];
+cow('write', '-m', '600', 'untold:/work/new', 'new');
+cow('write', '-m', '755', 'untold:/work/program', 'new');
+cow('mkdir', 'untold:/work/made');
+cow('chmod', '700', 'untold:/work/made');
+cow('write', 'untold:/work/made/in', 'in');
+is(join('', grep { /^#/ } map { "$_\n" } split /\n/, cow('diff', 'untold@before', 'untold')), <<'END', 'what git has no words for, of every file');
+# file /work/aside: attributes
+# file /work/closed: mode 0644 to 0600
+# folder /work/empty-2: moved
+# folder /work/folder-2: mode 0755 to 0700
+# folder /work/made: mode 0700
+# file /work/moved-2: attributes, mode 0644 to 0600
+# file /work/new: mode 0600
+# file /work/ran: attributes
+# file /work/set: mode 0644 to 4755
+# file /work/swap-a: mode 0600 to 0644
+# file /work/swap-b: mode 0644 to 0600
+# file /work/tagged: attributes
+# file /work/texted: attributes
+END
+my %marked = map { $_->{path} => $_->{attributes} } grep { $_->{path} } @{json('diff', 'untold@before', 'untold')->{changes}};
+is_deeply([sort grep { $marked{$_} } keys %marked], [map { "/work/$_" } qw(aside moved-2 ran tagged texted)], 'json: whose attributes changed');
+is(scalar(grep { !defined } values %marked), 0, 'json: said of every file');
+cow('tag', 'add', 'untold:/work/new', 'late');
+ok(json('show', 'untold')->{changes}[0]{attributes}, 'json of show: attributes');
+ok(json('log', 'untold', '-n', '1', '--stat')->{steps}[0]{changes}[0]{attributes}, 'json of log: attributes');
+like(cow('help', 'diff'), qr/\bmodified \(of renamed.*\battributes \(whether/s, 'help lists them');
+like(cow('help', $_), qr/^ *notes +that there was nothing more to $_/m, "help $_ lists the notes") for 'undo', 'redo';
+is(scalar @{json('undo', 'untold', '-n', '99')->{notes}}, 1, 'json of undo: notes');
 
 # ---- blame ----
 cow('fork', 'demo', 'child', {notes => 1});

@@ -66,7 +66,7 @@ static void put_step(FILE *to, const cb_step *s)
 
 static void put_change(FILE *to, const cb_change *c)
 {
-	(void)fprintf(to, "%c %s %s %d ", (int)c->kind, c->path, c->old_path ? c->old_path : "-", c->modified);
+	(void)fprintf(to, "%c %s %s %d %d ", (int)c->kind, c->path, c->old_path ? c->old_path : "-", c->modified, c->attributes);
 	if (c->has_old) put_info(to, c->old_info);
 	if (c->has_new) put_info(to, c->new_info);
 	(void)fputc('\n', to);

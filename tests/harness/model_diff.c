@@ -7,7 +7,7 @@ cb_code model_diff_hear(void *context, const cb_change *c, cb_error *err)
 	model_diff *t = context;
 	CHECK(t->count < MODEL_CHANGES);
 	model_change *n = &t->all[t->count++];
-	*n = (model_change){.kind = c->kind, .modified = c->modified};
+	*n = (model_change){.kind = c->kind, .modified = c->modified, .attributes = c->attributes};
 	n->replaced = !c->old_path && c->has_old && c->has_new && c->kind != CB_KEYVALUE && c->old_info->ino != c->new_info->ino;
 	(void)snprintf(n->path, sizeof(n->path), "%s%s", c->kind == CB_KEYVALUE ? "key " : "", c->path);
 	if (c->old_path) (void)snprintf(n->old_path, sizeof(n->old_path), "%s", c->old_path);
@@ -19,6 +19,14 @@ static const model_change *told_at(const model_diff *t, const char *path, cb_cha
 	for (size_t i = 0; i < t->count; i++)
 		if (t->all[i].kind == kind && strcmp(t->all[i].path, path) == 0) return &t->all[i];
 	return NULL;
+}
+
+/* Does a change of this path, of whatever kind, tell other attributes? */
+static bool attributes_told(const model_diff *t, const char *path)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (t->all[i].kind != CB_DELETED && t->all[i].attributes && strcmp(t->all[i].path, path) == 0) return true;
+	return false;
 }
 
 /* Where an old path is now, by the deepest rename on the way to it. */
@@ -71,10 +79,17 @@ void model_diff_check(const model_trace *trace, const model_state *a, const mode
 		if (differs != said) diff_wrong(trace, t, now, differs ? "differs, which was not told" : "does not differ");
 		if (!differs && there->mode != e->mode && !told_at(t, now, CB_ATTRS) && !by)
 			diff_wrong(trace, t, now, "has another mode");
+		if ((strcmp(there->attrs, e->attrs) != 0) != attributes_told(t, now))
+			diff_wrong(trace, t, now, "has other attributes, or was said to");
 	}
 	for (size_t i = 0; i < t->count; i++) {
 		if (t->all[i].kind == CB_DELETED && !model_find(a, t->all[i].path))
 			diff_wrong(trace, t, t->all[i].path, "was not there");
+		const model_entry *only = t->all[i].kind == CB_ADDED     ? model_find(b, t->all[i].path)
+		                          : t->all[i].kind == CB_DELETED ? model_find(a, t->all[i].path)
+		                                                         : NULL;
+		if (only && (only->attrs[0] != 0) != t->all[i].attributes)
+			diff_wrong(trace, t, only->path, "came or went with attributes, or was said to");
 		if (t->all[i].kind == CB_ADDED || (t->all[i].kind == CB_KEYVALUE && model_find(b, t->all[i].path)))
 			(void)model_put(image, t->all[i].path, 1, 0, 0, "", 0);
 	}

@@ -9,7 +9,7 @@ enum { MODEL_CHANGES = 1000 };
 typedef struct model_change {
 	cb_change_kind kind;
 	char path[128], old_path[128];
-	bool modified;
+	bool modified, attributes;
 	bool replaced; /* another inode at the same path: it stays there, whatever became of the folders above */
 } model_change;
 
@@ -20,7 +20,8 @@ typedef struct model_diff {
 
 /* A visitor of cb_diff; its context is a model_diff. */
 cb_code model_diff_hear(void *context, const cb_change *c, cb_error *err);
-/* Applying what was told to the old paths must give the new ones, with equal bytes wherever no change was told. */
+/* Applying what was told to the old paths must give the new ones, with equal bytes, and equal attributes,
+ * wherever no change of them was told. */
 void model_diff_check(const model_trace *trace, const model_state *a, const model_state *b, const model_diff *t);
 
 #endif

@@ -151,6 +151,7 @@ void model_free(model_state *s)
 typedef struct reading {
 	cb_box *b;
 	model_state *s;
+	const char *kind; /* of the attributes that are being listed */
 	char attrs[1024];
 } reading;
 
@@ -159,7 +160,8 @@ static cb_code read_attr(void *context, const char *name, const char *value, siz
 	(void)err;
 	reading *r = context;
 	size_t used = strlen(r->attrs);
-	(void)snprintf(r->attrs + used, sizeof(r->attrs) - used, "%s=%.*s\n", name, value ? (int)size : 0, value ? value : "");
+	(void)snprintf(r->attrs + used, sizeof(r->attrs) - used, "%s %s=%.*s\n", r->kind, name, value ? (int)size : 0,
+	               value ? value : "");
 	return CB_OK;
 }
 
@@ -179,9 +181,12 @@ static cb_code read_entry(void *context, const char *path, const cb_stat_info *i
 	e->links = info->links;
 	e->version = info->version;
 	r->attrs[0] = 0;
+	r->kind = "xattr";
 	CHECK_OK(cb_xattr_list(r->b, path, CB_NOFOLLOW, read_attr, r, &err));
 	if (info->type != CB_SYMLINK) { /* these two follow links */
+		r->kind = "tag";
 		CHECK_OK(cb_tag_list(r->b, path, read_attr, r, &err));
+		r->kind = "meta";
 		CHECK_OK(cb_meta_list(r->b, path, read_attr, r, &err));
 	}
 	free(e->attrs);

@@ -163,7 +163,8 @@ typedef struct log_describing {
 
 static cb_code describe_change(void *context, const cb_change *c, cb_error *err)
 {
-	return buf_printf(context, err, "   %c %s %s %d\n", (char)c->kind, c->path, c->old_path ? c->old_path : "", c->modified);
+	return buf_printf(context, err, "   %c %s %s %d %d\n", (char)c->kind, c->path, c->old_path ? c->old_path : "", c->modified,
+	                  c->attributes);
 }
 
 static cb_code describe_step(void *context, const cb_step *s, cb_error *err)

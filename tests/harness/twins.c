@@ -65,8 +65,8 @@ cb_code say_name(void *context, const char *name, const char *value, size_t size
 cb_code say_change(void *context, const cb_change *c, cb_error *err)
 {
 	(void)err;
-	say(context, "%c %s < %s %d%d%d\n", (int)c->kind, c->path, c->old_path ? c->old_path : "-", c->has_old, c->has_new,
-	    c->modified);
+	say(context, "%c %s < %s %d%d%d%d\n", (int)c->kind, c->path, c->old_path ? c->old_path : "-", c->has_old, c->has_new,
+	    c->modified, c->attributes);
 	if (c->has_old && c->kind != CB_KEYVALUE) say_stat(context, "  old", c->old_info);
 	if (c->has_new && c->kind != CB_KEYVALUE) say_stat(context, "  new", c->new_info);
 	return CB_OK;

@@ -1,9 +1,10 @@
 /*
  * test_undo_model.c: random histories of files and folders that come and go, with attributes, in which any step is undone, undone again,
  * redone, and any state restored, whole or at a path. Whatever becomes of it the store is sound, what failed changed nothing, versions
- * only grow (no version is of two things), and of a step that was just undone nothing is left to take back.
+ * only grow (no version is of two things), and of a step that was just undone nothing is left to take back. Differences from one state to
+ * another tell what differs, attributes too.
  */
-#include "harness/model_state.h"
+#include "harness/model_diff.h"
 
 enum { OPS = 50 };
 
@@ -13,6 +14,7 @@ typedef struct world {
 	cb_box *b;
 	model_trace trace;
 	model_state *states[OPS + 1]; /* one after the other */
+	uint64_t seqs[OPS + 1];
 } world;
 
 static uint64_t below(world *w, uint64_t n)
@@ -123,6 +125,24 @@ static void check_versions(const world *w, const model_state *was, const model_s
 	}
 }
 
+/* From any earlier state to the newest, and back. */
+static void check_difference(world *w, int newest)
+{
+	static model_diff there, back;
+	cb_error err = {0};
+	char address[32];
+	uint64_t i = below(w, (uint64_t)newest + 1);
+	(void)snprintf(address, sizeof(address), "b@%" PRIu64, w->seqs[i]);
+	cb_box *then = must_open(w->s, address);
+	there.count = back.count = 0;
+	model_note(&w->trace, "diff %s", address);
+	CHECK_OK(cb_diff(then, w->b, NULL, model_diff_hear, &there, &err));
+	CHECK_OK(cb_diff(w->b, then, NULL, model_diff_hear, &back, &err));
+	model_diff_check(&w->trace, w->states[i], w->states[newest], &there);
+	model_diff_check(&w->trace, w->states[newest], w->states[i], &back);
+	cb_box_close(then);
+}
+
 static void one_history(world *w)
 {
 	cb_error err = {0};
@@ -138,8 +158,10 @@ static void one_history(world *w)
 		else code = take_back(w, &why);
 		CHECK_MSG(code == CB_OK || code == CB_CONFLICT || code == CB_NOTHING, "%s (%s)", cb_code_name(code), why.message);
 		w->states[i + 1] = model_read(w->b);
+		w->seqs[i + 1] = must_seq(w->b);
 		if (code != CB_OK) CHECK_MODEL(w->states[i], w->states[i + 1], "a call that failed");
 		for (int k = 0; k <= i; k++) check_versions(w, w->states[k], w->states[i + 1]);
+		check_difference(w, i + 1);
 		if (kind >= 5) test_store_sound(w->s);
 	}
 	for (int i = 0; i <= OPS; i++) model_free(w->states[i]);
