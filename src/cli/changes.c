@@ -445,7 +445,7 @@ static void row_json(json_writer *w, const row *r)
 	} else {
 		json_member_str(w, "type", type_name(change->has_new ? change->new_info->type : change->old_info->type));
 		if (change->kind == CB_RENAMED) json_member_bool(w, "modified", change->modified);
-		json_member_bool(w, "attributes", change->attributes);
+		json_member_bool(w, "attributes_changed", change->attributes);
 		if (change->has_old) (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)change->old_info->mode & 07777);
 		if (change->has_old) json_member_str(w, "old_mode", mode);
 		if (change->has_old) json_member_uint(w, "old_size", change->old_info->size);

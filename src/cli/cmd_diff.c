@@ -226,8 +226,8 @@ const cli_command cmd_diff = {
 	.json = "from to     each: box, step\n"
 		"changes     for each: kind (added, deleted, modified, attributes, renamed, key), path, or key and key_change "
 		"(added, removed, changed), old_path, type, "
-		"modified (of renamed: whether the content changed too), attributes (whether extended attributes, tags or metadata "
-		"changed; of added and deleted: whether there are some), old_mode, old_size, mode, size, binary, added, removed\n"
+		"modified (of renamed: whether the content changed too), attributes_changed (extended attributes, tags or metadata "
+		"did; of added and deleted: there are some), old_mode, old_size, mode, size, binary, added, removed\n"
 		"left_out    how many changes in /home/agent and /tmp are not listed\n"
 		"patch       the unified text (--patch)",
 	.flags = CLI_PAGED,

@@ -229,13 +229,13 @@ is(join('', grep { /^#/ } map { "$_\n" } split /\n/, cow('diff', 'untold@before'
 # file /work/tagged: attributes
 # file /work/texted: attributes
 END
-my %marked = map { $_->{path} => $_->{attributes} } grep { $_->{path} } @{json('diff', 'untold@before', 'untold')->{changes}};
+my %marked = map { $_->{path} => $_->{attributes_changed} } grep { $_->{path} } @{json('diff', 'untold@before', 'untold')->{changes}};
 is_deeply([sort grep { $marked{$_} } keys %marked], [map { "/work/$_" } qw(aside moved-2 ran tagged texted)], 'json: whose attributes changed');
 is(scalar(grep { !defined } values %marked), 0, 'json: said of every file');
 cow('tag', 'add', 'untold:/work/new', 'late');
-ok(json('show', 'untold')->{changes}[0]{attributes}, 'json of show: attributes');
-ok(json('log', 'untold', '-n', '1', '--stat')->{steps}[0]{changes}[0]{attributes}, 'json of log: attributes');
-like(cow('help', 'diff'), qr/\bmodified \(of renamed.*\battributes \(whether/s, 'help lists them');
+ok(json('show', 'untold')->{changes}[0]{attributes_changed}, 'json of show: attributes');
+ok(json('log', 'untold', '-n', '1', '--stat')->{steps}[0]{changes}[0]{attributes_changed}, 'json of log: attributes');
+like(cow('help', 'diff'), qr/\bmodified \(of renamed.*\battributes_changed \(/s, 'help lists them');
 like(cow('help', $_), qr/^ *notes +that there was nothing more to $_/m, "help $_ lists the notes") for 'undo', 'redo';
 is(scalar @{json('undo', 'untold', '-n', '99')->{notes}}, 1, 'json of undo: notes');
 
