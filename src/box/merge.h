@@ -259,11 +259,11 @@ cb_code merge_successors_here(merge *m, item *it, cb_error *err);
  * the data is meant for the new one too. It was placed. */
 cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err);
 /* Three texts: what leads from base to theirs, put into node, which holds ours' data and is not saved. *done false: they are no texts,
- * or changed the same lines, and nothing happened. */
+ * or changed the same lines, and nothing happened. *changed becomes true when node got other data. */
 typedef struct merge_texts {
 	const tree_view *base_view, *ours_view, *theirs_view;
 	const record *base, *ours, *theirs;
 } merge_texts;
-cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_error *err);
+cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, bool *changed, cb_error *err);
 
 #endif

@@ -161,7 +161,7 @@ static cb_code load_text(merge *m, const tree_view *v, const record *r, char **o
 	return CB_OK;
 }
 
-cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_error *err)
+cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, bool *changed, cb_error *err)
 {
 	AUTO_FREE char *base = NULL, *ours = NULL, *theirs = NULL;
 	size_t nb = 0, no = 0, nt = 0, conflicts = 0;
@@ -176,6 +176,10 @@ cb_code merge_text(merge *m, const merge_texts *x, inode *node, bool *done, cb_e
 	                   err));
 	if (conflicts) return CB_OK;
 	*done = true;
+	/* Ours has all of it: then nothing comes of it, also no new version. (A transaction wrote the file, whatever is in it.) */
+	if (!merge_is_strict(m) && node->rec.ino == x->ours->ino && span_equal(buf_span(&merged), span_make(ours, no)))
+		return CB_OK;
+	*changed = true;
 	int64_t ours_ns = x->ours->mtime_ns, theirs_ns = x->theirs->mtime_ns; /* node may be one of them */
 	CB_TRY(data_replace(m->t, node, merged.bytes, merged.size, err));
 	/* One side had changed nothing, or less of the same: then it is the other's text as it was. */
@@ -252,7 +256,7 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, bool *
 	bool lines = !ours_same && !theirs_same && !agreed && it->base.present;
 	if (lines && node->rec.type == CB_FILE) {
 		merge_texts x = {base_view, m->ours, m->theirs, base, ours, theirs};
-		CB_TRY(merge_text(m, &x, node, &merged, err));
+		CB_TRY(merge_text(m, &x, node, &merged, changed, err));
 	}
 	if (!unchanged_here && !merged) {
 		bool kept = true;
@@ -262,7 +266,7 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, bool *
 	}
 	*dated = !unchanged_here;
 	if (!merged && theirs_wins) CB_TRY(take_data(m, it, node, err));
-	*changed = *changed || merged || theirs_wins;
+	*changed = *changed || (!merged && theirs_wins);
 	return CB_OK;
 }
 
@@ -290,7 +294,7 @@ static cb_code merge_data_of_successor(merge *m, item *it, const place *at, inod
 	CB_TRY(merge_data_same(m, &v, &here, m->theirs, &it->theirs.node.rec, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
 	merge_texts x = {m->base, &v, m->theirs, &it->base.node.rec, &here, &it->theirs.node.rec};
-	if (!agreed && !same) CB_TRY(merge_text(m, &x, node, &done, err));
+	if (!agreed && !same) CB_TRY(merge_text(m, &x, node, &done, changed, err));
 	if (!done) {
 		bool kept = true;
 		CB_TRY(merge_conflict_under(m, it, here.ino, at, "changed on both sides", &theirs_wins, err));
@@ -298,7 +302,7 @@ static cb_code merge_data_of_successor(merge *m, item *it, const place *at, inod
 		if (!kept) CB_TRY(merge_contradicts_name(m, at, err));
 	}
 	if (!done && theirs_wins) CB_TRY(take_data(m, it, node, err));
-	*changed = *changed || done || theirs_wins;
+	*changed = *changed || theirs_wins;
 	return CB_OK;
 }
 

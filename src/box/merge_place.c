@@ -423,8 +423,9 @@ static cb_code merge_successors(merge *m, const item *it, const place *at, inode
 	merge_texts x = {m->base, &v, m->theirs, &old.rec, &mine->rec, &it->theirs.node.rec};
 	record before = mine->rec; /* of which x.ours must not change meanwhile */
 	x.ours = &before;
-	CB_TRY(merge_text(m, &x, mine, done, err));
-	if (!*done) return CB_OK;
+	bool changed = false;
+	CB_TRY(merge_text(m, &x, mine, done, &changed, err));
+	if (!changed) return CB_OK;
 	inode_changed(m->t, mine, false);
 	return inode_save(m->t, mine, err);
 }
@@ -504,13 +505,13 @@ static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *
 {
 	tree_view v = txn_raw(m->t);
 	inode node;
-	bool done = false, theirs_wins = true, agreed = false;
+	bool done = false, changed = false, theirs_wins = true, agreed = false;
 	CB_TRY(inode_find(&v, it->into, &node, err));
 	record their = node.rec;
 	merge_texts x = {m->base, m->ours, &v, &old->rec, &here->rec, &their};
 	CB_TRY(merge_data_same(m, m->ours, &here->rec, &v, &their, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
-	if (!agreed) CB_TRY(merge_text(m, &x, &node, &done, err));
+	if (!agreed) CB_TRY(merge_text(m, &x, &node, &done, &changed, err));
 	if (!done) {
 		bool kept = true;
 		CB_TRY(merge_conflict_under(m, it, old->rec.ino, at, "changed on both sides", &theirs_wins, err));

@@ -240,3 +240,22 @@ TEST(undo_beside_times_that_were_set)
 	cb_box_close(b);
 	cb_store_close(s);
 }
+
+/* Lines that the step brought are gone, and others have come: the merge has nothing to do, and no step is made of a new version alone. */
+TEST(undo_of_lines_that_a_later_step_took_out)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/a", "a\nb\nc\nd\n");
+	must_write(b, "/work/a", "a\nb\nX\nc\nd\n"); /* step 2 */
+	must_write(b, "/work/a", "a\nY\nb\nX\nc\nd\n");
+	must_write(b, "/work/a", "a\nY\nb\nc\nd\n");
+	CHECK_CODE(cb_undo(b, 2, NULL, &err), CB_NOTHING);
+	CHECK_U64(must_seq(b), 4);
+	CHECK_OK(cb_undo(b, 3, NULL, &err));
+	CHECK_STR(must_read(b, "/work/a"), "a\nb\nc\nd\n");
+	cb_box_close(b);
+	cb_store_close(s);
+}
