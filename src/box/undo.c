@@ -392,23 +392,172 @@ static cb_code choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_e
 	return cb_err_set(err, CB_NOTHING, redo ? "there is nothing to redo" : "there is nothing to undo");
 }
 
-/* Was nothing changed since the step was taken back? Records are passed, as is what this handle does not see. */
-static cb_code is_just_undone(const cb_box *b, uint64_t seq, bool *out, cb_error *err)
+/* ---- is it undone? ---- */
+
+/*
+ * To undo a step by its number changes what stands, or there is nothing to do: by the targets alone, whatever the bytes are, which may be
+ * the same by chance. Its *chain* is the step, its target, the target of that, and so on. Undoing it turns each of them over, so it is
+ * without effect when an undo or redo that stands, and is not of the chain, has taken one of them back already.
+ *
+ * Others than undo and redo know nothing of that: what a restore or a merge brought back is there, and can be taken back once more.
+ */
+typedef struct chain {
+	cb_box *b;
+	buf links; /* uint64_t: newest first */
+	id_set has;
+	id_set cancelled;
+	buf returns; /* returned: the undos and redos above its last link, newest first */
+} chain;
+
+typedef struct returned {
+	uint64_t seq, target;
+} returned;
+
+static void chain_done(chain *c)
 {
-	enum { LOOKS = 64 };
-	*out = false;
-	for (uint64_t at = b->head->seq, looks = 0; at > seq && looks < LOOKS; at--, looks++) {
+	buf_done(&c->links);
+	buf_done(&c->returns);
+	id_set_done(&c->has);
+	id_set_done(&c->cancelled);
+}
+
+static cb_code chain_load(chain *c, uint64_t seq, cb_error *err)
+{
+	const cb_box *b = c->b;
+	for (uint64_t at = seq, next; at; at = next) {
 		AUTO_STEP_ROW step_row r = {0};
 		cb_error why;
-		gate_touch touch;
+		bool known = false;
+		CB_TRY(buf_append(&c->links, &at, sizeof(at), err));
+		CB_TRY(id_set_add(&c->has, at, &known, err));
 		cb_code code = step_row_load(b->cs, b->id, at, false, &r, cb_err_aside(&why));
 		if (code == CB_STALE) return CB_OK;
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
-		bool is_return = strcmp(r.kind, "undo") == 0 || strcmp(r.kind, "redo") == 0;
-		*out = is_return && r.row.target == seq;
-		if (is_return) return CB_OK;
-		CB_TRY(gate_step_touch(NULL, b->cs, b->id, b->who, at, &touch, err));
-		if (r.row.weight > 0 && !(touch.hidden && !touch.shown)) return CB_OK;
+		next = r.row.target < at ? r.row.target : 0;
+	}
+	return CB_OK;
+}
+
+/* What was pruned below a gap may have taken anything back: nobody knows. */
+static cb_code note_return(void *context, const store_step *step, cb_error *err)
+{
+	chain *c = context;
+	if (step->target) CB_TRY(buf_append(&c->returns, &(returned){step->seq, step->target}, sizeof(returned), err));
+	return step->gap ? CB_INTERRUPTED : CB_OK;
+}
+
+/* Did one of the steps between two bring a link of the chain back? */
+typedef struct bringing {
+	const chain *c;
+	pmap made;   /* what the link left behind; tombstones: what it took away */
+	buf changes; /* uint64_t: steps that stand and are neither undo nor redo */
+	bool found;
+} bringing;
+
+static void bringing_done(bringing *f)
+{
+	pmap_done(&f->made);
+	buf_done(&f->changes);
+}
+
+static cb_code note_made(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	bringing *f = context;
+	bool touch = key_bytes.bytes[0] == KIND_COUNTERS;
+	if (!touch) CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
+	if (touch) return CB_OK;
+	return new_value.bytes ? pmap_put(&f->made, key_bytes, new_value, err) : pmap_put_tombstone(&f->made, key_bytes, err);
+}
+
+static cb_code note_change(void *context, const store_step *step, cb_error *err)
+{
+	bringing *f = context;
+	if (step->weight == 0 || step->target || id_set_has(&f->c->cancelled, step->seq)) return CB_OK;
+	return buf_append(&f->changes, &step->seq, sizeof(uint64_t), err);
+}
+
+/* But for a file's number, version and ctime, which nobody brings back. */
+static cb_code is_same_again(span key_bytes, span was, span is, bool *out, cb_error *err)
+{
+	entry a = {0}, b = {0};
+	bool named = key_bytes.bytes[0] == KIND_ENTRY;
+	if (!named && key_bytes.bytes[0] != KIND_INODE) {
+		*out = span_equal(was, is);
+		return CB_OK;
+	}
+	CB_TRY(named ? entry_decode(was, &a, err) : record_decode(was, &a.rec, err));
+	CB_TRY(named ? entry_decode(is, &b, err) : record_decode(is, &b.rec, err));
+	if (!a.is_link && !b.is_link) b.rec.ino = a.rec.ino;
+	b.rec.version = a.rec.version;
+	b.rec.ctime_ns = a.rec.ctime_ns;
+	tree_value x, y;
+	entry_encode(&a, &x);
+	entry_encode(&b, &y);
+	*out = span_equal(span_make(x.bytes, x.size), span_make(y.bytes, y.size));
+	return CB_OK;
+}
+
+static cb_code find_made(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)old_value;
+	bringing *f = context;
+	span made;
+	pmap_found there = pmap_get(&f->made, key_bytes, &made);
+	f->found = there == PMAP_TOMBSTONE && !new_value.bytes;
+	if (there == PMAP_VALUE && new_value.bytes) CB_TRY(is_same_again(key_bytes, made, new_value, &f->found, err));
+	return f->found ? CB_INTERRUPTED : CB_OK;
+}
+
+static cb_code came_back(const chain *c, uint64_t link, uint64_t above, uint64_t below, bool *out, cb_error *err)
+{
+	ATTR_CLEANUP(bringing_done) bringing f = {.c = c, .changes = BUF_INIT(SIZE_MAX)};
+	cb_store *cs = c->b->cs;
+	uint64_t box = c->b->id;
+	cb_error why;
+	*out = false;
+	if (above + 1 >= below) return CB_OK;
+	CB_TRY(store_step_walk(cs->s, box, below - 1, above + 1, false, note_change, &f, err));
+	if (f.changes.size == 0) return CB_OK;
+	cb_code code = step_changes(cs, box, link, note_made, &f, cb_err_aside(&why));
+	const uint64_t *all = (const uint64_t *)(const void *)f.changes.bytes;
+	for (size_t i = 0; i < f.changes.size / sizeof(uint64_t) && code == CB_OK && !f.found; i++)
+		code = step_changes(cs, box, all[i], find_made, &f, cb_err_aside(&why));
+	*out = f.found || code == CB_STALE; /* it may have been */
+	return code == CB_OK || code == CB_STALE ? CB_OK : cb_err_pass(err, code, &why);
+}
+
+/* Was the link taken back by a step that stands, and not brought back until the next link, or the head, was made? */
+static cb_code is_spoiled(const chain *c, const returned *by, bool *out, cb_error *err)
+{
+	const uint64_t *links = (const uint64_t *)(const void *)c->links.bytes;
+	size_t i = 0;
+	while (links[i] != by->target) i++;
+	bool back = false;
+	CB_TRY(came_back(c, by->target, by->seq, i ? links[i - 1] : c->b->head->seq + 1, &back, err));
+	*out = !back;
+	return CB_OK;
+}
+
+static cb_code is_undone(cb_box *b, uint64_t seq, bool *out, cb_error *err)
+{
+	AUTO_PAST gate_past past = {0};
+	ATTR_CLEANUP(chain_done) chain c = {.b = b, .links = BUF_INIT(SIZE_MAX), .returns = BUF_INIT(SIZE_MAX)};
+	*out = false;
+	CB_TRY(chain_load(&c, seq, err));
+	const uint64_t *links = (const uint64_t *)(const void *)c.links.bytes;
+	uint64_t last = links[c.links.size / sizeof(uint64_t) - 1];
+	if (last >= b->head->seq) return CB_OK;
+	CB_TRY(store_step_walk(b->cs->s, b->id, b->head->seq, last + 1, false, note_return, &c, err));
+	const returned *all = (const returned *)(const void *)c.returns.bytes;
+	for (size_t i = 0; i < c.returns.size / sizeof(*all) && !*out; i++) {
+		gate_touch touch;
+		bool known = false;
+		if (id_set_has(&c.cancelled, all[i].seq)) continue;
+		CB_TRY(gate_step_touch(&past, b->cs, b->id, b->who, all[i].seq, &touch, err));
+		if (touch.hidden && !touch.shown) continue;
+		CB_TRY(id_set_add(&c.cancelled, all[i].target, &known, err));
+		if (id_set_has(&c.has, all[i].seq) || !id_set_has(&c.has, all[i].target)) continue;
+		CB_TRY(is_spoiled(&c, &all[i], out, err));
 	}
 	return CB_OK;
 }
@@ -458,7 +607,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	CB_TRY(gate_step_reversed(b, seq, err));
 	o->t->target = u->target = seq;
 	bool undone = false;
-	if (u->seq) CB_TRY(is_just_undone(b, seq, &undone, err));
+	if (u->seq) CB_TRY(is_undone(b, seq, &undone, err));
 	if (undone) return undone_already(seq, err);
 	if (closed) o->t->other_seq = seq;
 	/* One that was named stays the one that is meant, whatever others do. */

@@ -99,7 +99,7 @@ static uint64_t last_standing(const model *m)
 
 /*
  * Does the step stand, and does undoing it change which changes stand? A step may be undone by two others, when the first of them was
- * undone itself and then the second, too, is undone: what is brought back then belongs to no change, and plain undos have no name for it.
+ * undone itself and redone: to undo the second of them brings nothing back.
  */
 static bool may_undo(const model *m, uint64_t seq)
 {
@@ -150,8 +150,10 @@ static void one_history(test_rng *rng, cb_store *s, unsigned n)
 		cb_code code = CB_OK;
 		uint64_t named = m.count ? 1 + test_rand_below(rng, m.count) : 0;
 		if (kind < 5 || m.count == 0) code = cb_kv_set(b, key, value, strlen(value), &err);
-		else if (kind < 7) code = may_undo(&m, named) ? cb_undo(b, named, NULL, &err) : CB_NOTHING;
-		else if (kind < 8) code = cb_redo(b, NULL, &err);
+		else if (kind < 7) {
+			code = cb_undo(b, named, NULL, &err);
+			CHECK_CODE(code, may_undo(&m, named) ? CB_OK : CB_NOTHING);
+		} else if (kind < 8) code = cb_redo(b, NULL, &err);
 		else {
 			uint64_t want = last_standing(&m);
 			code = cb_undo(b, 0, NULL, &err);
