@@ -295,13 +295,14 @@ cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *
 	return CB_OK;
 }
 
-/* A file is taken for the successor of one file only: two that were merged into it would overwrite each other. */
+/* A file is taken for the successor of one file only: two that were merged into it would overwrite each other. Both sides may have it. */
 static cb_code successor_take(merge *m, uint64_t ino, uint64_t of, bool *taken, cb_error *err)
 {
-	span ignored;
+	span value;
 	key k = key_inode(ino);
-	*taken = pmap_get(&m->successors, key_span(&k), &ignored) == PMAP_ABSENT;
-	return *taken ? pmap_put(&m->successors, key_span(&k), span_make(&of, sizeof(of)), err) : CB_OK;
+	bool known = pmap_get(&m->successors, key_span(&k), &value) == PMAP_VALUE;
+	*taken = !known || memcmp(value.bytes, &of, sizeof(of)) == 0;
+	return known ? CB_OK : pmap_put(&m->successors, key_span(&k), span_make(&of, sizeof(of)), err);
 }
 
 uint64_t merge_item_number(const merge *m, uint64_t ino)
@@ -348,17 +349,21 @@ static uint64_t next_number(const merge *m, uint64_t number, uint64_t after)
 	return found ? get_be64(pair.bytes + 8) : 0;
 }
 
+/* One that the other side has too comes first: then both find the same. */
 cb_code merge_other_number(const merge *m, const tree_view *side, uint64_t number, uint64_t *out, cb_error *err)
 {
 	const tree_view *across = side == m->ours ? m->theirs : m->ours;
+	bool common = false;
 	*out = 0;
-	for (uint64_t other = next_number(m, number, 0); other && !*out; other = next_number(m, number, other)) {
+	for (uint64_t other = next_number(m, number, 0); other && !common; other = next_number(m, number, other)) {
 		bool has = false, known = false, two = false;
 		CB_TRY(merge_is_present(side, other, &has, err));
 		CB_TRY(merge_is_present(m->base, other, &known, err));
-		CB_TRY(merge_is_present(across, other, &two, err));
-		if (two) CB_TRY(merge_is_present(across, number, &two, err)); /* the other side has one and the other */
-		if (has && !known && !two && !merge_disputes_ino(m->disputed, other)) *out = other;
+		if (!has || known || merge_disputes_ino(m->disputed, other)) continue;
+		CB_TRY(merge_is_present(across, other, &common, err));
+		if (common) CB_TRY(merge_is_present(across, number, &two, err));
+		if (two) common = false; /* the other side has one and the other */
+		else if (common || !*out) *out = other;
 	}
 	return CB_OK;
 }

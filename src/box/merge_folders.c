@@ -44,6 +44,15 @@ static cb_code new_folder_at(const merge *m, const tree_view *side, uint64_t par
 	return CB_OK;
 }
 
+/* Does a folder of a side stand for another of the base already? It can for one only. */
+static bool is_standing(const merge *m, uint64_t ino)
+{
+	const remade *all = (const remade *)(const void *)m->remade.bytes;
+	for (size_t i = 0; ino && i < m->remade.size / sizeof(*all); i++)
+		if (all[i].here == ino || all[i].there == ino) return true;
+	return false;
+}
+
 /* One folder of the base, after those above it. */
 static cb_code judge(merge *m, uint64_t dir, cb_error *err)
 {
@@ -55,6 +64,8 @@ static cb_code judge(merge *m, uint64_t dir, cb_error *err)
 	if ((!in_ours || !in_theirs) && !merge_disputes_ino(m->disputed, dir)) {
 		if (!in_ours) CB_TRY(merge_other_number(m, m->ours, dir, &s.here, err));
 		if (!in_theirs) CB_TRY(merge_other_number(m, m->theirs, dir, &s.there, err));
+		if (is_standing(m, s.here)) s.here = 0;
+		if (is_standing(m, s.there)) s.there = 0;
 		in_ours = s.here;
 		in_theirs = s.there;
 		CB_TRY(inode_place(m->base, dir, &was, err));

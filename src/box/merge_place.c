@@ -506,7 +506,8 @@ static cb_code merge_with_old(merge *m, item *it, const place *at, const inode *
 	tree_view v = txn_raw(m->t);
 	inode node;
 	bool done = false, changed = false, theirs_wins = true, agreed = false;
-	CB_TRY(inode_find(&v, it->into, &node, err));
+	cb_code code = inode_find(&v, it->into, &node, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code; /* as in link_result */
 	record their = node.rec;
 	merge_texts x = {m->base, m->ours, &v, &old->rec, &here->rec, &their};
 	CB_TRY(merge_data_same(m, m->ours, &here->rec, &v, &their, &agreed, err));

@@ -148,3 +148,68 @@ TEST(a_folder_renamed_over_another)
 		sides_close(&p);
 	}
 }
+
+/* ---- both sides have it under one number, and the base, made of what they had, under another ---- */
+
+typedef struct ring {
+	cb_store *s;
+	cb_box *boxes[3], *then[3];
+} ring;
+
+/* As they are now. */
+static void note_all(ring *r)
+{
+	for (int i = 0; i < 3; i++) {
+		char address[32];
+		cb_box_close(r->then[i]);
+		(void)snprintf(address, sizeof(address), "%d@%" PRIu64, i, cb_box_step(r->boxes[i]));
+		CHECK_OK(cb_box_open(r->s, address, &r->then[i], &err));
+	}
+}
+
+/* The file is saved by rename in one box and written in another, and goes round three. Box 0 renames it last. */
+static ring open_ring(void)
+{
+	ring r = {.s = test_store_open(true)};
+	CHECK_OK(cb_box_create(r.s, "0", &r.boxes[0], &err));
+	file_f(r.boxes[0]);
+	for (int i = 1; i < 3; i++) r.boxes[i] = must_fork(r.s, "0", i == 1 ? "1" : "2");
+	must_renew(r.boxes[1], "/work/f", "1\n2\nX\n");
+	must_write(r.boxes[2], "/work/f", "Y");
+	note_all(&r);
+	must_merge(r.boxes[1], r.then[2], CB_PREFER_THEIRS);
+	must_merge(r.boxes[2], r.then[1], CB_PREFER_OURS);
+	CHECK_OK(cb_utimens(r.boxes[2], "/work/f", 1000000000, 1000000000, 0, &err));
+	note_all(&r);
+	must_merge(r.boxes[0], r.then[1], CB_PREFER_NONE);
+	must_merge(r.boxes[1], r.then[2], CB_PREFER_NONE);
+	must_merge(r.boxes[2], r.then[1], CB_PREFER_NONE);
+	note_all(&r);
+	must_merge(r.boxes[0], r.then[1], CB_PREFER_NONE);
+	must_merge(r.boxes[1], r.then[2], CB_PREFER_NONE);
+	must_merge(r.boxes[2], r.then[0], CB_PREFER_NONE);
+	mv(r.boxes[0], "/work/f", "/work/g");
+	note_all(&r);
+	must_merge(r.boxes[0], r.then[1], CB_PREFER_NONE);
+	must_merge(r.boxes[2], r.then[0], CB_PREFER_NONE);
+	mv(r.boxes[0], "/work/g", "/work/h");
+	return r;
+}
+
+TEST(one_number_on_both_sides_and_another_in_the_base)
+{
+	for (int way = 0; way < 6; way++) {
+		ring r = open_ring();
+		cb_box *into = r.boxes[way & 1 ? 0 : 2], *from = r.boxes[way & 1 ? 2 : 0];
+		uint64_t conflicts = 1;
+		CHECK(ino_of(r.boxes[0], "/work/h") == ino_of(r.boxes[2], "/work/g"));
+		cb_merge_options how = CB_WITH(cb_merge_options, .prefer = (cb_prefer)(way / 2));
+		CHECK_OK(cb_merge(into, from, &how, NULL, &conflicts, &err));
+		CHECK_U64(conflicts, 0);
+		must_show(into, "h=Y");
+		test_store_sound(r.s);
+		for (int i = 0; i < 3; i++) cb_box_close(r.boxes[i]);
+		for (int i = 0; i < 3; i++) cb_box_close(r.then[i]);
+		cb_store_close(r.s);
+	}
+}
