@@ -33,7 +33,8 @@ static bool is_compared(const merge *m, const item *made)
 }
 
 /* A file that ours put aside, and theirs replaced: of the names it still had, those that theirs took away or replaced too. What ours did
- * not change goes, whatever theirs has in its place: place_aside says the same from the other side. */
+ * not change goes, whatever theirs has in its place: place_aside says the same from the other side. Of one that theirs took away, and that
+ * stays with a folder of ours, only the names under which theirs has new files: merge_successors says the same. */
 static cb_code delete_aside(merge *m, item *it, cb_error *err)
 {
 	bool same = false;
@@ -60,7 +61,8 @@ cb_code merge_delete_files(merge *m, cb_error *err)
 {
 	for (size_t i = 0; i < m->count; i++) {
 		item *it = &m->items[i];
-		if (it->aside && it->ours.present) CB_TRY(delete_aside(m, it, err));
+		bool kept = it->settled == SETTLED_OURS && !it->theirs.present && it->base.present && !it->disputed;
+		if ((it->aside || kept) && it->ours.present) CB_TRY(delete_aside(m, it, err));
 		if (it->fate != FATE_DELETE || it->ours.node.rec.type == CB_DIR) continue;
 		CB_TRY(unlink_all(m, &it->ours, err));
 		it->fate = FATE_DONE;
@@ -416,7 +418,9 @@ static cb_code merge_successors(merge *m, const item *it, const place *at, inode
 	CB_TRY(merge_new_file_here(m, at, &ino, err));
 	if (mine->rec.ino != ino)
 		return CB_OK; /* one of the base: another that got this name, or the same, which a conflict left here */
-	bool alike = false;
+	bool alike = false, itself = old.rec.ino == merge_ino_there(it) && !merge_renewed_there(m, it);
+	if (itself) CB_TRY(merge_data_same(m, m->base, &old.rec, m->theirs, &it->theirs.node.rec, done, err));
+	if (*done) return CB_OK; /* theirs did nothing to it */
 	if (merge_is_strict(m)) CB_TRY(any_alike(m, &old.rec, &mine->rec, &it->theirs.node.rec, &alike, err));
 	if (alike) return CB_OK;
 	tree_view v = txn_raw(m->t);

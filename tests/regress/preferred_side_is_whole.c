@@ -569,3 +569,32 @@ TEST(a_folder_that_stays_keeps_what_is_in_it)
 	settle(folder_of_three, d_goes, d_is_closed, "d/ d/f=f d/g=g d/s/ d/s/h=h");
 	settle(folder_of_three, d_becomes_e, d_goes, "");
 }
+
+static void a_file_in_and_beside_a_folder(cb_box *b)
+{
+	cb_error err = {0};
+	must_write(b, "/work/d/f", "f");
+	CHECK_OK(cb_link(b, "/work/d/f", "/work/h", &err));
+}
+
+static void h_is_renewed_and_d_goes(cb_box *b)
+{
+	must_renew(b, "/work/h", "H");
+	rm(b, "/work/d");
+}
+
+static void s_is_taken_out_and_h_renewed(cb_box *b)
+{
+	mv(b, "/work/d/s", "/work/s");
+	must_renew(b, "/work/s/h", "H");
+	rm(b, "/work/d");
+}
+
+/* What was in the folder stays with it; what the other side put in its place elsewhere is no matter of the folder. */
+TEST(a_folder_that_stays_leaves_alone_what_is_elsewhere)
+{
+	settle(a_file_in_and_beside_a_folder, h_is_renewed_and_d_goes, d_becomes_e, "e/ e/f=f h=H");
+	settle(a_file_in_and_beside_a_folder, d_becomes_e, h_is_renewed_and_d_goes, "h=H");
+	settle(folder_of_three, s_is_taken_out_and_h_renewed, d_becomes_e, "e/ e/f=f e/g=g s/ s/h=H");
+	settle(folder_of_three, d_becomes_e, s_is_taken_out_and_h_renewed, "s/ s/h=H");
+}
