@@ -557,7 +557,9 @@ static cb_code decide_gone_on_both(merge *m, item *it, cb_error *err)
 	if (above && above->base.present && !(above->ours.present && above->theirs.present) &&
 	    (!above->ours.present || above->replaced_here) && (!above->theirs.present || above->replaced_there))
 		return CB_OK;
-	return merge_conflict_at(m, it, "deleted on both sides", &theirs_wins, err);
+	CB_TRY(merge_conflict_name(m, it, 0, &it->base.places[0], "deleted on both sides", &theirs_wins, err));
+	it->settled = theirs_wins ? SETTLED_THEIRS : SETTLED_OURS; /* its names: merge_drop_links */
+	return CB_OK;
 }
 
 static cb_code decide_deleted(merge *m, item *it, cb_error *err)

@@ -217,6 +217,10 @@ cb_code merge_settle_below(merge *m, uint64_t dir, settling how, cb_error *err);
 cb_code merge_settle_names(merge *m, item *it, cb_error *err);
 /* The loser had moved it to where the base has another file: where the winner still has that there, it stays. */
 cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_error *err);
+/* Both sides took this name from a file. Where the winner has nothing there, what the loser moved there goes back; what it made goes. */
+cb_code merge_settle_empty(merge *m, const place *at, bool theirs_wins, cb_error *err);
+/* In a strict merge: both sides took a name of a file away. Where both have the file still, it has the names that the winner gave it. */
+cb_code merge_settle_lost_name(merge *m, const item *it, const place *at, bool *theirs_wins, cb_error *err);
 /* Theirs wins a place: what is there goes with all that is below it, but for what theirs has as well. When there is such, the pass ends as
  * if it had been put aside: what else it finds is to be as true as it can. */
 cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupant, cb_error *err);

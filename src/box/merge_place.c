@@ -183,7 +183,7 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
 {
 	uint64_t ino = 0;
 	inode node;
-	bool same = false, told = !it->ours.present && !it->theirs.present; /* it was decided as a whole */
+	bool same = false, gone = !it->ours.present && !it->theirs.present, told = gone; /* it was decided as a whole */
 	cb_code code = inode_at(m->theirs, at->parent, place_name(at), &node, NULL, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	if (code == CB_OK) {
@@ -191,8 +191,9 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
 	} else if (it->base.node.rec.type == CB_FILE) {
 		CB_TRY(merge_new_file_here(m, at, &ino, err)); /* as compare_with_old has it */
 	}
+	if (!ino && gone && it->settled != SETTLED_NOT) return merge_settle_empty(m, at, it->settled == SETTLED_THEIRS, err);
 	if (!ino && (told || !merge_is_strict(m))) return CB_OK;
-	if (!ino) return merge_conflict_at(m, it, "a name of it was taken away on both sides", theirs_wins, err);
+	if (!ino) return merge_settle_lost_name(m, it, at, theirs_wins, err);
 	CB_TRY(inode_find(m->ours, ino, &node, err));
 	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->ours, &node.rec, &same, err));
 	*theirs_wins = true;
@@ -208,7 +209,8 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
  * each of its names. */
 static bool has_names_left(const item *it)
 {
-	return (it->aside || !it->theirs.present) && it->base.present && !it->disputed && it->base.node.rec.type != CB_DIR;
+	bool folder = it->base.node.rec.type == CB_DIR && (it->ours.present || it->settled == SETTLED_NOT);
+	return (it->aside || !it->theirs.present) && it->base.present && !it->disputed && !folder;
 }
 
 /* Of a file with several names, those that theirs took away; before anything is placed, so that the names are free. The last one is
@@ -652,7 +654,7 @@ static cb_code settle_common_name(merge *m, item *it, const place *at, uint64_t 
 	bool one = !(it->replaced_here && it->replaced_there), same = one, theirs_wins = false;
 	if (!one) CB_TRY(merge_data_same(m, m->ours, &it->ours.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
 	if (same && !merge_is_strict(m)) return CB_OK;
-	if (one) return merge_conflict_at(m, it, "given a name on both sides", &theirs_wins, err);
+	if (one) return merge_conflict_name(m, it, 0, at, "given a name on both sides", &theirs_wins, err);
 	CB_TRY(merge_conflict_name(m, it, 0, at, "added on both sides", &theirs_wins, err));
 	slot s;
 	inode made;

@@ -221,6 +221,53 @@ cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupa
 	return code;
 }
 
+/* A folder or link that the loser made at a place goes with all that is in it; what was moved into it goes back. A new file is compared
+ * with the old one by itself, under each of its names. */
+static cb_code drop_new(merge *m, const place *at, const inode *made, bool theirs_wins, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	inode node;
+	item *it = merge_item_find(m, made->rec.ino);
+	bool known = made->rec.type == CB_FILE;
+	if (!known) CB_TRY(merge_is_present(m->base, made->rec.ino, &known, err));
+	if (known) return CB_OK;
+	if (!theirs_wins && it && it->fate == FATE_ADD && it->theirs.count == 1) {
+		it->fate = FATE_DONE;
+		it->into = 0;
+	}
+	cb_code code = theirs_wins ? inode_at(&v, at->parent, place_name(at), &node, NULL, err) : CB_NOTFOUND;
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	return node.rec.ino == made->rec.ino ? merge_give_way(m, at->parent, place_name(at), &node, err) : CB_OK;
+}
+
+cb_code merge_settle_empty(merge *m, const place *at, bool theirs_wins, cb_error *err)
+{
+	const tree_view *winner = theirs_wins ? m->theirs : m->ours, *loser = theirs_wins ? m->ours : m->theirs;
+	inode node;
+	bool moved = false;
+	cb_code code = inode_at(winner, at->parent, place_name(at), &node, NULL, err);
+	if (code != CB_NOTFOUND) return code; /* the two meet there, in a conflict by the same path */
+	code = inode_at(loser, at->parent, place_name(at), &node, NULL, err);
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	uint64_t number = merge_item_number(m, node.rec.ino);
+	CB_TRY(was_moved_to(m, number, at, winner, loser, &moved, err));
+	if (moved) return merge_settle(m, number, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err);
+	return drop_new(m, at, &node, theirs_wins, err);
+}
+
+cb_code merge_settle_lost_name(merge *m, const item *it, const place *at, bool *theirs_wins, cb_error *err)
+{
+	static const char *const reason = "a name of it was taken away on both sides";
+	bool single = merge_old_names(it)->count <= 1 && it->ours.count <= 1 && it->theirs.count <= 1;
+	if (!it->ours.present || !it->theirs.present || single) /* it was decided as a whole, by that path */
+		return merge_conflict_at(m, it, reason, theirs_wins, err);
+	CB_TRY(merge_conflict_name(m, it, 0, at, reason, theirs_wins, err));
+	CB_TRY(merge_settle_empty(m, at, *theirs_wins, err));
+	if (merge_places_equal(&it->ours, &it->theirs)) return CB_OK;
+	CB_TRY(merge_settle(m, it->ino, *theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
+	return merge_settle_covered(m, it, *theirs_wins, err);
+}
+
 cb_code merge_keep(merge *m, uint64_t ino, cb_error *err)
 {
 	key k = key_inode(ino);
