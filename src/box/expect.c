@@ -133,18 +133,24 @@ cb_code expectations_check(const txn *t, const tree_view *head, merge_conflicts 
 {
 	out->reason = "another version than was expected";
 	const expectation *all = (const expectation *)(const void *)t->expected.bytes;
+	tree_view now = txn_raw(t);
 	for (size_t i = 0; i < t->expected.size / sizeof(*all); i++) {
 		const expectation *e = &all[i];
 		bool good = false;
 		CB_TRY(holds(t, head, e, &good, err));
 		if (good) continue;
 		cb_prefer ignored;
+		uint64_t made = 0;
 		key name = key_entry(e->parent, span_str(e->path + e->name_at));
 		if (e->ino) {
 			CB_TRY(buf_append(&out->inos, &e->ino, sizeof(e->ino), err));
 			continue;
 		}
-		CB_TRY(merge_decide(conflicts, e->path, "made on both sides", ABOUT_FIELDS, &ignored, err));
+		cb_code code = inode_by_path(&now, e->path, &made, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		/* What it made and took away again is no rival for the name. */
+		merge_about about = code == CB_OK ? ABOUT_NAME_THERE : ABOUT_FIELDS;
+		CB_TRY(merge_decide(conflicts, e->path, "made on both sides", about, &ignored, err));
 		CB_TRY(pmap_put(&out->names, key_span(&name), (span){0}, err));
 	}
 	if (out->inos.size) qsort(out->inos.bytes, out->inos.size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);

@@ -9,7 +9,8 @@
  * - what the winner wrote is there, and what both sides still have;
  * - fsck finds nothing.
  * With an answer for each path at random, the result is the same again, and sound; what a side wrote, or both sides have, is there unless
- * an answer is against it, and an answered path is as the side has it that was answered for. Where both directions ask about the same
+ * an answer is against it, and an answered path is as the side has it that was answered for (in a commit: if it is in conflict without
+ * that answer). Where both directions ask about the same
  * paths, which they do unless a side renamed something, the same answers have the same outcome in both. Answers that contradict each other
  * leave a conflict open, and nothing happens.
  *
@@ -229,21 +230,36 @@ static cb_code commit_answered(cb_box *txn, answers *a, cb_error *out)
 	return code;
 }
 
-/* The same with a transaction, which side `txn` makes. */
-static void settle_commit(const scene *sc, int txn, cb_prefer whole, uint64_t salt, outcome *o)
+/* A box and a transaction of it, which side `txn` makes, before the commit. o NULL: nobody asks what they hold. */
+static cb_store *open_commit(const scene *sc, int txn, cb_box *boxes[2], outcome *o)
 {
 	cb_error err = {0};
 	cb_store *s = test_store_open(true);
-	cb_box *boxes[2];
-	*o = (outcome){.answers = {.salt = salt, .into = 1 - txn}};
 	CHECK_OK(cb_box_create(s, "0", &boxes[1 - txn], &err));
 	change(boxes[1 - txn], sc->base, "base", BASE_OPS, false);
-	o->base = model_read(boxes[1 - txn]);
+	if (o) o->base = model_read(boxes[1 - txn]);
 	boxes[txn] = must_begin(boxes[1 - txn]);
 	for (int i = 0; i < 2; i++) {
 		change(boxes[i], sc->sides[i], i ? "one" : "zero", sc->ops, false);
-		o->sides[i] = model_read(boxes[i]);
+		if (o) o->sides[i] = model_read(boxes[i]);
 	}
+	return s;
+}
+
+static void close_commit(cb_store *s, int txn, cb_box *const boxes[2])
+{
+	cb_box_close(boxes[txn]);
+	cb_box_close(boxes[1 - txn]);
+	cb_store_close(s);
+}
+
+/* The same with a transaction. */
+static void settle_commit(const scene *sc, int txn, cb_prefer whole, uint64_t salt, outcome *o)
+{
+	cb_error err = {0};
+	cb_box *boxes[2];
+	*o = (outcome){.answers = {.salt = salt, .into = 1 - txn}};
+	cb_store *s = open_commit(sc, txn, boxes, o);
 	cb_commit_options how = CB_WITH(cb_commit_options, .prefer = whole);
 	cb_code code = salt ? commit_answered(boxes[txn], &o->answers, &err) : cb_txn_commit(boxes[txn], NULL, NULL, &err);
 	if (!salt && code == CB_CONFLICT) CHECK_OK(cb_txn_conflicts(boxes[txn], note_relied, &o->relied, &err));
@@ -253,9 +269,56 @@ static void settle_commit(const scene *sc, int txn, cb_prefer whole, uint64_t sa
 	o->result = model_read(boxes[1 - txn]);
 	if (refused) CHECK_MODEL(o->sides[1 - txn], o->result, "refused");
 	test_store_sound(s);
-	cb_box_close(boxes[txn]);
-	cb_box_close(boxes[1 - txn]);
-	cb_store_close(s);
+	close_commit(s, txn, boxes);
+}
+
+/* Looks for one path among the conflicts. */
+typedef struct lookout {
+	const char *path;
+	bool found;
+} lookout;
+
+static cb_code look_out(void *context, const cb_conflict *c, cb_error *err)
+{
+	(void)err;
+	lookout *l = context;
+	l->found = l->found || (!c->contradicts && strcmp(c->path, l->path) == 0);
+	return CB_OK;
+}
+
+/* Did the commit ask for that answer in the end? Some paths are in conflict only until others are answered. Made again without it, the
+ * path is open. */
+static bool is_answer_used(const scene *sc, int txn, const answers *a, size_t index)
+{
+	cb_error err = {0};
+	cb_box *boxes[2];
+	cb_resolution said[PATHS_MAX];
+	size_t count = 0;
+	cb_store *s = open_commit(sc, txn, boxes, NULL);
+	for (size_t i = 0; i < a->count; i++)
+		if (i != index) said[count++] = (cb_resolution){a->paths[i], a->said[i]};
+	lookout l = {a->paths[index], false};
+	cb_commit_options how = CB_WITH(cb_commit_options, .resolutions = said, .resolution_count = count);
+	cb_code code = cb_txn_commit(boxes[txn], &how, NULL, &err);
+	if (code == CB_CONFLICT) CHECK_OK(cb_txn_conflicts(boxes[txn], look_out, &l, &err));
+	else CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
+	close_commit(s, txn, boxes);
+	return l.found;
+}
+
+/* Only these are left. */
+static void drop_unused_answers(const scene *sc, int txn, answers *a)
+{
+	bool used[PATHS_MAX];
+	size_t count = 0;
+	for (size_t i = 0; i < a->count; i++) used[i] = is_answer_used(sc, txn, a, i);
+	for (size_t i = 0; i < a->count; i++) {
+		if (!used[i]) continue;
+		memmove(a->paths[count], a->paths[i], sizeof(a->paths[0]));
+		a->reasons[count] = a->reasons[i];
+		a->said[count++] = a->said[i];
+	}
+	a->count = count;
 }
 
 /* ---- what must hold ---- */
@@ -337,6 +400,8 @@ static bool paths_are_the_winners(const outcome *o, int into)
 		const char *reason = o->answers.reasons[i];
 		if (strcmp(reason, "changed on both sides") == 0) continue; /* of names nothing is in conflict */
 		if (strstr(reason, "what both came from")) continue;        /* the path names a file in dispute, wherever it is */
+		/* What a transaction made and took away again is no rival for the name. */
+		if (strcmp(reason, "made on both sides") == 0 && !model_find(o->sides[1 - into], o->answers.paths[i])) continue;
 		if (is_placed_alike(o, o->answers.paths[i]) && !as_in(o, winner, o->answers.paths[i])) return false;
 	}
 	return true;
@@ -580,17 +645,20 @@ static void check_answers(const scene *sc, tally *t)
 	outcome_done(&again);
 }
 
-/* The same in a commit, of which either side is the transaction. Which answers it asked for in the end is not known: some paths are in
- * conflict only until others are answered. */
+/* The same in a commit, of which either side is the transaction. */
 static void check_commit_answers(const scene *sc, int txn, tally *t)
 {
 	outcome o;
 	settle_commit(sc, txn, CB_PREFER_NONE, sc->base | 1, &o);
-	bool lost = !o.answers.contradictions && !nothing_is_lost(&o, 1 - txn);
-	must_hold(sc, lost ? "what no answer is against is lost" : NULL, "answered in a commit", &o, &o);
+	bool refused = o.answers.contradictions;
 	t->merges++;
 	t->conflicts += o.answers.count;
-	t->refused += o.answers.contradictions > 0;
+	t->refused += refused;
+	const char *fault = refused || nothing_is_lost(&o, 1 - txn) ? NULL : "what no answer is against is lost";
+	if (!refused) drop_unused_answers(sc, txn, &o.answers);
+	if (!refused && !fault && !paths_are_the_winners(&o, 1 - txn))
+		fault = "a path is not as it was answered, and nobody said so";
+	must_hold(sc, fault, "answered in a commit", &o, &o);
 	outcome_done(&o);
 }
 

@@ -1,9 +1,15 @@
 /*
  * answers_in_commits.c: a transaction asked about a path and went on as if nothing had been answered, since it took the conflict for one
- * about what a file holds: a file that both deleted, a name that both took away. The last was told under another
+ * about what a file holds: a name that both made, a file that both deleted, a name that both took away. The last was told under another
  * name of the file, which nobody had touched, and came out the same whoever was preferred.
  */
 #include "harness/sides.h"
+
+static void exchange(cb_box *b, const char *x, const char *y)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, x, y, CB_EXCHANGE, &err));
+}
 
 typedef struct told {
 	char names[16]; /* in /work, one letter each; those that contradict as capitals */
@@ -58,10 +64,48 @@ static void three_files(cb_box *b)
 	must_write(b, "/work/c", "3");
 }
 
+/* ---- a name that both made ---- */
+
 static void b_becomes_n(cb_box *b)
 {
 	cb_error err = {0};
 	CHECK_OK(cb_rename(b, "/work/b", "/work/n", CB_NOREPLACE, &err));
+}
+
+static void b_becomes_n_for_a(cb_box *b)
+{
+	b_becomes_n(b);
+	exchange(b, "/work/n", "/work/a");
+}
+
+TEST(a_name_that_both_made)
+{
+	must_answer(three_files, b_becomes_n_for_a, b_becomes_n, "na", "a", "n", NULL, "N");
+	must_answer(three_files, b_becomes_n_for_a, b_becomes_n, "na", "na", "", "a=2 c=3 n=1", NULL);
+	must_answer(three_files, b_becomes_n_for_a, b_becomes_n, "na", "", "na", "a=1 c=3 n=2", NULL);
+}
+
+static void n_comes_and_a_is_written(cb_box *b)
+{
+	must_write(b, "/work/n", "BOX");
+	must_write(b, "/work/a", "BOX");
+}
+
+static void n_comes_and_goes_and_a_is_written(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_write_file(b, "/work/n", "TXN", 3, &CB_WITH(cb_write_options, .expected_version = CB_VERSION_ABSENT), &err));
+	rm(b, "/work/n");
+	must_write(b, "/work/a", "TXN");
+}
+
+/* It relied on the absence of the name, and has no use for it any more: whoever is preferred, the other's file stays. */
+TEST(a_name_that_one_gave_up_again)
+{
+	must_answer(three_files, n_comes_and_a_is_written, n_comes_and_goes_and_a_is_written, "na", "a", "n", "a=BOX b=2 c=3 n=BOX",
+	            NULL);
+	must_answer(three_files, n_comes_and_a_is_written, n_comes_and_goes_and_a_is_written, "na", "n", "a", "a=TXN b=2 c=3 n=BOX",
+	            NULL);
 }
 
 /* ---- a file that both deleted ---- */
