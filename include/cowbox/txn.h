@@ -42,7 +42,8 @@ typedef struct cb_conflict {
 	const char *path;   /* in ours, or in theirs when ours has none; "key 'NAME'" for a key-value */
 	const char *reason; /* "changed on both sides", "deleted here, changed there", ... */
 	/* The answers, for this path or for others, cannot all be kept: each alone may be, but together they leave what is here no place,
-	 * or this path other than the side has it that was answered for. It stays open, whatever is said now. */
+	 * or this path other than the side has it that was answered for (of a file in conflict by what it holds, and that a side moved:
+	 * that file, wherever it is). It stays open, whatever is said now. */
 	bool contradicts;
 } cb_conflict;
 typedef cb_code (*cb_conflict_visit)(void *context, const cb_conflict *conflict, cb_error *err);
