@@ -27,6 +27,15 @@ void lost_paths_forget(buf *lost)
 	lost->size = 0;
 }
 
+cb_code lost_paths_add(buf *lost, const char *path, const char *reason, bool contradicts, cb_error *err)
+{
+	lost_path one = {mem_strdup(path), reason, contradicts};
+	if (!one.path) return cb_err_nomem(err);
+	cb_code code = buf_append(lost, &one, sizeof(one), err);
+	if (code != CB_OK) free(one.path);
+	return code;
+}
+
 typedef struct answering {
 	txn *t;
 	const cb_commit_options *how;
@@ -56,11 +65,8 @@ static cb_code list_lost(answering *a, const cb_conflict *conflict)
 {
 	span path = span_str(conflict->path), ignored;
 	if (pmap_get(&a->listed, path, &ignored) != PMAP_ABSENT) return CB_OK;
-	lost_path lost = {mem_strdup(conflict->path), conflict->reason, conflict->contradicts};
-	cb_code code = lost.path ? pmap_put_tombstone(&a->listed, path, NULL) : CB_NOMEM;
-	if (code == CB_OK) code = buf_append(&a->t->lost, &lost, sizeof(lost), NULL);
-	if (code != CB_OK) free(lost.path);
-	return code;
+	CB_TRY(pmap_put_tombstone(&a->listed, path, NULL));
+	return lost_paths_add(&a->t->lost, conflict->path, conflict->reason, conflict->contradicts, NULL);
 }
 
 /* What the caller said about the path; what is left open is noted. */

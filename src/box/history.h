@@ -39,6 +39,21 @@ cb_code step_last_touch(cb_store *cs, uint64_t box, const uint64_t *subjects, si
  * own, and told by their keys, of which the caller must think. */
 cb_code step_is_dir_touch(span key_bytes, span old_value, span new_value, bool *out, cb_error *err);
 
+/* What undo and redo choose from, one walk down the steps of a box (undo_choice.c). */
+typedef struct choosing {
+	cb_box *b;
+	cb_store *cs;
+	uint64_t box;
+	buf cancelled;      /* uint64_t: undos that were redone, steps that were undone, as far as the walk has not passed them */
+	bool passed_hidden; /* a change that this handle does not see */
+} choosing;
+/* For undo: the last change that stands. For redo: the last undo that stands, if nothing new came. CB_NOTHING: there is none. */
+cb_code undo_choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_error *err);
+/* Is it one that can be taken back? */
+bool undo_has_effect(const step_row *r);
+/* Would taking back the step change nothing of what stands? */
+cb_code undo_is_done(cb_box *b, uint64_t seq, bool *out, cb_error *err);
+
 /* Follows one path back through the steps of a box. */
 typedef struct trail {
 	cb_box *b; /* whose rules hold */

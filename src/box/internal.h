@@ -305,6 +305,7 @@ cb_code txn_commit(cb_box *b, txn *t, const cb_commit_options *how, cb_commit_re
 cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *out, cb_error *err);
 /* Makes t the first step of a new box, marked as kept. name NULL: one is made. */
 cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err);
+cb_code lost_paths_add(buf *lost, const char *path, const char *reason, bool contradicts, cb_error *err);
 void lost_paths_forget(buf *lost);
 
 /* What a call relied on, to be looked at again at commit (expect.c). r is what was resolved in t. */
@@ -367,7 +368,7 @@ struct cb_box {
 	open_files files;
 	unsigned changing;         /* inside op_begin and op_end */
 	_Atomic uint64_t last_seq; /* the newest step made through this handle; 0: none */
-	/* Of the last undo that chose its step itself (undo.c): its number, if it became one; its step; what was cancelled below that. */
+	/* Of the last undo that chose its step itself (undo_choice.c): its number, if it became one; its step; what was cancelled below. */
 	uint64_t undo_seq, undo_target;
 	past_run undone;    /* of its box, as the last merge met it */
 	buf undo_cancelled; /* uint64_t */

@@ -226,11 +226,15 @@ static void hint_conflict(cli *c, cb_box *box, const char *name, uint64_t seq, c
 	cli_hint(c, "'cowbox diff %s@%llu %s' shows what came later%s", name, (unsigned long long)seq, name, words);
 }
 
-/* All of them, as merge does. seq 0: not known, and the error says it. */
+/* All of them, as merge does. seq 0: it chose the step itself, and the error says which. */
 static cb_code undo_conflicts(cli *c, cb_box *box, const char *name, uint64_t seq, cb_error *err)
 {
 	conflicted k = {.c = c};
-	if (cb_txn_conflicts(box, tell_conflict, &k, NULL) != CB_OK || seq == 0) return CB_CONFLICT;
+	if (cb_txn_conflicts(box, tell_conflict, &k, NULL) != CB_OK) return CB_CONFLICT;
+	if (seq == 0) {
+		cli_hint(c, "'cowbox log %s' shows the steps, 'cowbox restore %s@STEP' goes back to a whole state", name, name);
+		return CB_CONFLICT;
+	}
 	hint_conflict(c, box, name, seq, k.path);
 	return cb_err_set(err, CB_CONFLICT, "undoing step %llu: %zu conflict%s with later steps, nothing was changed",
 	                  (unsigned long long)seq, k.count, k.count == 1 ? "" : "s");
@@ -238,7 +242,7 @@ static cb_code undo_conflicts(cli *c, cb_box *box, const char *name, uint64_t se
 
 /* ---- so often, or one step ---- */
 
-static cb_code undo_times(cli *c, cb_box *box, bool redo, uint64_t times, cb_error *err)
+static cb_code undo_times(cli *c, cb_box *box, const char *name, bool redo, uint64_t times, cb_error *err)
 {
 	for (uint64_t i = 0; i < times; i++) {
 		taken_back t;
@@ -248,7 +252,7 @@ static cb_code undo_times(cli *c, cb_box *box, bool redo, uint64_t times, cb_err
 			cli_note(c, "%s after %llu", redo ? "nothing more to redo" : "nothing more to undo", (unsigned long long)i);
 			return CB_OK;
 		}
-		if (code == CB_CONFLICT) return undo_conflicts(c, box, "", 0, err);
+		if (code == CB_CONFLICT) return undo_conflicts(c, box, name, 0, err);
 		if (code != CB_OK) return code;
 		CB_TRY(look_back(box, seq, &t, err));
 		tell_taken(c, &t, redo ? "brought back" : "took back");
@@ -285,7 +289,7 @@ static cb_code run_undo(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(cli_open_writable(c, info.name, CLI_BOX, &box, NULL, err));
 	begin_json(c, info.name, "undone");
 	if (address.state[0]) CB_TRY(undo_step(c, box, &info, info.seq, err));
-	else CB_TRY(undo_times(c, box, false, times, err));
+	else CB_TRY(undo_times(c, box, info.name, false, times, err));
 	end_json(c);
 	return CB_OK;
 }
@@ -297,7 +301,7 @@ static cb_code run_redo(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(cli_open_writable(c, cli_operand_text(call, "BOX"), CLI_BOX, &box, NULL, err));
 	CB_TRY(cb_box_info_get(box, &info, err));
 	begin_json(c, info.name, "redone");
-	CB_TRY(undo_times(c, box, true, cli_number(call, "times", 1), err));
+	CB_TRY(undo_times(c, box, info.name, true, cli_number(call, "times", 1), err));
 	end_json(c);
 	return CB_OK;
 }

@@ -155,6 +155,11 @@ sub told {
 my ($out, $err) = told('mixed@2');
 is($out, "conflict: /work/f: changed on both sides\n", 'the path is named');
 like($err, qr{undoing step 2: 1 conflict with later steps, nothing was changed; 'cowbox diff mixed\@2 mixed' shows.*'cowbox restore mixed\@1:/work/f' makes that path}, 'the advice');
+cow('new', 'chosen');
+cow('write', 'chosen:/work/f', $_) for qw(A B C B);
+cow('undo', 'chosen@2');
+($out, $err) = told('chosen');
+like($err, qr{undoing step 4: .*; 'cowbox log chosen' shows the steps, 'cowbox restore chosen\@STEP' goes back}, 'the advice where undo chose the step');
 cow('new', 'wide');
 for my $text (1 .. 3) {
 	cow('write', "wide:/work/a-rather-long-file-name-$_", $text) for 1 .. 12;
