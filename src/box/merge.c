@@ -562,14 +562,28 @@ static cb_code decide_gone_on_both(merge *m, item *it, cb_error *err)
 	return CB_OK;
 }
 
+/* One side changed a file that the other does not have any more: why, when that has a folder in its place. Who decides about the one decides
+ * about the other, and about what is in it. */
+static cb_code why_deleted(const merge *m, const item *it, bool here, const char **out, cb_error *err)
+{
+	inode node;
+	*out = here ? "deleted here, changed there" : "changed here, deleted there";
+	if (it->base.count != 1 || it->base.node.rec.type == CB_DIR) return CB_OK;
+	const place *at = &it->base.places[0];
+	cb_code code = inode_at(here ? m->ours : m->theirs, at->parent, place_name(at), &node, NULL, err);
+	if (code == CB_OK && node.rec.type == CB_DIR) *out = here ? "a folder here, changed there" : "changed here, a folder there";
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
 static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 {
+	const char *why;
 	it->fate = FATE_DONE;
 	bool same = false, theirs_wins = true;
 	if (it->settled == SETTLED_OURS) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
-	if (!same || merge_renewed_here(m, it))
-		CB_TRY(merge_conflict_where(m, it, "changed here, deleted there", &theirs_wins, err));
+	CB_TRY(why_deleted(m, it, false, &why, err));
+	if (!same || merge_renewed_here(m, it)) CB_TRY(merge_conflict_where(m, it, why, &theirs_wins, err));
 	if (!theirs_wins) {
 		/* The folder stays with what is in it: the other side took that away with the folder. */
 		if (it->ours.node.rec.type == CB_DIR) CB_TRY(merge_settle_below(m, merge_ino_here(it), SETTLED_OURS, err));
@@ -600,6 +614,7 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 {
 	bool same = false, theirs_wins = false;
 	uint64_t back = 0;
+	const char *why;
 	it->fate = it->settled == SETTLED_THEIRS ? FATE_ADD : FATE_DONE;
 	if (it->fate == FATE_ADD) return CB_OK;
 	if (m->back) CB_TRY(find_back(m, it, &back, err));
@@ -612,7 +627,8 @@ static cb_code decide_gone_here(merge *m, item *it, cb_error *err)
 		it->into = 0;
 		return CB_OK;
 	}
-	CB_TRY(merge_conflict_where(m, it, "deleted here, changed there", &theirs_wins, err));
+	CB_TRY(why_deleted(m, it, true, &why, err));
+	CB_TRY(merge_conflict_where(m, it, why, &theirs_wins, err));
 	if (merge_brings(m, theirs_wins)) {
 		it->fate = FATE_ADD;
 		it->brought = theirs_wins;

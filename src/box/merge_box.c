@@ -222,7 +222,7 @@ cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, ui
 	g.conflicts = (merge_conflicts){.options = &o, .list = BUF_INIT(CONFLICT_LIST_BYTES)};
 	code = merge_rounds(&g, err);
 	if (out_conflicts && (code == CB_OK || code == CB_CONFLICT)) *out_conflicts = g.conflicts.open;
-	if (code == CB_OK && out_seq && g.seq) *out_seq = g.seq;
+	if (code == CB_OK && out_seq) *out_seq = g.seq; /* 0: it was a dry run */
 	merge_conflicts_done(&g.conflicts);
 	return code;
 }

@@ -180,9 +180,10 @@ static void restore_words(cb_box *box, cb_box *then, const char *name, uint64_t 
 		code = cb_stat(then, was, CB_NOFOLLOW, &info, NULL);
 	}
 	unsigned long long before = seq - 1;
+	const char *beside = e.was && was == e.was && is_plain(path) ? path : NULL;
 	if (code == CB_OK && is_plain(was))
-		(void)snprintf(out, size, "; 'cowbox restore %s@%llu:%s' makes that path what it was before, whatever came later",
-		               name, before, was);
+		(void)snprintf(out, size, "; 'cowbox restore %s@%llu:%s' makes that path what it was before, %s%s", name, before,
+		               was, beside ? "beside its name of now, " : "whatever came later", beside ? beside : "");
 	else if (code == CB_NOTFOUND && is_plain(was))
 		(void)snprintf(out, size, "; 'cowbox restore %s@%llu:%s' removes that path, which was not there before", name,
 		               before, was);
@@ -244,6 +245,7 @@ static cb_code undo_conflicts(cli *c, cb_box *box, const char *name, uint64_t se
 
 static cb_code undo_times(cli *c, cb_box *box, const char *name, bool redo, uint64_t times, cb_error *err)
 {
+	if (times == 0) return cli_usage(c, err, "-n 0: that is nothing");
 	for (uint64_t i = 0; i < times; i++) {
 		taken_back t;
 		uint64_t seq = 0;

@@ -139,6 +139,7 @@ is(cow('show', 'other:/work/t'), "3\n", 'and forth');
 like(cowbox('undo', 'other', '-n', '99')->{err}, qr/nothing more to undo after 4/, 'undo more than there is');
 fails(['undo', 'demo@3', '-n', '2'], 'INVALID', 2, qr/one of them/);
 fails(['undo', 'demo@0'], 'NOTHING', 1, qr/begins/);
+fails([$_, 'demo', '-n', '0'], 'INVALID', 2, qr/-n 0/) for qw(undo redo);
 cow('new', 'mixed');
 cow('write', 'mixed:/work/f', $_) for qw(one two three);
 
@@ -177,7 +178,7 @@ cow('edit', 'moved:f', '--old', 'two', '--new', 'TWO');
 cow('mv', 'moved:f', 'moved:g');
 ($out, $err) = told('moved@2');
 like($out, qr{/work/g: }, 'a file that was renamed since, by its name of now');
-like($err, qr{'cowbox restore moved\@1:/work/f' makes}, 'the advice has that of then');
+like($err, qr{'cowbox restore moved\@1:/work/f' makes that path what it was before, beside its name of now, /work/g}, 'the advice has that of then');
 cow('restore', 'moved@1:/work/f');
 is(cow('cat', 'moved:f'), "1\n2\n3\n", 'and can be followed');
 cow('new', 'made');

@@ -88,6 +88,21 @@ like($r->{out}, qr{\Aconflict: /work/b.txt: [^\n]*(deleted|changed)[^\n]*\n\z}, 
 cow('merge', 'try-2', '--into', 'demo', '--prefer', 'try-2');
 fails(['show', 'demo:/work/b.txt'], 'NOTFOUND', 4, qr/b\.txt/);
 
+# ---- a folder in place of a file ----
+cow('new', 'config');
+cow('write', 'config:/work/c', 'a');
+cow('fork', 'config', 'config-1', {notes => 1});
+cow('write', 'config-1:/work/c', 'b');
+cow('rm', 'config:/work/c');
+cow('write', "config:/work/c/$_", $_, '--parents') for 1 .. 3;
+is(cowbox('merge', 'config-1', '--into', 'config')->{out}, "conflict: /work/c: a folder here, changed there\n", 'a folder in place of a file is told');
+cow('fork', 'config-1', 'config-2', {notes => 1});
+is(cowbox('merge', 'config', '--into', 'config-2')->{out}, "conflict: /work/c: changed here, a folder there\n", 'from the other side too');
+cow('merge', 'config', '--into', 'config-2', '--prefer', '/work/c=config');
+is(cow('ls', 'config-2:/work/c'), "1\n2\n3\n", 'the folder comes');
+cow('merge', 'config-1', '--into', 'config', '--prefer', '/work/c=config-1');
+is(cow('show', 'config:/work/c'), "b\n", 'the file comes');
+
 # ---- answers that contradict each other ----
 cow('new', 'swap');
 cow('write', "swap:/work/$_", $_) for qw(a b c);

@@ -411,9 +411,12 @@ TEST_BOTH(merge_resolved_per_path)
 	must_write(b, "/work/one", "o1");
 	must_write(b, "/work/two", "o2");
 	must_write(f, "/work/one", "t1");
+	uint64_t conflicts = 0, seq = 77;
+	cb_merge_options dry = CB_WITH(cb_merge_options, .prefer = CB_PREFER_OURS, .dry_run = true);
+	CHECK_OK(cb_merge(b, f, &dry, &seq, &conflicts, &err));
+	CHECK_U64(seq, 0);
 	must_write(f, "/work/two", "t2");
-	uint64_t conflicts = 0;
-	cb_merge_options dry = CB_WITH(cb_merge_options, .dry_run = true);
+	dry.prefer = CB_PREFER_NONE;
 	CHECK_CODE(cb_merge(b, f, &dry, NULL, &conflicts, &err), CB_CONFLICT);
 	CHECK_U64(conflicts, 2);
 	cb_merge_options o = CB_WITH(cb_merge_options, .resolve = by_path);

@@ -603,8 +603,8 @@ static bool asks_twice(const outcome *o, int into)
 			continue;
 		for (size_t k = 0; k < o->answers.count; k++) {
 			const model_entry *other = model_find(from, o->answers.paths[k]);
-			bool brought = o->answers.said[k] == CB_PREFER_THEIRS &&
-			               strcmp(o->answers.reasons[k], "deleted here, changed there") == 0;
+			bool brought =
+				o->answers.said[k] == CB_PREFER_THEIRS && strstr(o->answers.reasons[k], " here, changed there");
 			if (brought && other && other->ino == e->ino) return true;
 		}
 	}
