@@ -562,8 +562,8 @@ static cb_code decide_gone_on_both(merge *m, item *it, cb_error *err)
 	return CB_OK;
 }
 
-/* One side changed a file that the other does not have any more: why, when that has a folder in its place. Who decides about the one decides
- * about the other, and about what is in it. */
+/* One side changed a file that the other does not have any more: the words, which say when it has a folder in its place. Who decides about
+ * the one decides about the other, and about what is in it. */
 static cb_code why_deleted(const merge *m, const item *it, bool here, const char **out, cb_error *err)
 {
 	inode node;

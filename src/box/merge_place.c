@@ -654,7 +654,12 @@ static cb_code settle_common_name(merge *m, item *it, const place *at, uint64_t 
 	bool one = !(it->replaced_here && it->replaced_there), same = one, theirs_wins = false;
 	if (!one) CB_TRY(merge_data_same(m, m->ours, &it->ours.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
 	if (same && !merge_is_strict(m)) return CB_OK;
-	if (one) return merge_conflict_name(m, it, 0, at, "given a name on both sides", &theirs_wins, err);
+	if (one) {
+		CB_TRY(merge_conflict_name(m, it, 0, at, "given a name on both sides", &theirs_wins, err));
+		bool renamed = merge_took_away(&it->base, theirs_wins ? &it->ours : &it->theirs); /* half a rename is none */
+		if (!renamed || m->left) return CB_OK;
+		return merge_settle(m, it->ino, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err);
+	}
 	CB_TRY(merge_conflict_name(m, it, 0, at, "added on both sides", &theirs_wins, err));
 	slot s;
 	inode made;

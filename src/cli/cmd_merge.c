@@ -317,7 +317,7 @@ const cli_command cmd_merge = {
 		"'NAME'=BOX\") those of a "
 		"file, or of "
 		"everything below a folder; the longest path counts. Who gets a name gets it whole: where the other has a folder "
-                "there that "
+		"there that "
 		"is in its way, what only that side has in it goes. Where such answers contradict each other, so that something "
 		"would "
 		"be left no place or a path other than it was answered, that is a conflict too.",

@@ -85,6 +85,21 @@ TEST(a_name_that_both_made)
 	must_answer(three_files, b_becomes_n_for_a, b_becomes_n, "na", "", "na", "a=1 c=3 n=2", NULL);
 }
 
+static void b_is_linked_to_n(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_link(b, "/work/b", "/work/n", &err));
+}
+
+/* One gave the file the name, the other renamed it to that: half a rename is none. */
+TEST(a_name_given_and_renamed_to)
+{
+	must_answer(three_files, b_is_linked_to_n, b_becomes_n, "n", "n", "", "a=1 b=2 c=3 n=2", NULL);
+	must_answer(three_files, b_is_linked_to_n, b_becomes_n, "n", "", "n", "a=1 c=3 n=2", NULL);
+	must_answer(three_files, b_becomes_n, b_is_linked_to_n, "n", "n", "", "a=1 c=3 n=2", NULL);
+	must_answer(three_files, b_becomes_n, b_is_linked_to_n, "n", "", "n", "a=1 b=2 c=3 n=2", NULL);
+}
+
 static void n_comes_and_a_is_written(cb_box *b)
 {
 	must_write(b, "/work/n", "BOX");
