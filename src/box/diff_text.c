@@ -63,7 +63,7 @@ static cb_code print_first_name(buf *out, const char *side, const char *path, cb
 static unsigned git_mode(const cb_stat_info *info)
 {
 	if (info->type == CB_SYMLINK) return 0120000;
-	return info->mode & 0111 ? 0100755 : 0100644;
+	return info->mode & 0100 ? 0100755 : 0100644;
 }
 
 static cb_code print_line_name(buf *out, const char *label, const char *side, const char *path, cb_error *err)

@@ -302,7 +302,7 @@ static void print_stat(cli *c, const gathering *g)
 
 static bool executable(const cb_stat_info *info)
 {
-	return (info->mode & 0111) != 0;
+	return (info->mode & 0100) != 0; /* as git has it */
 }
 
 /* A folder is seen in the patch when something in it is. */

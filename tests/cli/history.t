@@ -201,6 +201,10 @@ cow('tag', 'add', 'mixed:/work/f', 'seen');
 is(cow('diff', 'mixed'), "# file /work/f: attributes\n", 'a tag is told behind the patch');
 
 # What git's format has no words for is told of every file, also of one whose other changes it tells.
+cow('new', 'group');
+cow('write', 'group:/work/f', 'f');
+cow('chmod', '630', 'group:/work/f');
+is(cow('diff', 'group@1', 'group'), "# file /work/f: mode 0644 to 0630\n", 'what only others may run is no program, as git has it');
 cow('new', 'untold');
 cow('write', "untold:/work/$_", $_) for qw(tagged texted ran closed set moved saved aside swap-a swap-b);
 cow('chmod', '600', 'untold:/work/swap-a');
