@@ -64,7 +64,11 @@ static bool is_there(int dir, const char *name)
 static int make(int dir, const char *name, bool folder)
 {
 	if (!folder) return io_open_at(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-	return mkdirat(dir, name, 0700) == 0 ? io_open_at(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0) : -1;
+	if (mkdirat(dir, name, 0700) != 0) return -1;
+	int fd = io_open_at(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0), why = errno;
+	if (fd < 0) (void)unlinkat(dir, name, AT_REMOVEDIR);
+	errno = why;
+	return fd;
 }
 
 static cb_code make_locked(int dir, bool folder, char out_name[TEMPORARY_BYTES], int *out_fd, cb_error *err)
@@ -236,8 +240,8 @@ cb_code temporary_place_make(const char *above, temporary_place *out, cb_error *
 
 void temporary_place_remove(temporary_place *p)
 {
+	if (p->lock >= 0) (void)close(p->lock); /* removing takes descriptors, and there may be none left but this */
 	if (p->lock >= 0) temporary_remove(p->above, p->name);
-	if (p->lock >= 0) (void)close(p->lock);
 	if (p->above >= 0) (void)close(p->above);
 	free(p->path);
 	*p = TEMPORARY_PLACE_NONE;

@@ -210,7 +210,7 @@ const cli_command cmd_blame = {
 	.text = "Per line: the step, its kind, who, when, the line's number and text. The file is followed through renames, and in "
 		"a fork back into "
 		"its origin, whose steps are told as BOX@STEP. Lines that pruned steps wrote are marked 'pruned'; what was the "
-                "same before and after them counts as not written by them. What undo, "
+		"same before and after them counts as not written by them. What undo, "
 		"redo and "
 		"restore brought back is whose it was. Lines that a merge brought are the merge's: the blame of the box that was "
 		"merged ('cowbox log' names it) tells who wrote them, as long as that box is not deleted.",

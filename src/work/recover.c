@@ -199,19 +199,31 @@ static cb_code recover_one(const recovering *r, const left_slot *at, uint64_t *s
 	return code;
 }
 
+/* Why it waits, and in which box. */
+static cb_code not_captured(const recovering *r, uint64_t box, cb_code code, cb_error *err)
+{
+	cb_box *b = NULL;
+	char name[CB_NAME_MAX + 1] = "";
+	if (box_open_id(r->cs, box, &b, NULL) == CB_OK) (void)box_name_get(b, name, NULL);
+	cb_box_close(b);
+	if (!name[0]) return cb_err_wrap(err, code, "what an interrupted command left could not be captured yet");
+	return cb_err_wrap(err, code, "what an interrupted command left in box '%s' could not be captured yet", name);
+}
+
 static cb_code recover_in(const recovering *r, uint64_t *steps, cb_error *err)
 {
 	cb_code first = CB_OK;
+	uint64_t box = 0;
 	const left_slot *all = (const left_slot *)(const void *)r->slots.bytes;
 	for (size_t i = 0; i < r->slots.size / sizeof(*all); i++) {
 		cb_error why = {0};
 		cb_code code = recover_one(r, &all[i], steps, &why);
 		if (code == CB_OK || first != CB_OK) continue;
 		first = code;
+		box = all[i].box;
 		if (err) *err = why;
 	}
-	if (first == CB_OK) return CB_OK;
-	return cb_err_wrap(err, first, "what an interrupted command left could not be captured yet");
+	return first == CB_OK ? CB_OK : not_captured(r, box, first, err);
 }
 
 static cb_code left_pin(void *context, uint64_t box, unsigned number, cb_error *err)

@@ -642,7 +642,8 @@ static void waits(stage *g, disk_kind kind)
 		for (int i = 0; i < 4; i++) {
 			uint64_t now = disk_room(&g->d);
 			CHECK_MSG(now + FILE_BYTES + NEAR_BYTES > room, "of %" PRIu64 " bytes %" PRIu64 " are left", room, now);
-			CHECK_CODE(cb_exec_recover(g->s, "junk", &steps, &err), CB_NOSPACE);
+			CHECK_CODE(cb_exec_recover(g->s, i % 2 ? "junk" : NULL, &steps, &err), CB_NOSPACE);
+			CHECK_MSG(strstr(err.message, "box 'junk'"), "%s", err.message);
 			check_kept(g);
 		}
 		CHECK_OK(run(g, "echo small >/work/small; test ! -e /work/fill", &err));

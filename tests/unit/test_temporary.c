@@ -1,6 +1,7 @@
 /* test_temporary.c: temporary names, who is alive behind them, and what a sweep takes. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +35,22 @@ TEST(names)
 	CHECK(!temporary_is(".cowbox-tmp-0123456789abcdef0"));
 	CHECK(!temporary_is(".cowbox-tmp-0123456789abcdeF"));
 	CHECK(!temporary_is("cowbox-tmp-0123456789abcdef"));
+}
+
+/* Where it can be made and not opened, it does not stay. */
+TEST(without_a_descriptor_nothing_is_left)
+{
+	cb_error err = {0};
+	AUTO_FD int dir = folder_open();
+	char name[TEMPORARY_BYTES];
+	int fd = -1, next = dup(dir);
+	struct rlimit old, few;
+	CHECK(next >= 0 && getrlimit(RLIMIT_NOFILE, &old) == 0);
+	few = (struct rlimit){(rlim_t)next, old.rlim_max};
+	CHECK(close(next) == 0 && setrlimit(RLIMIT_NOFILE, &few) == 0);
+	cb_code code = temporary_folder(dir, name, &fd, &err);
+	CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
+	CHECK(code != CB_OK && fd < 0 && !there(dir, name));
 }
 
 TEST(sweep_takes_the_dead_and_spares_the_living)
