@@ -3,6 +3,7 @@
  */
 #include "base/id_set.h"
 #include "box/gate.h"
+#include "box/graft.h"
 #include "box/history.h"
 
 /* ---- the last that stands ---- */
@@ -127,26 +128,36 @@ cb_code undo_choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_err
  * the same by chance. Its *chain* is the step, its target, the target of that, and so on. Undoing it turns each of them over, so it is
  * without effect when an undo or redo that stands, and is not of the chain, has taken one of them back already.
  *
- * Others than undo and redo know nothing of that: what a restore or a merge brought back is there, and can be taken back once more.
+ * A restore of a whole state brings back what stood in it: the walk goes on there. One of a path can bring the step back, if it changed
+ * something that the step had changed, and the step was not undone where that came from. Nothing else brings a step back: who makes the
+ * same bytes again, by hand, by a merge or out of another box, made a step that has a number of its own to be undone by.
  */
 typedef struct chain {
 	cb_box *b;
 	buf links; /* uint64_t: newest first */
 	id_set has;
-	id_set cancelled;
-	buf returns; /* returned: the undos and redos above its last link, newest first */
+	buf turns;    /* turn: above its last link, newest first */
+	bool suspect; /* one of them may have taken a link back */
+	gate_past past;
+	pmap keys;     /* what the first link changed: keys, and */
+	id_set inos;   /* whose names */
+	bool restored; /* the restore that is looked at changed one of them */
 } chain;
 
-typedef struct returned {
-	uint64_t seq, target;
-} returned;
+/* An undo or redo, or (target 0) a restore from a state of the box. */
+typedef struct turn {
+	uint64_t seq, target, source;
+	bool whole;
+} turn;
 
 static void chain_done(chain *c)
 {
 	buf_done(&c->links);
-	buf_done(&c->returns);
+	buf_done(&c->turns);
+	gate_past_done(&c->past);
+	pmap_done(&c->keys);
+	id_set_done(&c->inos);
 	id_set_done(&c->has);
-	id_set_done(&c->cancelled);
 }
 
 static cb_code chain_load(chain *c, uint64_t seq, cb_error *err)
@@ -167,125 +178,123 @@ static cb_code chain_load(chain *c, uint64_t seq, cb_error *err)
 }
 
 /* What was pruned below a gap may have taken anything back: nobody knows. */
-static cb_code note_return(void *context, const store_step *step, cb_error *err)
+static cb_code note_turn(void *context, const store_step *step, cb_error *err)
 {
 	chain *c = context;
-	if (step->target) CB_TRY(buf_append(&c->returns, &(returned){step->seq, step->target}, sizeof(returned), err));
+	bool whole = !step->params_content && (step->params.size == 0 || span_equal(step->params, span_str("/")));
+	turn t = {step->seq, step->target, step->other_seq, whole};
+	bool own = step->other_box == c->b->id || step->other_box == FOREIGN_BOX; /* of an unpacked box: its own */
+	bool restore = !t.target && own && strcmp(step->kind, "restore") == 0;
+	if (t.target || restore) CB_TRY(buf_append(&c->turns, &t, sizeof(t), err));
+	if (id_set_has(&c->has, t.target) && !id_set_has(&c->has, t.seq)) c->suspect = true;
 	return step->gap ? CB_INTERRUPTED : CB_OK;
 }
 
-/* Did one of the steps between two bring a link of the chain back? */
-typedef struct bringing {
-	const chain *c;
-	pmap made;   /* what the link left behind; tombstones: what it took away */
-	buf changes; /* uint64_t: steps that stand and are neither undo nor redo */
-	bool found;
-} bringing;
+/*
+ * What a change is about: its key and, of a name, the inodes that had it, which may have another name by now. Nothing: counters change with
+ * everything, and so do a folder's times.
+ */
+typedef struct about {
+	bool something;
+	uint64_t inos[2]; /* 0: none */
+} about;
 
-static void bringing_done(bringing *f)
+static cb_code about_read(span key_bytes, span old_value, span new_value, about *out, cb_error *err)
 {
-	pmap_done(&f->made);
-	buf_done(&f->changes);
-}
-
-static cb_code note_made(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
-{
-	bringing *f = context;
 	bool touch = key_bytes.bytes[0] == KIND_COUNTERS;
+	entry was = {0}, is = {0};
 	if (!touch) CB_TRY(step_is_dir_touch(key_bytes, old_value, new_value, &touch, err));
-	if (touch) return CB_OK;
-	return new_value.bytes ? pmap_put(&f->made, key_bytes, new_value, err) : pmap_put_tombstone(&f->made, key_bytes, err);
-}
-
-static cb_code note_change(void *context, const store_step *step, cb_error *err)
-{
-	bringing *f = context;
-	if (step->weight == 0 || step->target || id_set_has(&f->c->cancelled, step->seq)) return CB_OK;
-	return buf_append(&f->changes, &step->seq, sizeof(uint64_t), err);
-}
-
-/* But for a file's number, version and ctime, which nobody brings back. */
-static cb_code is_same_again(span key_bytes, span was, span is, bool *out, cb_error *err)
-{
-	entry a = {0}, b = {0};
-	bool named = key_bytes.bytes[0] == KIND_ENTRY;
-	if (!named && key_bytes.bytes[0] != KIND_INODE) {
-		*out = span_equal(was, is);
-		return CB_OK;
+	if (!touch && key_bytes.bytes[0] == KIND_ENTRY) {
+		if (old_value.bytes) CB_TRY(entry_decode(old_value, &was, err));
+		if (new_value.bytes) CB_TRY(entry_decode(new_value, &is, err));
 	}
-	CB_TRY(named ? entry_decode(was, &a, err) : record_decode(was, &a.rec, err));
-	CB_TRY(named ? entry_decode(is, &b, err) : record_decode(is, &b.rec, err));
-	if (!a.is_link && !b.is_link) b.rec.ino = a.rec.ino;
-	b.rec.version = a.rec.version;
-	b.rec.ctime_ns = a.rec.ctime_ns;
-	tree_value x, y;
-	entry_encode(&a, &x);
-	entry_encode(&b, &y);
-	*out = span_equal(span_make(x.bytes, x.size), span_make(y.bytes, y.size));
+	*out = (about){!touch, {was.rec.ino, is.rec.ino}};
 	return CB_OK;
 }
 
-static cb_code find_made(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+static cb_code note_changed(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	(void)old_value;
-	bringing *f = context;
-	span made;
-	pmap_found there = pmap_get(&f->made, key_bytes, &made);
-	f->found = there == PMAP_TOMBSTONE && !new_value.bytes;
-	if (there == PMAP_VALUE && new_value.bytes) CB_TRY(is_same_again(key_bytes, made, new_value, &f->found, err));
-	return f->found ? CB_INTERRUPTED : CB_OK;
+	chain *c = context;
+	about what;
+	bool known = false;
+	CB_TRY(about_read(key_bytes, old_value, new_value, &what, err));
+	if (!what.something) return CB_OK;
+	for (int i = 0; i < 2; i++)
+		if (what.inos[i]) CB_TRY(id_set_add(&c->inos, what.inos[i], &known, err));
+	return pmap_put_tombstone(&c->keys, key_bytes, err);
 }
 
-static cb_code came_back(const chain *c, uint64_t link, uint64_t above, uint64_t below, bool *out, cb_error *err)
+static cb_code find_changed(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	ATTR_CLEANUP(bringing_done) bringing f = {.c = c, .changes = BUF_INIT(SIZE_MAX)};
+	chain *c = context;
+	about what;
+	span ignored;
+	CB_TRY(about_read(key_bytes, old_value, new_value, &what, err));
+	if (!what.something) return CB_OK;
+	c->restored = pmap_get(&c->keys, key_bytes, &ignored) != PMAP_ABSENT || id_set_has(&c->inos, what.inos[0]) ||
+	              id_set_has(&c->inos, what.inos[1]);
+	return c->restored ? CB_INTERRUPTED : CB_OK;
+}
+
+static cb_code brings_some(chain *c, const turn *restore, bool *out, cb_error *err)
+{
+	const uint64_t *links = (const uint64_t *)(const void *)c->links.bytes;
 	cb_store *cs = c->b->cs;
 	uint64_t box = c->b->id;
+	cb_code code = CB_OK;
 	cb_error why;
-	*out = false;
-	if (above + 1 >= below) return CB_OK;
-	CB_TRY(store_step_walk(cs->s, box, below - 1, above + 1, false, note_change, &f, err));
-	if (f.changes.size == 0) return CB_OK;
-	cb_code code = step_changes(cs, box, link, note_made, &f, cb_err_aside(&why));
-	const uint64_t *all = (const uint64_t *)(const void *)f.changes.bytes;
-	for (size_t i = 0; i < f.changes.size / sizeof(uint64_t) && code == CB_OK && !f.found; i++)
-		code = step_changes(cs, box, all[i], find_made, &f, cb_err_aside(&why));
-	*out = f.found || code == CB_STALE; /* it may have been */
+	c->restored = false;
+	if (pmap_count(&c->keys) == 0) code = step_changes(cs, box, links[0], note_changed, c, cb_err_aside(&why));
+	if (code == CB_OK) code = step_changes(cs, box, restore->seq, find_changed, c, cb_err_aside(&why));
+	*out = c->restored;
 	return code == CB_OK || code == CB_STALE ? CB_OK : cb_err_pass(err, code, &why);
 }
 
-/* Was the link taken back by a step that stands, and not brought back until the next link, or the head, was made? */
-static cb_code is_spoiled(const chain *c, const returned *by, bool *out, cb_error *err)
+/* The newest link that was there at a step. */
+static uint64_t link_at(const chain *c, uint64_t seq)
 {
-	const uint64_t *links = (const uint64_t *)(const void *)c->links.bytes;
-	size_t i = 0;
-	while (links[i] != by->target) i++;
-	bool back = false;
-	CB_TRY(came_back(c, by->target, by->seq, i ? links[i - 1] : c->b->head->seq + 1, &back, err));
-	*out = !back;
+	const uint64_t *link = (const uint64_t *)(const void *)c->links.bytes;
+	while (*link > seq) link++;
+	return *link;
+}
+
+/* As of a step. above: what later ones took back; then no restored path is looked into, so that the depth is one. */
+static cb_code is_undone(chain *c, uint64_t at, const id_set *above, bool *out, cb_error *err)
+{
+	const cb_box *b = c->b;
+	AUTO_ID_SET id_set cancelled = {0};
+	const turn *all = (const turn *)(const void *)c->turns.bytes, *end = all + c->turns.size / sizeof(*all);
+	*out = false;
+	for (const turn *t = all; t < end && !*out; t++) {
+		gate_touch touch;
+		bool some = false;
+		if (t->seq > at || id_set_has(&cancelled, t->seq) || (above && id_set_has(above, t->seq))) continue;
+		CB_TRY(gate_step_touch(&c->past, b->cs, b->id, b->who, t->seq, &touch, err));
+		if (touch.hidden && !touch.shown) continue;
+		if (t->target) {
+			CB_TRY(id_set_add(&cancelled, t->target, &some, err));
+			*out = id_set_has(&c->has, t->target) && !id_set_has(&c->has, t->seq);
+			continue;
+		}
+		if (t->source < link_at(c, t->seq)) continue;
+		if (t->whole) at = t->source;
+		else if (!above) CB_TRY(brings_some(c, t, &some, err));
+		if (!some) continue;
+		CB_TRY(is_undone(c, t->source, &cancelled, &some, err));
+		if (!some) return CB_OK;
+	}
 	return CB_OK;
 }
 
 cb_code undo_is_done(cb_box *b, uint64_t seq, bool *out, cb_error *err)
 {
-	AUTO_PAST gate_past past = {0};
-	ATTR_CLEANUP(chain_done) chain c = {.b = b, .links = BUF_INIT(SIZE_MAX), .returns = BUF_INIT(SIZE_MAX)};
+	ATTR_CLEANUP(chain_done) chain c = {.b = b, .links = BUF_INIT(SIZE_MAX), .turns = BUF_INIT(SIZE_MAX)};
+	uint64_t head = b->head->seq;
 	*out = false;
 	CB_TRY(chain_load(&c, seq, err));
 	const uint64_t *links = (const uint64_t *)(const void *)c.links.bytes;
 	uint64_t last = links[c.links.size / sizeof(uint64_t) - 1];
-	if (last >= b->head->seq) return CB_OK;
-	CB_TRY(store_step_walk(b->cs->s, b->id, b->head->seq, last + 1, false, note_return, &c, err));
-	const returned *all = (const returned *)(const void *)c.returns.bytes;
-	for (size_t i = 0; i < c.returns.size / sizeof(*all) && !*out; i++) {
-		gate_touch touch;
-		bool known = false;
-		if (id_set_has(&c.cancelled, all[i].seq)) continue;
-		CB_TRY(gate_step_touch(&past, b->cs, b->id, b->who, all[i].seq, &touch, err));
-		if (touch.hidden && !touch.shown) continue;
-		CB_TRY(id_set_add(&c.cancelled, all[i].target, &known, err));
-		if (id_set_has(&c.has, all[i].seq) || !id_set_has(&c.has, all[i].target)) continue;
-		CB_TRY(is_spoiled(&c, &all[i], out, err));
-	}
-	return CB_OK;
+	if (last >= head) return CB_OK;
+	CB_TRY(store_step_walk(b->cs->s, b->id, head, last + 1, false, note_turn, &c, err));
+	return c.suspect ? is_undone(&c, head, NULL, out, err) : CB_OK;
 }

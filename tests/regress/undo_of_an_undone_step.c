@@ -309,6 +309,236 @@ TEST(undo_of_what_a_restore_brought_back)
 	}
 }
 
+static cb_box *state_of(cb_store *s, cb_box *b)
+{
+	char address[32];
+	(void)snprintf(address, sizeof(address), "demo@%" PRIu64, must_seq(b));
+	return must_open(s, address);
+}
+
+/* A value of a key, or a file with that text; NULL: none. */
+static void put(cb_box *b, bool is_file, const char *text)
+{
+	cb_error err = {0};
+	if (text) set(b, is_file, text);
+	else CHECK_OK(is_file ? cb_unlink(b, "/work/a", &err) : cb_kv_delete(b, "a", &err));
+}
+
+static void expect(cb_box *b, bool is_file, const char *text)
+{
+	cb_error err = {0};
+	char *is = NULL;
+	cb_code code = is_file ? cb_read_file(b, "/work/a", &is, NULL, &err) : cb_kv_get(b, "a", &is, NULL, &err);
+	CHECK_CODE(code, text ? CB_OK : CB_NOTFOUND);
+	if (text) CHECK_STR(is, text);
+	cb_free(is);
+}
+
+/* A step that changed, removed or made something, on a key or a file. */
+static const struct {
+	const char *was, *is;
+} steps[] = {{"old", "new"}, {"old", NULL}, {NULL, "new"}};
+
+enum { CASES = 6 };
+
+static cb_box *made(cb_store *s, int i, uint64_t *out_seq)
+{
+	cb_error err = {0};
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/other", "1");
+	if (steps[i / 2].was) put(b, i % 2, steps[i / 2].was);
+	put(b, i % 2, steps[i / 2].is);
+	*out_seq = must_seq(b);
+	return b;
+}
+
+/* The same once more, by somebody else. */
+static void make_again(cb_store *s, cb_box *b, int i, int how)
+{
+	cb_error err = {0};
+	bool is_file = i % 2;
+	const char *was = steps[i / 2].was, *is = steps[i / 2].is;
+	cb_box *other = NULL;
+	if (how == 0) put(b, is_file, is);
+	else if (how == 1) {
+		put(b, is_file, "another");
+		put(b, is_file, is);
+		set(b, !is_file, "beside");
+	} else if (how == 2) {
+		put(b, is_file, is);
+		set(b, is_file, "another");
+		CHECK_OK(cb_undo(b, 0, NULL, &err));
+	} else if (how == 3) {
+		other = must_fork(s, "demo", "fork");
+		put(other, is_file, is);
+		CHECK_OK(cb_merge(b, other, NULL, NULL, NULL, &err));
+	} else if (how == 4) {
+		CHECK_OK(cb_box_create(s, "else", &other, &err));
+		if (was) put(other, is_file, was);
+		put(other, is_file, is);
+		CHECK_OK(cb_restore(b, other, NULL, NULL, &err));
+	} else { /* and its state is restored */
+		put(b, is_file, is);
+		other = state_of(s, b);
+		set(b, is_file, "another");
+		CHECK_OK(cb_restore(b, other, NULL, NULL, &err));
+	}
+	cb_box_close(other);
+}
+
+/* Who makes the same again after the undo made a step of his own: it was taken back under the number of the one that was undone before. */
+TEST(undo_of_an_undone_step_that_was_made_again)
+{
+	for (int i = 0; i < CASES * 6; i++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		uint64_t seq = 0;
+		cb_box *b = made(s, i % CASES, &seq);
+		CHECK_OK(cb_undo(b, seq, NULL, &err));
+		make_again(s, b, i % CASES, i / CASES);
+		uint64_t head = must_seq(b);
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_NOTHING);
+		CHECK_U64(must_seq(b), head);
+		expect(b, i % 2, steps[i % CASES / 2].is);
+		CHECK_OK(cb_undo(b, 0, NULL, &err)); /* his step */
+		test_store_sound(s);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
+/* Where no undo took it back, but steps did, and others made the very same again, it can be taken back; another value is in the way. */
+TEST(undo_of_a_step_that_was_taken_back_and_made_again)
+{
+	for (int i = 0; i < CASES; i++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		uint64_t seq = 0;
+		cb_box *b = made(s, i, &seq);
+		const char *was = steps[i / 2].was, *is = steps[i / 2].is;
+		put(b, i % 2, was);
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_NOTHING);
+		set(b, i % 2, "another");
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_CONFLICT);
+		put(b, i % 2, is);
+		CHECK_OK(cb_undo(b, seq, NULL, &err));
+		expect(b, i % 2, was);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
+/* What a restore brings back is undone or not as it was in the state that it came from, also when that was made by a restore. */
+TEST(undo_of_what_restores_brought_back)
+{
+	for (int i = 0; i < CASES; i++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		uint64_t seq = 0, restored = 0, undo = 0;
+		cb_box *b = made(s, i, &seq), *then = state_of(s, b);
+		const char *was = steps[i / 2].was, *is = steps[i / 2].is;
+		bool is_file = i % 2;
+		CHECK_OK(cb_undo(b, seq, &undo, &err));
+		cb_box *undone = state_of(s, b);
+		put(b, is_file, is); /* by hand: no step but its own */
+		must_write(b, "/work/other", "2");
+		CHECK_OK(cb_restore(b, then, "/work/other", NULL, &err)); /* nor does this */
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_NOTHING);
+		set(b, is_file, "another");
+		CHECK_OK(cb_restore(b, then, NULL, &restored, &err));
+		cb_box *again = state_of(s, b);
+		CHECK_OK(cb_undo(b, restored, NULL, &err));
+		put(b, is_file, is);
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_NOTHING); /* the restore is undone */
+		set(b, is_file, "another");
+		CHECK_OK(cb_restore(b, again, NULL, NULL, &err));
+		CHECK_OK(cb_undo(b, seq, NULL, &err));
+		expect(b, is_file, was);
+		put(b, is_file, is);
+		CHECK_OK(cb_restore(b, undone, NULL, NULL, &err));
+		expect(b, is_file, was);
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_NOTHING);
+		put(b, is_file, is);
+		CHECK_CODE(cb_undo(b, seq, NULL, &err), CB_NOTHING);
+		CHECK_OK(cb_restore(b, undone, NULL, NULL, &err));
+		CHECK_OK(cb_undo(b, undo, NULL, &err)); /* it stands there, and brings the step back */
+		expect(b, is_file, is);
+		CHECK_CODE(cb_undo(b, undo, NULL, &err), CB_NOTHING);
+		CHECK_OK(cb_undo(b, seq, NULL, &err));
+		expect(b, is_file, was);
+		test_store_sound(s);
+		cb_box_close(then);
+		cb_box_close(undone);
+		cb_box_close(again);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
+static void write_both(cb_box *b, const char *text)
+{
+	cb_box *t = must_begin(b);
+	must_write(t, "/work/a", text);
+	must_write(t, "/work/b", text);
+	(void)must_commit(t);
+}
+
+/* A path brings back its own part of a step. Where it came from a state without the step, the rest can still be taken back. */
+TEST(undo_of_a_step_of_which_a_path_was_restored)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	write_both(b, "old");
+	write_both(b, "new"); /* step 2 */
+	cb_box *then = state_of(s, b);
+	CHECK_OK(cb_undo(b, 2, NULL, &err));
+	cb_box *undone = state_of(s, b);
+	CHECK_OK(cb_restore(b, then, "/work/a", NULL, &err));
+	CHECK_OK(cb_undo(b, 2, NULL, &err));
+	CHECK_STR(must_read(b, "/work/a"), "old");
+	CHECK_OK(cb_restore(b, then, "/", NULL, &err));
+	CHECK_OK(cb_restore(b, undone, "/work/a", NULL, &err));
+	CHECK_OK(cb_undo(b, 2, NULL, &err));
+	CHECK_STR(must_read(b, "/work/b"), "old");
+	CHECK_CODE(cb_undo(b, 2, NULL, &err), CB_NOTHING);
+	must_write(b, "/work/a", "new");
+	CHECK_CODE(cb_undo(b, 2, NULL, &err), CB_NOTHING);
+	cb_box_close(then);
+	cb_box_close(undone);
+	cb_box_close(b);
+	cb_store_close(s);
+}
+
+/* Lines that are restored with others are brought back, also where the file had another name by then, or was gone with its folder. */
+TEST(undo_of_lines_that_a_restore_brought_back)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		const char *path = kind & 1 ? "/work/d/b" : "/work/d/a";
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
+		must_write(b, "/work/d/a", "a\nb\nc\nd\n");
+		must_write(b, "/work/d/a", "A\nb\nc\nd\n"); /* step 3 */
+		must_write(b, "/work/d/a", "A\nb\nc\nD\n");
+		if (kind & 1) CHECK_OK(cb_rename(b, "/work/d/a", path, 0, &err));
+		cb_box *then = state_of(s, b);
+		CHECK_OK(cb_undo(b, 3, NULL, &err));
+		CHECK_STR(must_read(b, path), "a\nb\nc\nD\n");
+		if (kind & 2) CHECK_OK(cb_remove(b, "/work/d", &err));
+		CHECK_OK(cb_restore(b, then, kind & 2 ? NULL : "/work/d", NULL, &err));
+		CHECK_OK(cb_undo(b, 3, NULL, &err));
+		CHECK_STR(must_read(b, path), "a\nb\nc\nD\n");
+		cb_box_close(then);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
+
 /* Lines that the step brought are gone, and others have come: the merge has nothing to do, and no step is made of a new version alone. */
 TEST(undo_of_lines_that_a_later_step_took_out)
 {

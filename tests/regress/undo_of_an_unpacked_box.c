@@ -37,3 +37,32 @@ TEST(undo_of_an_unpacked_box)
 	for (uint64_t keep = 1; keep < 8; keep++)
 		for (unsigned undos = 1; undos < 6; undos++) undo_alike(keep, undos);
 }
+
+/* What a restore brought back can be undone once more in the copy too; what somebody made again cannot, under the old number. */
+TEST(undo_of_what_a_restore_brought_back_in_a_copy)
+{
+	for (int by_hand = 0; by_hand < 2; by_hand++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		char *value = NULL;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		CHECK_OK(cb_kv_set(b, "k", "old", CB_STRING, &err));
+		CHECK_OK(cb_kv_set(b, "k", "new", CB_STRING, &err)); /* step 2 */
+		cb_box *then = must_open(s, "demo@2");
+		CHECK_OK(cb_undo(b, 2, NULL, &err));
+		if (by_hand) CHECK_OK(cb_kv_set(b, "k", "new", CB_STRING, &err));
+		else CHECK_OK(cb_restore(b, then, NULL, NULL, &err));
+		pack_bytes p = pack_take(b, NULL);
+		CHECK_OK(pack_give(s, &p, "copy", NULL, &err));
+		cb_box *copy = must_open(s, "copy");
+		CHECK_CODE(cb_undo(copy, 2, NULL, &err), by_hand ? CB_NOTHING : CB_OK);
+		CHECK_OK(cb_kv_get(copy, "k", &value, NULL, &err));
+		CHECK_STR(value, by_hand ? "new" : "old");
+		cb_free(value);
+		cb_box_close(copy);
+		cb_box_close(then);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
