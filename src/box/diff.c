@@ -450,6 +450,20 @@ static int compare_rows(const void *a, const void *b)
 	return c ? c : (int)x->c.kind - (int)y->c.kind; /* 'A' before 'D' */
 }
 
+/* Was the folder of the one that went moved? Then who reads that takes what it held for moved with it. */
+static cb_code left_its_folder(const diffing *d, const inode *a, const inode *b, bool *out, cb_error *err)
+{
+	key_parts was, is;
+	inode ignored;
+	*out = false;
+	CB_TRY(key_parse(key_span(&a->where), &was, err));
+	CB_TRY(key_parse(key_span(&b->where), &is, err));
+	if (was.kind != KIND_ENTRY || is.kind != KIND_ENTRY || was.ino == is.ino) return CB_OK;
+	cb_code code = inode_find(d->b, was.ino, &ignored, err);
+	*out = code == CB_OK;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
 /* A name deleted and added again is a file replaced: one change, or none when all that can be given to a file is as it was. */
 static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *err)
 {
@@ -470,6 +484,7 @@ static cb_code join_replaced(diffing *d, change_row *rows, size_t n, cb_error *e
 		added->old_info = deleted->old_info;
 		free(TAKE_PTR(deleted->path));
 		bool differs = data || marks || attrs_differ(&a.rec, &b.rec);
+		if (!differs) CB_TRY(left_its_folder(d, &a, &b, &differs, err));
 		if (!differs) free(TAKE_PTR(added->path)); /* and goes with rows_choose */
 		i++;
 	}

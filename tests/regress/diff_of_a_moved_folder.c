@@ -46,3 +46,24 @@ TEST(diff_of_a_moved_folder)
 	cb_box_close(b);
 	cb_store_close(s);
 }
+
+/* In its place is a new folder with an equal file: nobody may think that the old one went along with the one that moved. */
+TEST(diff_of_a_moved_folder_that_was_made_anew)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	CHECK_OK(cb_mkdir(b, "/work/dir/sub", 0755, CB_PARENTS, &err));
+	must_write(b, "/work/dir/f", "f\n");
+	cb_box *before = must_fork(s, "demo", "before");
+	CHECK_OK(cb_rename(b, "/work/dir", "/work/dir2", 0, &err));
+	CHECK_OK(cb_unlink(b, "/work/dir2/f", &err));
+	CHECK_OK(cb_rmdir(b, "/work/dir2/sub", &err));
+	CHECK_OK(cb_mkdir(b, "/work/dir/sub", 0755, CB_PARENTS, &err));
+	must_write(b, "/work/dir/f", "f\n");
+	CHECK_STR(must_diff(before, b), "A /work/dir\nT /work/dir/f\nT /work/dir/sub\nR /work/dir -> /work/dir2\n");
+	cb_box_close(before);
+	cb_box_close(b);
+	cb_store_close(s);
+}
