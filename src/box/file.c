@@ -251,7 +251,8 @@ static cb_code seek_target(cb_file *f, int64_t offset, cb_whence whence, uint64_
 	}
 	int64_t from = whence == CB_SEEK_SET ? 0 : whence == CB_SEEK_CUR ? (int64_t)f->position : (int64_t)node.rec.size;
 	int64_t to;
-	if (__builtin_add_overflow(from, offset, &to) || to < 0) return cb_err_set(err, CB_INVALID, "a position before the start");
+	if (__builtin_add_overflow(from, offset, &to)) return cb_err_set(err, CB_INVALID, "a position beyond the largest there is");
+	if (to < 0) return cb_err_set(err, CB_INVALID, "a position before the start");
 	*out = (uint64_t)to;
 	return CB_OK;
 }

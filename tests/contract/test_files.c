@@ -95,6 +95,10 @@ TEST_BOTH(sparse_files)
 	CHECK_U64(at, 0);
 	CHECK_OK(cb_seek(f, (int64_t)1 << 40, CB_SEEK_HOLE, &at, &err));
 	CHECK_U64(at, ((uint64_t)1 << 40) + 3);
+	CHECK_CODE(cb_seek(f, INT64_MAX, CB_SEEK_END, &at, &err), CB_INVALID);
+	CHECK(strstr(err.message, "beyond the largest"));
+	CHECK_CODE(cb_seek(f, INT64_MIN, CB_SEEK_END, &at, &err), CB_INVALID);
+	CHECK(strstr(err.message, "before the start"));
 	char zeros[100];
 	size_t n = 0;
 	CHECK_OK(cb_pread(f, zeros, sizeof(zeros), 12345, &n, &err));
