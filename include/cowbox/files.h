@@ -159,8 +159,8 @@ enum {
  * CB_CREATE (else CB_INVALID). mode: permission bits, 07777, of a file that is made. */
 CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err);
 /* The handle is gone whatever is returned. When its step cannot be committed it stays with the box: commit it with resolutions, keep or
- * drop it (cb_txn_commit and its siblings on the box). CB_STALE: what was written to a file that history took is in no state. Accepts
- * NULL. */
+ * drop it (cb_txn_commit and its siblings on the box). CB_STALE: what was written to a file that history took, or that came back with
+ * other bytes, is in no state. Accepts NULL. */
 CB_API cb_code cb_close(cb_file *file, cb_error *err);
 /* out_size is needed: 0 at the end. */
 CB_API cb_code cb_read(cb_file *file, void *to, size_t size, size_t *out_size, cb_error *err);

@@ -12,8 +12,12 @@
  *  - it came back with others (somebody wrote to it, or it is an older state): these stay. What was written meanwhile is in no state, and
  *    every handle through which some of it was written says so, once: CB_STALE at its next write, cb_ftruncate, cb_fsync or cb_close.
  *
+ * The last use of a handle is its cb_close, or that of its box handle. Then what was written lands at once: if the running step cannot be
+ * committed, as a step of its own.
+ *
  * While it is gone, cb_fsync and cb_close of a handle that wrote to it succeed, as in POSIX, when somebody unlinked it: that is what he
  * asked for. But when a step that goes through history took it (undo, redo, restore, merge) they are CB_STALE: nobody meant these bytes.
+ * So they are when that step was pruned before this handle saw that the file is gone: of what nobody knows, success is not said.
  */
 #include "base/args.h"
 #include "base/sized.h"
@@ -58,7 +62,7 @@ static cb_code file_locate(cb_file *f, tree_view *v, inode *out, cb_error *err)
 		if (v->veil) CB_TRY(file_hidden(f, v, err));
 		file_detach(f);
 	}
-	if (!f->private_) CB_TRY(file_seek_taken(f, err));
+	CB_TRY(file_seek_taken(f, err));
 	CB_TRY(file_was_hidden(f, err));
 	if (f->stale) return cb_err_set(err, CB_STALE, "'%s' is gone, and so is the last state that had it", f->path);
 	*v = f->private_ ? txn_raw(f->private_->t) : f->kept.v;
@@ -294,7 +298,7 @@ static cb_code orphan_share(cb_file *f, txn *t, const void *bytes, size_t size, 
 {
 	orphan *shared = mem_alloc(sizeof(*shared));
 	if (!shared) return cb_err_nomem(err);
-	*shared = (orphan){0, t, hash128(bytes, size), size};
+	*shared = (orphan){0, t, hash128(bytes, size), size, f->taken, f->by};
 	for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) {
 		file_detach(g);
 		g->private_ = shared;
@@ -340,13 +344,13 @@ static cb_code write_detached(cb_file *f, inode *node, const write_request *w, c
 
 /* ---- coming back ---- */
 
-/* Every handle that shared the changes is on the file of the box again. */
-static void orphan_end(cb_file *f, bool lost)
+/* Every handle that shared the changes is on the file of the box again. lost: why these are in no state; NULL: they landed. */
+static void orphan_end(cb_file *f, const char *lost)
 {
 	orphan *o = f->private_;
 	for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) {
 		if (g->private_ != o) continue;
-		g->lost = g->lost || (lost && g->wrote);
+		if (lost && g->wrote) g->lost = lost;
 		g->private_ = NULL;
 		g->wrote = g->detached = false;
 		file_loosen(g);
@@ -375,85 +379,127 @@ static cb_code orphan_land(cb_file *f, cb_error *err)
 	return op_end(&w, code, NULL, err);
 }
 
-static cb_code file_attach_again(cb_file *f, cb_error *err)
+typedef enum file_back { BACK_NOT, BACK_AS_IT_WENT, BACK_WITH_OTHERS } file_back;
+
+static const char with_others[] = "came back as it was at another time";
+static const char no_landing[] = "could not be written to again when the box handle was closed";
+
+/* Is a detached file in what the handle shows? One without changes of its own is back as it went. */
+static cb_code file_is_back(cb_file *f, file_back *out, cb_error *err)
 {
 	cb_box *b = f->b;
 	tree_view v = box_view(b);
 	inode node;
 	cb_error why = {0};
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+	*out = BACK_NOT;
 	cb_code code = inode_find(&v, f->ino, &node, &why);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return cb_err_set(err, code, "%s", why.message);
+	*out = f->private_ ? BACK_WITH_OTHERS : BACK_AS_IT_WENT;
+	if (!f->private_ || node.rec.size != f->private_->was_size) return CB_OK;
+	CB_TRY(data_load(b->cs, b->txn, &v, &node.rec, SIZE_MAX / 2, &bytes, &size, err));
+	hash128_value now = hash128(bytes, size);
+	if (now.low == f->private_->was.low && now.high == f->private_->was.high) *out = BACK_AS_IT_WENT;
+	return CB_OK;
+}
+
+static cb_code file_attach_again(cb_file *f, cb_error *err)
+{
+	file_back back;
+	CB_TRY(file_is_back(f, &back, err));
+	if (back == BACK_NOT) return CB_OK;
 	if (!f->private_) {
 		f->detached = false;
 		file_loosen(f);
 		return CB_OK;
 	}
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
-	bool as_it_went = false;
-	if (node.rec.size == f->private_->was_size) {
-		CB_TRY(data_load(b->cs, b->txn, &v, &node.rec, SIZE_MAX / 2, &bytes, &size, err));
-		hash128_value now = hash128(bytes, size);
-		as_it_went = now.low == f->private_->was.low && now.high == f->private_->was.high;
-	}
 	/* Where it cannot land (a quota, no memory) the handle stays as it is, and its next use tries again. */
-	if (as_it_went) CB_TRY(orphan_land(f, err));
-	orphan_end(f, !as_it_went);
+	if (back == BACK_AS_IT_WENT) CB_TRY(orphan_land(f, err));
+	orphan_end(f, back == BACK_AS_IT_WENT ? NULL : with_others);
 	return CB_OK;
+}
+
+/* With a step of its own, under the writer lock: the file is looked at once more. */
+static cb_code orphan_land_alone(cb_file *f, file_back *back, cb_error *err)
+{
+	op o;
+	CB_TRY(op_begin(&o, f->b, "write", f->path, err));
+	cb_code code = file_is_back(f, back, err);
+	if (code == CB_OK) code = *back == BACK_AS_IT_WENT ? orphan_land(f, err) : CB_NOTHING;
+	code = op_end(&o, code, NULL, err);
+	return code == CB_NOTHING ? CB_OK : code;
+}
+
+/* As file_attach_again, in the newest state of the box: there is no next use, and a running step that waits for a decision does not have
+ * the file. */
+static cb_code file_attach_beside(cb_file *f, cb_error *err)
+{
+	cb_box *b = f->b;
+	file_back back = BACK_NOT;
+	if (b->changing) return cb_err_set(err, CB_BUSY, "a call on this handle is under way");
+	txn *waits = TAKE_PTR(b->txn);
+	cb_code code = box_enter(b, err);
+	if (code == CB_OK) {
+		code = file_is_back(f, &back, err);
+		if (code == CB_OK && back == BACK_NOT)
+			code = file_seek_taken(f, err); /* here too: it may have been back in between */
+		(void)box_leave(b, code);
+	}
+	if (code == CB_OK && back == BACK_AS_IT_WENT) code = orphan_land_alone(f, &back, err);
+	b->txn = waits;
+	if (code == CB_OK && back != BACK_NOT) orphan_end(f, back == BACK_AS_IT_WENT ? NULL : with_others);
+	return code;
+}
+
+void files_settle_last(cb_box *b)
+{
+	if (b->is_txn || b->era != entry_era()) return;
+	for (cb_file *f = b->files.all; f; f = f->in[LIST_ALL].next) {
+		if (!f->private_) continue;
+		cb_code code = file_attach_beside(f, NULL);
+		if (code != CB_OK && code != CB_NOTFOUND) orphan_end(f, no_landing); /* or the box is deleted */
+	}
 }
 
 static cb_code tell_lost(cb_file *f, cb_error *err)
 {
-	if (!f->lost) return CB_OK;
-	f->lost = false;
-	return cb_err_set(err, CB_STALE,
-	                  "'%s' was removed and came back as it was at another time: what was written to it in between is lost",
-	                  f->path);
+	const char *why = TAKE_PTR(f->lost);
+	if (!why) return CB_OK;
+	return cb_err_set(err, CB_STALE, "'%s' was removed and %s: what was written to it in between is lost", f->path, why);
 }
 
-static cb_code note_kind(void *context, const store_step *step, cb_error *err)
+/* It is closed, and others have it still: it may come back while they do, and they will tell. */
+static bool file_hand_over(cb_file *f)
 {
-	static const char *const kinds[] = {"undo", "redo", "restore", "merge"};
-	(void)err;
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (strcmp(step->kind, kinds[i]) == 0) *(bool *)context = true;
-	return CB_OK;
+	for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) {
+		if (g == f || g->private_ != f->private_) continue;
+		g->wrote = g->wrote || f->wrote;
+		return true;
+	}
+	return false;
 }
 
-/* Did a step that goes through history take the file? What was pruned since cannot be told: then it counts as unlinked. */
-static cb_code taken_by_history(cb_file *f, bool *out, cb_error *err)
-{
-	*out = false;
-	CB_TRY(file_seek_taken(f, err));
-	if (!f->taken) return CB_OK;
-	cb_error why;
-	cb_code code = store_step_get(f->b->cs->s, f->b->id, f->taken, note_kind, out, cb_err_aside(&why));
-	return code == CB_OK || code == CB_NOTFOUND ? CB_OK : cb_err_pass(err, code, &why);
-}
-
-/* For cb_fsync and cb_close, with the box's lock: attaches if it can, and says what became of what was written to a file that went. */
+/* For cb_fsync and cb_close, with the box's lock: attaches if it can, and says what became of what was written to a file that went. A
+ * running step that cannot be committed is told by cb_close itself, and by every call after it; what is lost only here. */
 static cb_code file_settle(cb_file *f, bool closing, cb_error *err)
 {
 	cb_box *b = f->b;
 	/* While there is a running step the handle sees the box as it was when that began. */
-	if (f->private_ && !b->closed) CB_TRY(box_flush(b, false, err));
-	if (f->private_ && box_enter(b, NULL) == CB_OK) {
-		cb_code code = box_leave(b, file_attach_again(f, err));
-		if (code != CB_OK) return code;
-	}
+	cb_code flushed = f->private_ && !b->closed ? box_flush(b, false, closing ? NULL : err) : CB_OK;
+	if (flushed != CB_OK && !closing) return flushed;
+	if (f->private_ && box_enter(b, NULL) == CB_OK) CB_TRY(box_leave(b, file_attach_again(f, err)));
+	CB_TRY(tell_lost(f, err));
+	if (!f->private_ || (closing && file_hand_over(f))) return CB_OK;
+	if (flushed != CB_OK) CB_TRY(file_attach_beside(f, err));
 	CB_TRY(tell_lost(f, err));
 	if (!f->private_ || !f->wrote) return CB_OK;
-	/* Others still have it, and it may come back while they do: they will tell. */
-	for (cb_file *g = file_first_of(b, f->ino); closing && g; g = file_next_of(g)) {
-		if (g == f || g->private_ != f->private_) continue;
-		g->wrote = true;
-		return CB_OK;
-	}
-	bool by_history = false;
-	CB_TRY(taken_by_history(f, &by_history, err));
-	if (!by_history) return CB_OK;
-	return cb_err_set(err, CB_STALE, "'%s' is not in the box any more: what was written to it since is in no state", f->path);
+	CB_TRY(file_seek_taken(f, err));
+	taken_by by = f->private_->by;
+	if (by == TAKEN_BY_CALL) return CB_OK;
+	return cb_err_set(err, CB_STALE, "'%s' is not in the box any more%s: what was written to it since is in no state", f->path,
+	                  by == TAKEN_UNKNOWN ? ", and the step that took it was pruned" : "");
 }
 
 /* With the box's lock, under which the caller looked at the handle's position. */

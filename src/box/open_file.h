@@ -15,12 +15,21 @@
 
 #include "base/hash.h"
 
+/* What took a file away. */
+typedef enum taken_by {
+	TAKEN_BY_CALL,    /* it was unlinked, by name or with its folder, or replaced */
+	TAKEN_BY_HISTORY, /* an undo, redo, restore or merge */
+	TAKEN_UNKNOWN,    /* a step that was pruned before this handle looked for it */
+} taken_by;
+
 /* The changes made to a file after it went from the box; all handles on it share them. */
 typedef struct orphan {
 	unsigned refs; /* under the box's lock */
 	txn *t;
 	hash128_value was; /* the bytes it went with */
 	uint64_t was_size;
+	uint64_t taken; /* the last step known to have taken it, by whichever handle; 0: none */
+	taken_by by;
 } orphan;
 
 typedef enum file_picture {
@@ -51,12 +60,14 @@ struct cb_file {
 	file_picture picture;
 	snapshot kept;    /* the last picture that had the file */
 	uint64_t taken;   /* of a file that is gone: the step that took it; 0: not known */
+	taken_by by;      /* remembered with it: the step may be pruned */
 	uint64_t sought;  /* and up to which step that was looked for */
 	bool detached;    /* the file is gone from the box */
 	bool stale;       /* in a child of fork(): and so is the picture, which the parent let go */
 	orphan *private_; /* a detached file's own changes; NULL: none yet */
 	bool wrote;       /* some of them through this handle */
-	bool lost;        /* the file came back without what this handle wrote, and it was not told yet */
+	const char
+		*lost; /* why the file that came back is without what this handle wrote, which was not told yet; NULL: it is not */
 };
 
 /* Between enter and leave: f, whose ino is known, is open from now on, and has a picture and a place for one of its own. */

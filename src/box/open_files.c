@@ -185,6 +185,7 @@ void file_detach(cb_file *f)
 	f->detached = true;
 	if (known) return;
 	f->taken = 0;
+	f->by = TAKEN_BY_CALL;
 	f->sought = f->kept.base.s ? f->kept.base.s->seq : 0;
 }
 
@@ -207,14 +208,15 @@ void files_before_unlink(cb_box *b, uint64_t ino)
 typedef struct hunt {
 	cb_box *b;
 	uint64_t top, low;       /* the step of a state without them; and one above which all of them were taken */
-	uint64_t seq;            /* the step that is looked at */
+	uint64_t seq;            /* the step that is looked at, */
+	taken_by by;             /* and what it is */
 	bool large, gap;         /* it has no list of changes; those before it were pruned */
 	cb_file *sought, *taken; /* lists; the latter by step */
 } hunt;
 
 static void hunt_add(hunt *h, cb_file *f)
 {
-	if (f->sought >= h->top) return;
+	if (f->sought >= h->top || f->in[LIST_SOUGHT].at) return;
 	if (!h->sought || f->sought < h->low) h->low = f->sought;
 	list_put(&h->sought, f, LIST_SOUGHT);
 }
@@ -233,38 +235,67 @@ static cb_code note_taken(void *context, span key_bytes, span old_value, span ne
 		list_take(f, LIST_TAKEN);
 		/* One that got a name is there, and hidden from the handle. */
 		f->taken = new_value.bytes ? 0 : h->seq;
+		f->by = h->by;
 		if (new_value.bytes) f->sought = h->top;
 		else list_put(&h->taken, f, LIST_TAKEN);
 	}
 	return CB_OK;
 }
 
+static cb_code note_step(void *context, const store_step *step, cb_error *err)
+{
+	static const char *const kinds[] = {"undo", "redo", "restore", "merge"};
+	hunt *h = context;
+	(void)err;
+	h->seq = step->seq;
+	h->by = TAKEN_BY_CALL;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(step->kind, kinds[i]) == 0) h->by = TAKEN_BY_HISTORY;
+	return CB_OK;
+}
+
 static cb_code hunt_step(void *context, const store_step *step, cb_error *err)
 {
 	hunt *h = context;
-	h->seq = step->seq;
+	CB_TRY(note_step(h, step, err));
 	h->gap = step->gap;
 	h->large = !step->has_changes && step->weight > 0;
 	if (step->has_changes) CB_TRY(tree_changes_decode(step->changes, note_taken, h, err));
 	return h->large || h->gap || !h->sought ? CB_INTERRUPTED : CB_OK;
 }
 
-/* What went in a step that was pruned stays unknown. What could not be looked at for another reason is, the next time. */
+/* What one handle on a file found out, all that share its changes know. */
+static void orphan_learn(cb_file *f)
+{
+	orphan *o = f->private_;
+	if (!o || f->taken < o->taken) return;
+	o->taken = f->taken;
+	o->by = f->by;
+}
+
+/* What went in a step that was pruned stays unknown, or taken by the step known before. What could not be looked at for another reason
+ * is, the next time. */
 static cb_code hunt_steps(hunt *h, cb_error *err)
 {
 	const cb_box *b = h->b;
 	cb_error why = {0};
 	cb_code code = CB_OK;
 	for (uint64_t from = h->top; code == CB_OK && h->sought && !h->gap && from > h->low; from = h->seq - 1) {
-		h->seq = h->low + 1;
+		/* Should there be no step: all of them were pruned. */
+		h->seq = from + 1;
+		h->gap = true;
 		h->large = false;
 		code = store_step_walk(b->cs->s, b->id, from, h->low + 1, true, hunt_step, h, &why);
 		if (code == CB_OK && h->large) code = step_changes(b->cs, b->id, h->seq, note_taken, h, &why);
 	}
-	if (code == CB_STALE) code = CB_OK;
-	while (h->sought) {
-		if (code == CB_OK) h->sought->sought = h->top;
-		list_take(h->sought, LIST_SOUGHT);
+	bool pruned = code == CB_STALE;
+	if (pruned) code = CB_OK;
+	for (cb_file *f; (f = h->sought);) {
+		list_take(f, LIST_SOUGHT);
+		if (code != CB_OK) continue;
+		if (!f->taken && (pruned || (h->gap && f->sought + 1 < h->seq))) f->by = TAKEN_UNKNOWN;
+		f->sought = h->top;
+		orphan_learn(f);
 	}
 	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
 }
@@ -309,6 +340,7 @@ static cb_code hunt_end(hunt *h, cb_error *err)
 		cb_error why;
 		list_take(f, LIST_TAKEN);
 		cb_code got = taken_picture(f, &before, &before_seq, cb_err_aside(&why));
+		orphan_learn(f);
 		if (got == CB_OK || got == CB_STALE || got == CB_NOTFOUND) f->sought = h->top;
 		else if (code == CB_OK) code = cb_err_pass(err, got, &why);
 	}
@@ -329,25 +361,45 @@ cb_code file_seek_taken(cb_file *f, cb_error *err)
 
 /* ---- another head ---- */
 
+/* Before the hunt: what the newest step is. false: it could not be found, and is to be hunted for. */
+static bool hunt_top(hunt *h)
+{
+	return h->seq == h->top || store_step_get(h->b->cs->s, h->b->id, h->top, note_step, h, NULL) == CB_OK;
+}
+
+/* A detached file is there at this step, though nobody uses it: who took it before does not matter any more. */
+static void file_was_back(cb_file *f, uint64_t seq)
+{
+	f->taken = 0;
+	f->by = TAKEN_UNKNOWN;
+	f->sought = seq;
+	if (f->private_) f->private_->taken = 0;
+	orphan_learn(f);
+}
+
 /* Files that the head has follow it, alone; what is in the running step besides is committed with it, or stays with it. Of files that it
  * has no more the running step's part is forgotten likewise: its contents may be in that transaction's memory only. */
 static void file_look(cb_file *f, const tree_view *head, hunt *gone)
 {
 	inode node;
-	if (!f->detached && inode_find(head, f->ino, &node, NULL) == CB_OK) {
+	bool there = inode_find(head, f->ino, &node, NULL) == CB_OK;
+	if (!f->detached && there) {
 		if (f->picture != PICTURE_HEAD) file_follow(f);
 		return;
 	}
 	bool went = f->picture != PICTURE_OWN;
 	file_keep_own(f);
 	picture_set(f, PICTURE_OWN);
+	if (f->detached && there) file_was_back(f, gone->top);
+	else if (f->detached && !f->taken && !f->stale && f->kept.base.s) hunt_add(gone, f);
 	if (f->detached || !f->kept.base.s) return;
 	tree_view alone = state_view(f->b->cs, f->kept.base.s);
 	bool had = inode_find(&alone, f->ino, &node, NULL) == CB_OK;
 	(void)file_keep_state(f, f->kept.base.s, NULL, NULL);
 	if (!went) return;
-	bool by_last = had && f->kept.base.s->seq + 1 == gone->top;
+	bool by_last = had && f->kept.base.s->seq + 1 == gone->top && hunt_top(gone);
 	f->taken = by_last ? gone->top : 0;
+	f->by = by_last ? gone->by : TAKEN_BY_CALL;
 	f->sought = by_last ? gone->top : f->kept.base.s->seq;
 	hunt_add(gone, f);
 }
@@ -440,7 +492,8 @@ cb_code files_adopt(cb_box *b, cb_error *err)
 		f->stale = code != CB_OK;
 		if (f->stale) kept_done(&f->kept.base);
 		orphan_release(f);
-		f->wrote = f->lost = false;
+		f->wrote = false;
+		f->lost = NULL;
 		picture_set(f, PICTURE_LOOSE);
 	}
 	if (!o->all) return CB_OK;
