@@ -1,7 +1,8 @@
 /*
  * test_open_files.c: open files against a model while their file is changed, renamed, replaced, removed and brought back, by the same box
- * handle and by another, several times in a row without a look at the open file. A handle sees its file, or what it was when it went; what
- * it wrote is in the box, or it was told that it is not.
+ * handle and by another, several times in a row without a look at the open file, and closed, alone or after its box handle, also while the
+ * running step is in conflict over another file. A handle sees its file, or what it was when it went; what it wrote is in the box, or it
+ * was told that it is not.
  */
 #include "harness/boxes.h"
 
@@ -34,6 +35,7 @@ typedef struct world {
 	enum { BY_CALL, BY_HISTORY, BY_NOBODY_KNOWS } by; /* what took it away */
 	test_rng r;
 	unsigned landed, told, unseen;
+	unsigned beside, at_box_close; /* of those that landed */
 } world;
 
 static cb_error err;
@@ -183,19 +185,25 @@ static void do_close(world *w, int i)
 	}
 }
 
-/* The open files are used again: what was written while it was gone lands or is lost, if it is back at this moment. */
+/* What was written while it was gone lands or is lost, if it is back at this moment. True: it lands. */
+static bool settle(world *w)
+{
+	bool lands = w->now.path && w->dirty && strcmp(w->now.text, w->went) == 0;
+	w->gone = !w->now.path;
+	if (w->gone || !w->dirty) return false;
+	w->landed += lands;
+	if (!lands) memcpy(w->handle, w->now.text, sizeof(w->handle));
+	for (int i = 0; i < FILES; i++) w->lost[i] = w->lost[i] || (!lands && w->wrote[i]);
+	memset(w->wrote, 0, sizeof(w->wrote));
+	w->dirty = false;
+	return lands;
+}
+
+/* The open files are used again. */
 static void files_used(world *w)
 {
 	if (w->ino == 0) return;
-	if (w->now.path && w->dirty) {
-		bool lands = strcmp(w->now.text, w->went) == 0;
-		w->landed += lands;
-		if (!lands) memcpy(w->handle, w->now.text, sizeof(w->handle));
-		for (int i = 0; i < FILES; i++) w->lost[i] = w->lost[i] || (!lands && w->wrote[i]);
-		memset(w->wrote, 0, sizeof(w->wrote));
-		w->dirty = false;
-	}
-	w->gone = !w->now.path;
+	(void)settle(w);
 	char byte;
 	size_t n;
 	uint64_t first = test_rand_below(&w->r, 3);
@@ -292,42 +300,160 @@ static void change_by_path(world *w, cb_box *b, const char *path, const char *ot
 	box_changed(w, BY_CALL);
 }
 
-/* What the handles keep stays; what took the file may be forgotten. */
-static void prune(world *w)
+static void sync_all(world *w)
+{
+	for (int i = 0; i < FILES; i++)
+		if (w->f[i]) do_sync(w, i);
+}
+
+/* What the handles keep stays, and so does what they know: what took the file, if they were used since. */
+static void prune(world *w, bool noticed)
 {
 	CHECK_OK(cb_prune(w->b[1], &CB_WITH(cb_prune_options, .keep_steps = 1 + test_rand_below(&w->r, 8)), NULL, &err));
 	CHECK_OK(cb_store_gc(w->s, NULL, &err));
-	if (w->gone) w->by = BY_NOBODY_KNOWS;
+	if (!w->now.path && !noticed) w->by = BY_NOBODY_KNOWS;
+}
+
+static void some_change(world *w, cb_box *b)
+{
+	const char *other = paths[test_rand_below(&w->r, PATHS)];
+	/* Mostly the file, wherever it is by now. */
+	const char *path = w->now.path && test_rand_below(&w->r, 4) ? w->now.path : paths[test_rand_below(&w->r, 2)];
+	if (!ino_at(w, "/work/d")) CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
+	uint64_t which = test_rand_below(&w->r, 16);
+	if (which < 6) change_history(w, b);
+	else if (which == 6) change_by_merge(w, b, path);
+	else if (which == 7) change_through_file(w, path);
+	else change_by_path(w, b, path, other);
 }
 
 static void change_box(world *w)
 {
-	/* The running step must not meet a change of the other handle: that is a conflict, which is another test. */
-	for (int i = 0; i < FILES; i++)
-		if (w->f[i]) do_sync(w, i);
+	sync_all(w); /* the running step must not meet a change of the other handle: that is in_conflict() */
 	char before[TEXT + 1];
 	memcpy(before, w->handle, sizeof(before)); /* what they saw last */
 	bool foreign = test_rand_below(&w->r, 2);  /* the handle with the open files sees none of it until it is over */
-	for (uint64_t left = 1 + test_rand_below(&w->r, ROW); left > 0; left--) {
-		cb_box *b = w->b[foreign || test_rand_below(&w->r, 2)];
-		const char *other = paths[test_rand_below(&w->r, PATHS)];
-		/* Mostly the file, wherever it is by now. */
-		const char *path = w->now.path && test_rand_below(&w->r, 4) ? w->now.path : paths[test_rand_below(&w->r, 2)];
-		if (!ino_at(w, "/work/d")) CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
-		uint64_t which = test_rand_below(&w->r, 16);
-		if (which < 6) change_history(w, b);
-		else if (which == 6) change_by_merge(w, b, path);
-		else if (which == 7) change_through_file(w, path);
-		else change_by_path(w, b, path, other);
-	}
+	for (uint64_t left = 1 + test_rand_below(&w->r, ROW); left > 0; left--)
+		some_change(w, w->b[foreign || test_rand_below(&w->r, 2)]);
 	w->unseen += foreign && w->ino && !w->now.path && !w->dirty && strcmp(before, w->handle) != 0;
+	bool pruned = test_rand_below(&w->r, 48) == 0, noticed = test_rand_below(&w->r, 4);
+	if (pruned && !noticed) prune(w, false);
 	files_used(w);
-	if (test_rand_below(&w->r, 64) == 0) prune(w);
+	if (pruned && noticed) prune(w, true);
+}
+
+/* ---- a running step in conflict, and box handles that are closed first ---- */
+
+static const char side_path[] = "/work/side";
+
+/* Mostly, if it is there, it goes, and its handles see that. The step that took it; 0: none. */
+static uint64_t remove_file(world *w)
+{
+	if (!w->now.path || test_rand_below(&w->r, 4) == 0) return 0;
+	sync_all(w);
+	if (w->now.path) CHECK_OK(cb_unlink(w->b[1], w->now.path, &err));
+	uint64_t seq = must_seq(w->b[1]);
+	box_changed(w, BY_CALL);
+	files_used(w);
+	return w->gone ? seq : 0; /* or it has another name */
+}
+
+/* Mostly it comes back, as it went. */
+static void bring_back(world *w, uint64_t seq)
+{
+	if (!seq || test_rand_below(&w->r, 4) == 0) return;
+	allow(cb_undo(w->b[1], seq, NULL, &err));
+	box_changed(w, BY_HISTORY);
+}
+
+/* A running step with a change of another file begins; what others do to the file meanwhile its handles do not see; then they change the
+ * other file too. */
+static cb_file *in_conflict(world *w, uint64_t removed)
+{
+	cb_file *side = NULL;
+	char text[TEXT + 1];
+	sync_all(w);
+	must_write(w->b[1], side_path, "base");
+	CHECK_OK(cb_open(w->b[0], side_path, CB_WRITE, 0, &side, &err));
+	CHECK_OK(cb_pwrite(side, "mine", 4, 0, &err));
+	for (int i = 0; i < FILES; i++)
+		if (w->gone && test_rand_below(&w->r, 2)) do_write(w, i);
+	if (test_rand_below(&w->r, 2)) bring_back(w, removed);
+	else
+		for (uint64_t left = test_rand_below(&w->r, ROW); left > 0; left--) some_change(w, w->b[1]);
+	random_text(w, "theirs ", text);
+	must_write(w->b[1], side_path, text);
+	return side;
+}
+
+static void close_in_conflict(world *w, int i)
+{
+	if (!w->f[i]) return;
+	bool last = !w->f[!i], lands = last && settle(w), wrote = w->wrote[i];
+	cb_code code = cb_close(w->f[i], &err);
+	w->f[i] = NULL;
+	w->wrote[i] = false;
+	w->beside += lands;
+	if (!told(w, i, code)) {
+		bool taken = last && w->gone && wrote;
+		if (taken && w->by == BY_NOBODY_KNOWS) CHECK(code == CB_CONFLICT || code == CB_STALE);
+		else CHECK_CODE(code, taken && w->by == BY_HISTORY ? CB_STALE : CB_CONFLICT);
+	}
+	if (lands) CHECK_STR(look(w).text, w->handle);
+	if (!last) w->wrote[!i] = w->wrote[!i] || wrote;
+	if (!last) return;
+	w->ino = 0;
+	w->now = (seen){0};
+}
+
+static void decide(world *w)
+{
+	uint64_t how = test_rand_below(&w->r, 4);
+	cb_commit_options prefer = CB_WITH(cb_commit_options, .prefer = how == 0 ? CB_PREFER_TXN : CB_PREFER_BOX);
+	cb_code code = how < 2 ? cb_txn_commit(w->b[0], &prefer, NULL, &err) : CB_CONFLICT;
+	CHECK_MSG(code == CB_OK || code == CB_CONFLICT, "%s: %s", cb_code_name(code), err.message);
+	if (code == CB_OK) return;
+	if (how == 3) CHECK_OK(cb_txn_keep(w->b[0], "kept", NULL, &err));
+	else CHECK_OK(cb_txn_drop(w->b[0], &err));
+	if (how == 3) CHECK_OK(cb_box_delete(w->s, "kept", &err));
+}
+
+static void close_box_first(world *w)
+{
+	w->at_box_close += w->ino && settle(w);
+	cb_box_close(w->b[0]);
+	if (w->ino && !w->gone) CHECK_STR(look(w).text, w->handle);
+	for (int i = 0; i < FILES; i++) do_close(w, i);
+	w->b[0] = must_open(w->s, "demo");
+}
+
+/* Without a conflict. */
+static void close_alone(world *w)
+{
+	bring_back(w, remove_file(w));
+	close_box_first(w);
+}
+
+static void conflict(world *w)
+{
+	cb_file *side = in_conflict(w, remove_file(w));
+	bool box_first = test_rand_below(&w->r, 4) == 0;
+	if (box_first) close_box_first(w);
+	int i = (int)test_rand_below(&w->r, FILES);
+	for (uint64_t left = test_rand_below(&w->r, 4) ? FILES : test_rand_below(&w->r, FILES); left > 0; left--, i = !i)
+		close_in_conflict(w, i);
+	if (!box_first) decide(w);
+	CHECK_OK(cb_close(side, &err));
+	files_used(w);
 }
 
 static void one_step(world *w)
 {
 	int i = (int)test_rand_below(&w->r, FILES);
+	if (w->ino && test_rand_below(&w->r, 16) == 0) {
+		if (test_rand_below(&w->r, 4)) conflict(w);
+		else close_alone(w);
+	}
 	switch (test_rand_below(&w->r, 12)) {
 	case 0:
 	case 1:
@@ -371,5 +497,7 @@ TEST_LIMIT(open_files_against_a_model, 240)
 		cb_store_close(w.s);
 	}
 	test_note("landed %u times, told of a loss %u times, changed and taken unseen %u times", w.landed, w.told, w.unseen);
+	test_note("of those that landed: %u beside a step in conflict, %u when the box handle was closed", w.beside,
+	          w.at_box_close);
 	CHECK(test_soak() == 1 || (w.landed > 0 && w.told > 0 && w.unseen > 0)); /* a small dose may miss them */
 }
