@@ -38,8 +38,8 @@ CB_API cb_code cb_box_draft(cb_store *store, const char *name, cb_box **out, cb_
 CB_API cb_code cb_box_publish(cb_box *box, cb_error *err);
 /* address: "demo", or a state ("demo@7", "demo@-1", "demo@name"), which is read-only. CB_NOTFOUND, CB_STALE (pruned). */
 CB_API cb_code cb_box_open(cb_store *store, const char *address, cb_box **out, cb_error *err);
-/* Commits what open files have under way (kept as a fork when it conflicts), and what was written to files that were gone and are back
- * (where that fails cb_close of the file says so); an open transaction is dropped. Files of the handle that are still open are
+/* Commits what open files have under way (kept as a fork when it conflicts), and what was written to files that were gone and are back;
+ * where that fails cb_close of the file says so (CB_STALE). An open transaction is dropped. Files of the handle that are still open are
  * CB_BADHANDLE from now on, and are to be closed all the same. Accepts NULL. */
 CB_API void cb_box_close(cb_box *box);
 /* A new box that starts at any state. out may be NULL. */

@@ -381,8 +381,9 @@ static cb_code orphan_land(cb_file *f, cb_error *err)
 
 typedef enum file_back { BACK_NOT, BACK_AS_IT_WENT, BACK_WITH_OTHERS } file_back;
 
-static const char with_others[] = "came back as it was at another time";
-static const char no_landing[] = "could not be written to again when the box handle was closed";
+static const char with_others[] = "was removed and came back as it was at another time";
+static const char no_landing[] = "was removed, and could not be written to again when the box handle was closed";
+static const char no_commit[] = "was changed in a step that could not be committed when the box handle was closed";
 
 /* Is a detached file in what the handle shows? One without changes of its own is back as it went. */
 static cb_code file_is_back(cb_file *f, file_back *out, cb_error *err)
@@ -463,11 +464,21 @@ void files_settle_last(cb_box *b)
 	}
 }
 
+void files_lose_step(cb_box *b)
+{
+	if (!b->txn || b->is_txn || b->era != entry_era()) return;
+	for (cb_file *f = b->files.all; f; f = f->in[LIST_ALL].next) {
+		span ignored;
+		key k = key_inode(f->ino);
+		if (f->flags & CB_WRITE && !f->private_ && pmap_get(&b->txn->written, key_span(&k), &ignored) != PMAP_ABSENT)
+			f->lost = no_commit;
+	}
+}
+
 static cb_code tell_lost(cb_file *f, cb_error *err)
 {
 	const char *why = TAKE_PTR(f->lost);
-	if (!why) return CB_OK;
-	return cb_err_set(err, CB_STALE, "'%s' was removed and %s: what was written to it in between is lost", f->path, why);
+	return why ? cb_err_set(err, CB_STALE, "'%s' %s: what was written to it since is lost", f->path, why) : CB_OK;
 }
 
 /* It is closed, and others have it still: it may come back while they do, and they will tell. */

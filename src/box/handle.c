@@ -61,7 +61,9 @@ void cb_box_close(cb_box *b)
 	CANCEL_SHIELD;
 	if (box_lock_last(b, NULL) != CB_OK) return;
 	/* Nobody is left to decide about a running step that lost: what was written is kept where it can be found. */
-	if (box_flush(b, false, NULL) == CB_CONFLICT && !box_is_hidden(&b->row)) (void)txn_fork(b, b->txn, NULL, NULL, NULL);
+	cb_code code = box_flush(b, false, NULL);
+	if (code == CB_CONFLICT && !box_is_hidden(&b->row)) code = txn_fork(b, b->txn, NULL, NULL, NULL);
+	if (code != CB_OK) files_lose_step(b);
 	files_settle_last(b);
 	b->closed = true;
 	/* Called back by a call on this very handle, which goes on with it: box_leave ends it when that is over. */

@@ -419,6 +419,8 @@ void snapshot_done(snapshot *s);
  * and has them still. */
 void files_before_unlink(cb_box *b, uint64_t ino);
 void files_after_refresh(cb_box *b);
+/* The running step is not committed, nor kept: cb_close of what was written in it tells. */
+void files_lose_step(cb_box *b);
 /* The handle is about to be closed: what was written to files that were gone lands in those that are back, or their cb_close tells. */
 void files_settle_last(cb_box *b);
 /* In a child of fork(): what they keep is kept for this process; what the parent wrote and did not commit is its own. */

@@ -66,8 +66,7 @@ struct cb_file {
 	bool stale;       /* in a child of fork(): and so is the picture, which the parent let go */
 	orphan *private_; /* a detached file's own changes; NULL: none yet */
 	bool wrote;       /* some of them through this handle */
-	const char
-		*lost; /* why the file that came back is without what this handle wrote, which was not told yet; NULL: it is not */
+	const char *lost; /* why what was written is in no state, which was not told yet; NULL: it is not so */
 };
 
 /* Between enter and leave: f, whose ino is known, is open from now on, and has a picture and a place for one of its own. */

@@ -224,3 +224,21 @@ TEST_BOTH(unlinked_by_its_own_handle)
 	cb_box_close(t);
 	done(&w);
 }
+
+/* Nobody was left to commit it again, and cb_close said OK. */
+TEST_BOTH(a_step_that_could_not_be_committed_is_told_after_the_box)
+{
+	world w = fresh(memory);
+	cb_file *h = NULL;
+	CHECK_OK(cb_open(w.a, "/work/h", CB_WRITE | CB_CREATE, 0644, &h, &err));
+	CHECK_OK(cb_fsync(h, &err));
+	CHECK_OK(cb_pwrite(w.g, "much more than there may be", 27, 0, &err));
+	CHECK_OK(cb_box_quota_set(w.b, 8, 0, 0, &err));
+	close_box(&w);
+	CHECK_CODE(closed(&w.g), CB_STALE);
+	CHECK(strstr(err.message, "could not be committed"));
+	CHECK_OK(closed(&w.f)); /* nothing was written to these */
+	CHECK_OK(closed(&h));
+	CHECK_STR(must_read(w.b, "/work/g"), "base");
+	done(&w);
+}
