@@ -726,11 +726,13 @@ static cb_code merge_run(merge *m, cb_error *err)
 	if (m->unsettled) return CB_OK;
 	CB_TRY(merge_delete_empty_dirs(m, err));
 	CB_TRY(merge_delete_other_dirs(m, err));
+	if (!m->unsettled) CB_TRY(merge_place_last(m, err));
 	if (m->unsettled) return CB_OK;
 	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_folder_times(m, &m->items[i], err));
 	CB_TRY(merge_check_placed(m, err));
 	CB_TRY(merge_check_answers(m, err));
-	return merge_tell_contradictions(m, err);
+	CB_TRY(merge_tell_contradictions(m, err));
+	return merge_check_moved(m, err);
 }
 
 static void merge_done(merge *m)

@@ -47,7 +47,9 @@ typedef struct item {
 	bool aside;                       /* one side replaced it; the other moved it aside and has a new file in its place too */
 	bool disputed;                    /* it has no base: the common pasts conflict in it, or have it not though both sides do */
 	bool brought;                     /* ours took it away, and a decision about the whole of it brings it back */
-	bool moving;                      /* parked; wants theirs' place */
+	bool parked;                      /* put aside in this pass, whatever became of it */
+	bool moving;                      /* still is; wants theirs' place, */
+	bool waits_to_last;               /* which lies below itself */
 	settling settled;                 /* by an earlier conflict: whose names it has */
 	bool busy;                        /* being placed: guards against going round in circles */
 	uint64_t into;                    /* where theirs' inode lives in the result: itself, another one, or 0 when dropped */
@@ -99,6 +101,7 @@ typedef struct merge {
 	buf contradictions; /* paths, each with its NUL, about which the answers contradict each other */
 	bool gave_way;      /* something was removed for what theirs has there */
 	bool unsettled;     /* something was settled that this pass did not know when it began: it is made once more */
+	bool last;          /* all else is placed and settled: merge_place_last */
 	unsigned nesting;   /* of place_way */
 } merge;
 
@@ -158,6 +161,9 @@ cb_code merge_contradicts_name(merge *m, const place *at, cb_error *err); /* in 
 cb_code merge_contradicts_ino(merge *m, uint64_t ino, cb_error *err);     /* of ours */
 cb_code merge_check_placed(merge *m, cb_error *err); /* what both sides have is in the result, or it contradicts */
 cb_code merge_tell_contradictions(merge *m, cb_error *err);
+/* The last look before a commit: whatever was moved lies below the root. It should always; but what lies in a cycle could not be reached by
+ * any call, and no call could mend it. So that is refused: CB_INTERNAL. Cost: what was moved, and how deep it lies. */
+cb_code merge_check_moved(merge *m, cb_error *err);
 
 /* ---- merge_answers.c ---- */
 
@@ -221,6 +227,11 @@ cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_erro
 cb_code merge_settle_empty(merge *m, const place *at, bool theirs_wins, cb_error *err);
 /* In a strict merge: both sides took a name of a file away. Where both have the file still, it has the names that the winner gave it. */
 cb_code merge_settle_lost_name(merge *m, const item *it, const place *at, bool *theirs_wins, cb_error *err);
+/* Would a folder come to lie in itself, in folder `dir` of the result? */
+cb_code merge_lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_error *err);
+/* Theirs moves a folder to below itself, since both sides moved some: what the loser moved of those between goes back, and the folder too
+ * if theirs is the loser. All of them, also when the next pass has no other between: so it is the same in both directions. */
+cb_code merge_settle_between(merge *m, const item *it, uint64_t parent, bool theirs_wins, cb_error *err);
 /* Theirs wins a place: what is there goes with all that is below it, but for what theirs has as well. When there is such, the pass ends as
  * if it had been put aside: what else it finds is to be as true as it can. */
 cb_code merge_give_way(merge *m, uint64_t parent, span name, const inode *occupant, cb_error *err);
@@ -245,6 +256,9 @@ cb_code merge_place_all(merge *m, cb_error *err);
 /* Names that theirs gave to a file which ours has too. */
 cb_code merge_add_links(merge *m, item *it, cb_error *err);
 cb_code merge_delete_other_dirs(merge *m, cb_error *err);
+/* Folders that were moved into each other. After all else: another conflict may take one of them out, and who meets whom first depends on
+ * which side is merged into the other. */
+cb_code merge_place_last(merge *m, cb_error *err);
 
 /* ---- merge_fields.c ---- */
 

@@ -326,3 +326,35 @@ cb_code merge_tell_contradictions(merge *m, cb_error *err)
 	for (; path < end; path += strlen(path) + 1) CB_TRY(merge_contradicted(m->conflicts, path, err));
 	return CB_OK;
 }
+
+/* Is it gone, or below the root, under a name that a path can hold? */
+static cb_code is_reached(const tree_view *v, uint64_t ino, bool *out, cb_error *err)
+{
+	inode node;
+	place ignored;
+	char name[32];
+	size_t size = merge_parked_name(ino, name);
+	cb_code code = inode_at(v, INO_ROOT, span_make(name, size), &node, NULL, err);
+	*out = code == CB_NOTFOUND;
+	if (code == CB_NOTFOUND) code = inode_place(v, ino, &ignored, err);
+	if (code != CB_OK || !*out) return code == CB_NOTFOUND ? CB_OK : code;
+	for (climb up = climb_from(ino); code == CB_OK && up.at != INO_ROOT;) code = climb_up(&up, v, NULL, err);
+	*out = code == CB_OK;
+	return code == CB_NOTFOUND || code == CB_CORRUPT ? CB_OK : code;
+}
+
+cb_code merge_check_moved(merge *m, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	if (m->conflicts->open && !m->left) return CB_OK; /* nothing is committed */
+	for (size_t i = 0; i < m->count; i++) {
+		uint64_t ino = merge_ino_here(&m->items[i]);
+		bool reached = true;
+		if (m->items[i].parked) CB_TRY(is_reached(&v, ino, &reached, err));
+		if (reached) continue;
+		return cb_err_set(err, CB_INTERNAL,
+		                  "what both sides moved has no place after the merge (inode %llu): nothing was merged",
+		                  (unsigned long long)ino);
+	}
+	return CB_OK;
+}

@@ -140,7 +140,7 @@ cb_code merge_park_moves(merge *m, cb_error *err)
 		size_t size = merge_parked_name(merge_ino_here(it), name);
 		const place *from = &it->ours.places[0];
 		CB_TRY(inode_move(m->t, from->parent, place_name(from), INO_ROOT, span_make(name, size), err));
-		it->moving = true;
+		it->moving = it->parked = true;
 	}
 	return CB_OK;
 }
@@ -241,7 +241,7 @@ cb_code merge_drop_links(merge *m, item *it, cb_error *err)
 			CB_TRY(last_name(m, it, &away, err));
 			if (!away) continue;
 			CB_TRY(inode_move(m->t, at->parent, place_name(at), INO_ROOT, span_make(name, size), err));
-			it->moving = true;
+			it->moving = it->parked = true;
 		}
 	}
 	return CB_OK;
@@ -691,8 +691,8 @@ cb_code merge_add_links(merge *m, item *it, cb_error *err)
 
 /* ---- moving ---- */
 
-/* Back to where ours had it: whoever of theirs has come there meanwhile meets it in the next pass. It has no place left when what was
- * settled before drove it from ours'. */
+/* Back to where ours had it: whoever of theirs has come there meanwhile meets it in the next pass, and so does a folder of theirs that took
+ * ours' place along to below it. It has no place left when what was settled before drove it from ours'. */
 static cb_code unpark(merge *m, item *it, cb_error *err)
 {
 	char parked[32];
@@ -703,7 +703,8 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 	slot s = {.taken = true};
 	it->moving = false;
 	cb_code code = inode_find(&v, home->parent, &node, err);
-	if (code == CB_OK) code = slot_find(m, home->parent, place_name(home), &s, err);
+	if (code == CB_OK) code = merge_lies_below(m, home->parent, merge_ino_here(it), &s.taken, err);
+	if (code == CB_OK && !s.taken) code = slot_find(m, home->parent, place_name(home), &s, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	bool known = it->settled != SETTLED_NOT;
 	if (!known && s.taken) return merge_settle(m, it->ino, SETTLED_OURS, err);
@@ -714,53 +715,21 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 	return tree_remove(m->t, INO_ROOT, span_make(parked, size), &node, err);
 }
 
-/* Would a folder come to lie in itself? */
-static cb_code lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_error *err)
-{
-	tree_view v = txn_raw(m->t);
-	climb up = climb_from(dir);
-	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, &v, NULL, err));
-	*out = up.at == ino;
-	return CB_OK;
-}
-
-static cb_code is_moved(const merge *m, const tree_view *side, uint64_t ino, bool *out, cb_error *err)
-{
-	place was, is;
-	*out = false;
-	cb_code code = inode_place(m->base, ino, &was, err);
-	if (code == CB_OK) code = inode_place(side, ino, &is, err);
-	if (code == CB_OK) *out = place_compare(&was, &is) != 0;
-	return code == CB_NOTFOUND ? CB_OK : code;
-}
-
-/* Theirs moves a folder to below itself, since both sides moved some: what the loser moved of those between goes back. */
-static cb_code undo_moves_between(merge *m, const item *it, uint64_t parent, bool theirs_wins, cb_error *err)
-{
-	tree_view v = txn_raw(m->t);
-	for (climb up = climb_from(parent); up.at != merge_ino_here(it);) { /* lies_below found it on this way */
-		bool moved = false;
-		CB_TRY(is_moved(m, theirs_wins ? m->ours : m->theirs, up.at, &moved, err));
-		if (moved) CB_TRY(merge_settle(m, up.at, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
-		CB_TRY(climb_up(&up, &v, NULL, err));
-	}
-	return CB_OK;
-}
-
 static cb_code move_item(merge *m, item *it, uint64_t parent, cb_error *err)
 {
 	bool cycle = false, theirs_wins = false;
-	CB_TRY(lies_below(m, parent, merge_ino_here(it), &cycle, err));
+	it->moving = false;
+	CB_TRY(merge_lies_below(m, parent, merge_ino_here(it), &cycle, err));
+	it->waits_to_last = cycle && !m->last;
+	if (it->waits_to_last) return CB_OK; /* parked */
 	if (cycle) {
 		CB_TRY(merge_conflict_where(m, it, "moved into each other", &theirs_wins, err));
-		if (!m->left) CB_TRY(undo_moves_between(m, it, parent, theirs_wins, err));
+		if (!m->left) CB_TRY(merge_settle_between(m, it, parent, theirs_wins, err));
 		if (!theirs_wins) return unpark(m, it, err);
-		it->moving = false; /* it stays parked: the pass is made once more */
 		return m->unsettled ? CB_OK : merge_contradicts_at(m, it, err);
 	}
 	char name[32];
 	size_t size = merge_parked_name(merge_ino_here(it), name);
-	it->moving = false;
 	return inode_move(m->t, INO_ROOT, span_make(name, size), parent, place_name(&it->theirs.places[0]), err);
 }
 
@@ -793,6 +762,17 @@ cb_code merge_place_all(merge *m, cb_error *err)
 	for (size_t i = 0; i < m->count; i++) {
 		item *it = &m->items[i];
 		if (waits_for_place(it)) CB_TRY(place_way(m, it, err));
+	}
+	return CB_OK;
+}
+
+cb_code merge_place_last(merge *m, cb_error *err)
+{
+	m->last = true;
+	for (size_t i = 0; i < m->count; i++) {
+		item *it = &m->items[i];
+		it->moving = it->waits_to_last;
+		if (waits_for_place(it)) CB_TRY(place_item(m, it, err));
 	}
 	return CB_OK;
 }

@@ -136,6 +136,40 @@ cb_code merge_settle_names(merge *m, item *it, cb_error *err)
 	return CB_OK;
 }
 
+/* ---- moved into each other ---- */
+
+cb_code merge_lies_below(merge *m, uint64_t dir, uint64_t ino, bool *out, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	climb up = climb_from(dir);
+	while (up.at != INO_ROOT && up.at != ino) CB_TRY(climb_up(&up, &v, NULL, err));
+	*out = up.at == ino;
+	return CB_OK;
+}
+
+static cb_code is_moved(const merge *m, const tree_view *side, uint64_t ino, bool *out, cb_error *err)
+{
+	place was, is;
+	*out = false;
+	cb_code code = inode_place(m->base, ino, &was, err);
+	if (code == CB_OK) code = inode_place(side, ino, &is, err);
+	if (code == CB_OK) *out = place_compare(&was, &is) != 0;
+	return code == CB_NOTFOUND ? CB_OK : code;
+}
+
+cb_code merge_settle_between(merge *m, const item *it, uint64_t parent, bool theirs_wins, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	if (!theirs_wins) CB_TRY(merge_settle(m, it->ino, SETTLED_OURS, err));
+	for (climb up = climb_from(parent); up.at != merge_ino_here(it);) { /* merge_lies_below found it on this way */
+		bool moved = false;
+		CB_TRY(is_moved(m, theirs_wins ? m->ours : m->theirs, up.at, &moved, err));
+		if (moved) CB_TRY(merge_settle(m, up.at, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
+		CB_TRY(climb_up(&up, &v, NULL, err));
+	}
+	return CB_OK;
+}
+
 /* ---- giving way ---- */
 
 bool merge_took_away(const unit *base, const unit *side)
