@@ -8,8 +8,8 @@
  *
  * In a strict merge the new folder is still a change against its removal: the item says that it was replaced.
  *
- * Looked for are the folders in which theirs changed something, and those above. Cost: theirs' changes, and the entries of the folders that
- * were made again.
+ * Looked for are the folders in which theirs changed something, those into which ours moved something of that, and those above. Cost:
+ * theirs' changes, and the entries of the folders that were made again.
  */
 #include "box/merge.h"
 
@@ -113,13 +113,47 @@ static cb_code judge_place(void *context, span key_bytes, span value, cb_error *
 	return parts.parent == INO_ROOT ? CB_OK : judge_way(context, parts.parent, err);
 }
 
-/* Something that theirs changed: the folders it was in, and itself if it is one. */
+/* A folder of ours that the base does not know: the one that the base has by its path, if there is one. */
+static cb_code judge_new(merge *m, uint64_t dir, cb_error *err)
+{
+	AUTO_BUF buf way = BUF_INIT(SIZE_MAX); /* places */
+	bool known = false;
+	climb up = climb_from(dir);
+	for (; !known;) {
+		uint8_t *next;
+		CB_TRY(buf_extend(&way, sizeof(place), &next, err));
+		CB_TRY(climb_up(&up, m->ours, (place *)(void *)next, err));
+		CB_TRY(merge_is_present(m->base, up.at, &known, err));
+	}
+	inode node = {.rec.ino = up.at};
+	for (size_t i = way.size / sizeof(place); i > 0; i--) {
+		const place *at = (const place *)(const void *)way.bytes + (i - 1);
+		cb_code code = inode_at(m->base, node.rec.ino, place_name(at), &node, NULL, err);
+		if (code == CB_NOTFOUND || (code == CB_OK && node.rec.type != CB_DIR)) return CB_OK;
+		if (code != CB_OK) return code;
+	}
+	return judge_way(m, node.rec.ino, err);
+}
+
+static cb_code judge_place_here(void *context, span key_bytes, span value, cb_error *err)
+{
+	merge *m = context;
+	bool known = false;
+	(void)value;
+	key_parts parts;
+	CB_TRY(key_parse(key_bytes, &parts, err));
+	CB_TRY(merge_is_present(m->base, parts.parent, &known, err));
+	return known ? CB_OK : judge_new(m, parts.parent, err);
+}
+
+/* Something that theirs changed: the folders it was in and is in here, and itself if it is one. */
 static cb_code judge_around(merge *m, uint64_t ino, cb_error *err)
 {
 	inode node;
 	if (ino == INO_ROOT) return CB_OK;
 	cb_code code = inode_find(m->base, ino, &node, err);
 	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	CB_TRY(inode_keys(m->ours, ino, KIND_NAME, judge_place_here, m, err));
 	if (node.rec.type == CB_DIR) return judge_way(m, ino, err);
 	return inode_keys(m->base, ino, KIND_NAME, judge_place, m, err);
 }

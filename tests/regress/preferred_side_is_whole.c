@@ -679,3 +679,27 @@ TEST(a_cycle_that_another_conflict_takes_apart)
 {
 	settle(three_folders, c_into_a_into_b, b_into_c_without_its_folder, "a/ a/1=1 a/c/ a/c/3=3 a/c/b/ a/c/b/s=FILE");
 }
+
+static void two_folders_with_a_file_each(cb_box *b)
+{
+	must_write(b, "/work/d1/b", "b");
+	must_write(b, "/work/d2/a", "a");
+}
+
+static void folder_is_made_again_for_a_move(cb_box *b)
+{
+	rm(b, "/work/d2");
+	must_mkdir(b, "/work/d2");
+	mv(b, "/work/d1/b", "/work/d2/a");
+}
+
+static void b_becomes_x(cb_box *b)
+{
+	mv(b, "/work/d1/b", "/work/d1/x");
+}
+
+TEST(moved_into_a_folder_that_was_made_again)
+{
+	settle(two_folders_with_a_file_each, folder_is_made_again_for_a_move, b_becomes_x, "d1/ d1/x=b d2/ d2/a=a");
+	settle(two_folders_with_a_file_each, b_becomes_x, folder_is_made_again_for_a_move, "d1/ d2/ d2/a=b");
+}
