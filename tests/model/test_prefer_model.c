@@ -664,8 +664,8 @@ static bool is_moved_folder(const outcome *o, const char *path)
 	return false;
 }
 
-/* Does a side have elsewhere what the other or the base has under a path that was asked about? Then that is called by another path when it is asked
- * about the other way round. */
+/* Does a side have elsewhere what the other or the base has under a path that was asked about? Then that is called by another path when it
+ * is asked about the other way round. */
 static bool asks_about_moved(const outcome *o)
 {
 	for (size_t i = 0; i < o->answers.count; i++) {
