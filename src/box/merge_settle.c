@@ -64,6 +64,28 @@ static cb_code add_displaced(merge *m, uint64_t ino, settling how, buf *list, cb
 	return code;
 }
 
+/* Adds what the loser covered with it, and the winner still has there. */
+static cb_code add_covered(merge *m, uint64_t ino, settling how, buf *list, cb_error *err)
+{
+	const tree_view *winner = how == SETTLED_OURS ? m->ours : m->theirs, *loser = how == SETTLED_OURS ? m->theirs : m->ours;
+	unit base = {0}, u = {0};
+	cb_code code = load_side(m, ino, m->base, &base, err);
+	if (code == CB_OK && base.present) code = load_side(m, ino, loser, &u, err);
+	for (size_t i = 0; code == CB_OK && i < u.count; i++) {
+		const place *at = &u.places[i];
+		inode there, old;
+		if (merge_place_in(&base, at)) continue;
+		code = inode_at(winner, at->parent, place_name(at), &there, NULL, err);
+		if (code == CB_OK) code = inode_at(m->base, at->parent, place_name(at), &old, NULL, err);
+		bool covered = code == CB_OK && merge_item_number(m, there.rec.ino) == old.rec.ino;
+		if (code == CB_NOTFOUND) code = CB_OK;
+		if (covered) code = buf_append(list, &old.rec.ino, sizeof(uint64_t), err);
+	}
+	free(base.places);
+	free(u.places);
+	return code;
+}
+
 cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
 {
 	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
@@ -73,6 +95,7 @@ cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
 		if (settled_find(m, ino) != SETTLED_NOT) continue;
 		CB_TRY(settle_one(m, ino, how, err));
 		if (!m->left) CB_TRY(add_displaced(m, ino, how, &list, err));
+		if (!m->left) CB_TRY(add_covered(m, ino, how, &list, err));
 	}
 	return CB_OK;
 }

@@ -703,3 +703,27 @@ TEST(moved_into_a_folder_that_was_made_again)
 	settle(two_folders_with_a_file_each, folder_is_made_again_for_a_move, b_becomes_x, "d1/ d1/x=b d2/ d2/a=a");
 	settle(two_folders_with_a_file_each, b_becomes_x, folder_is_made_again_for_a_move, "d1/ d2/ d2/a=b");
 }
+
+static void file_and_two_folders(cb_box *b)
+{
+	must_write(b, "/work/b", "b");
+	must_write(b, "/work/d1/x", "x");
+	must_write(b, "/work/d2/a", "a");
+}
+
+static void linked_into_one_and_renamed_into_the_other(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_link(b, "/work/b", "/work/d1/c", &err));
+	mv(b, "/work/b", "/work/d2/a");
+}
+
+static void first_folder_goes(cb_box *b)
+{
+	rm(b, "/work/d1");
+}
+
+TEST(half_a_rename_uncovers_what_it_covered)
+{
+	settle(file_and_two_folders, linked_into_one_and_renamed_into_the_other, first_folder_goes, "b=b d2/ d2/a=a");
+}
