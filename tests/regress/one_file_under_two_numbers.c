@@ -149,6 +149,61 @@ TEST(a_folder_renamed_over_another)
 	}
 }
 
+/*
+ * Theirs saves it by rename, and again; each merges the other in between, ours the first save. So the pasts have it under two numbers, of
+ * which ours goes on with one, and theirs has a third. That ours' is the file itself was forgotten over theirs' new one: ours passed for
+ * new as well, and what it had changed was lost.
+ */
+TEST(saved_again_in_one_and_changed_in_the_other)
+{
+	for (int way = 0; way < 4; way++) {
+		sides p = sides_open(true, file_f);
+		must_renew(p.theirs, "/work/f", "1\n2\n3\nnew\n");
+		cb_box *once = must_fork(p.s, "theirs", "saved-once");
+		f_gets_a_mode(p.ours);
+		if (way & 1) must_renew(p.theirs, "/work/f", "1\n2\n3\nnew\nnewer\n");
+		else must_write(p.theirs, "/work/f", "1\n2\n3\nnew\nnewer\n");
+		must_merge(p.theirs, p.ours, CB_PREFER_NONE);
+		must_merge(p.ours, once, CB_PREFER_NONE);
+		must_write(p.ours, "/work/f", "one\n2\n3\nnew\n");
+		cb_box *into = way & 2 ? p.ours : p.theirs, *from = way & 2 ? p.theirs : p.ours;
+		must_merge(into, from, CB_PREFER_NONE);
+		CHECK_STR(must_read(into, "/work/f"), "one\n2\n3\nnew\nnewer\n");
+		cb_box_close(once);
+		sides_close(&p);
+	}
+}
+
+/* The folder is removed and made again with what is in it. */
+static void make_again(cb_box *b, const char *text)
+{
+	cb_box *t = must_begin(b);
+	rm(t, "/work/f");
+	must_write(t, "/work/f/x", text);
+	(void)must_commit(t);
+}
+
+TEST(made_again_in_one_and_changed_in_the_other)
+{
+	for (int way = 0; way < 4; way++) {
+		sides p = sides_open(true, folder_f_is_made);
+		make_again(p.theirs, "1\n2\n3\nnew\nnewer\n");
+		cb_box *once = must_fork(p.s, "theirs", "made-once");
+		must_write(p.ours, "/work/f/y", "y");
+		if (way & 1) make_again(p.theirs, "1\n2\n3\nnew\nnewer\nnewest\n");
+		else must_write(p.theirs, "/work/f/x", "1\n2\n3\nnew\nnewer\nnewest\n");
+		must_merge(p.theirs, p.ours, CB_PREFER_NONE);
+		must_merge(p.ours, once, CB_PREFER_NONE);
+		must_write(p.ours, "/work/f/x", "one\n2\n3\nnew\nnewer\n");
+		must_write(p.ours, "/work/f/z", "z");
+		cb_box *into = way & 2 ? p.ours : p.theirs, *from = way & 2 ? p.theirs : p.ours;
+		must_merge(into, from, CB_PREFER_NONE);
+		must_show(into, "f/ f/x=one\n2\n3\nnew\nnewer\nnewest\n f/y=y f/z=z");
+		cb_box_close(once);
+		sides_close(&p);
+	}
+}
+
 /* ---- both sides have it under one number, and the base, made of what they had, under another ---- */
 
 typedef struct ring {
