@@ -1,8 +1,8 @@
 /*
  * merge.h: what the files of the merge share. merge_conflicts.c keeps conflicts and their answers, merge.c finds and decides,
- * merge_folders.c finds folders that were made again, merge_settle.c what a conflict decides besides, merge_place.c deletes, moves and
- * adds, merge_fields.c merges what both sides have, merge_answers.c sees that the answers were kept. See merge.c for the idea and the order
- * of work.
+ * merge_numbers.c knows what is one file under several numbers, merge_folders.c finds folders that were made again, merge_settle.c what a
+ * conflict decides besides, merge_place.c deletes, moves and adds, merge_fields.c merges what both sides have, merge_answers.c sees that
+ * the answers were kept. See merge.c for the idea and the order of work.
  */
 #ifndef BOX_MERGE_H
 #define BOX_MERGE_H
@@ -187,12 +187,6 @@ bool merge_single_place(const item *it);
 /* Do two records hold the same bytes? Not files and links: true. */
 cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
                         cb_error *err);
-/* When common pasts are merged into a base: it has theirs' file or folder under another number. */
-cb_code merge_note_number(merge *m, uint64_t number, uint64_t there, cb_error *err);
-/* What a side has that the base has under `number`, which the side does not have; 0: nothing. */
-cb_code merge_other_number(const merge *m, const tree_view *side, uint64_t number, uint64_t *out, cb_error *err);
-/* Does the base have it, under whatever number? */
-cb_code merge_base_knows(const merge *m, uint64_t ino, bool *out, cb_error *err);
 uint64_t merge_item_number(const merge *m, uint64_t ino); /* of the item for which a new file stands, else its own */
 item *merge_item_find(merge *m, uint64_t ino);            /* NULL: theirs did not change it */
 /* The file of a view at a place of another, when its folder is the same there. *found false: none, or no file. */
@@ -200,6 +194,15 @@ cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *fou
 
 /* A file of ours at that place which neither base nor theirs knows, and which stands for no other than the one that was there; 0: none. */
 cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *err);
+
+/* ---- merge_numbers.c ---- */
+
+/* When common pasts are merged into a base: it has theirs' file or folder under another number. */
+cb_code merge_note_number(merge *m, uint64_t number, uint64_t there, cb_error *err);
+/* What a side has that the base has under `number`, which the side does not have; 0: nothing. */
+cb_code merge_other_number(const merge *m, const tree_view *side, uint64_t number, uint64_t *out, cb_error *err);
+/* Does the base have it, under whatever number? */
+cb_code merge_base_knows(const merge *m, uint64_t ino, bool *out, cb_error *err);
 
 /* ---- merge_folders.c ---- */
 
