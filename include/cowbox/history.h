@@ -144,7 +144,8 @@ typedef struct cb_merge_options {
 /* Three-way merge of a state into a box, as one step with both as parents. Base: the last merge between them, or the fork point; several
  * such states are merged into one (at most 8: CB_LIMIT). CB_STALE: the base was pruned. CB_CONFLICT when one is left open: nothing
  * changed, all were given to resolve, and *out_conflicts, which is written on success and then, says how many are open. CB_NOTHING: theirs
- * has nothing new, and merged nothing that ours does not know. *out_seq is 0 after a dry run. */
+ * did nothing, and merged nothing, that ours does not know. It may have what ours has not: what ours undid or took away since stays so.
+ * *out_seq is 0 after a dry run. */
 CB_API cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
                         cb_error *err);
 

@@ -257,7 +257,8 @@ static cb_code tell_merged(cli *c, cb_box *into, const merging *m, const sides *
 	if (w) cli_json_notes(c, w);
 	if (w) json_object_end(w);
 	if (w || cli_is_quiet(c)) return CB_OK;
-	if (m->nothing) cli_note(c, "nothing to merge: %s has all of %s", s->into, s->from_text);
+	if (m->nothing)
+		cli_note(c, "nothing to merge: %s knows all of %s; what it changed or undid since stays so", s->into, s->from_text);
 	else if (dry)
 		cli_print(c, "%s@%llu merges into %s without open conflicts\n", s->from, (unsigned long long)from->seq, s->into);
 	else
@@ -311,7 +312,9 @@ const cli_command cmd_merge = {
 		"line, "
 		"folders and key-values one by one. What both changed differently is a conflict: all are listed, nothing is "
 		"changed, and "
-		"the exit status is 9. When there is nothing to merge that is said, and no step is made.\n\n"
+		"the exit status is 9. When there is nothing to merge that is said, and no step is made. "
+		"What the box had and undid or took away since stays so, also where FROM still has it: 'cowbox redo', or "
+		"'cowbox restore FROM:/PATH --into BOX', brings it back.\n\n"
 		"--prefer BOX settles every conflict for one of the two, and only that: what is in none is merged as ever; "
 		"--prefer PATH=BOX (or \"key "
 		"'NAME'=BOX\") those of a "

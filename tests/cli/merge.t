@@ -16,7 +16,7 @@ cow('write', 'try-1:/work/a.txt', {in => "ONE\ntwo\nthree\n"});
 cow('write', 'demo:/work/a.txt', {in => "one\ntwo\nTHREE\n"});
 cow('fork', 'demo', 'idle');
 is(cow('merge', 'idle', '--into', 'demo', '--dry-run', {notes => 1}), '', 'a dry run with nothing to merge promises nothing');
-like(cowbox('merge', 'idle', '--into', 'demo', '--dry-run')->{err}, qr/nothing to merge: demo has all of idle/, 'and says so');
+like(cowbox('merge', 'idle', '--into', 'demo', '--dry-run')->{err}, qr/nothing to merge: demo knows all of idle; what it changed or undid since stays so$/m, 'and says so');
 cow('delete', 'idle', '--yes');
 like(cow('merge', 'try-1', '--into', 'demo', '--dry-run'), qr/\Atry-1\@1 merges into demo without open conflicts\n\z/, 'dry run');
 is(cow('show', 'demo:/work/a.txt'), "one\ntwo\nTHREE\n", 'which changes nothing');
@@ -27,6 +27,19 @@ like(cow('show', 'demo'), qr/^Merge: demo\@5 try-1\@1$/m, 'show names both');
 my $again = cowbox('merge', 'try-1', '--into', 'demo');
 is($again->{status}, 0, 'nothing to merge is no error');
 like($again->{err}, qr/\Acowbox: nothing to merge[^\n]*\n\z/, 'but said');
+
+# A fork from between a merge and its undo has what was undone, and brings it not.
+cow('fork', 'demo', 'parted');
+cow('write', 'parted:/work/new.txt', {in => "new\n"});
+cow('fork', 'demo', 'home');
+cow('merge', 'parted', '--into', 'home');
+cow('fork', 'home', 'between');
+cow('undo', 'home');
+like(cowbox('merge', 'between', '--into', 'home')->{err}, qr/home knows all of between; what it changed or undid since stays so$/m, 'what was undone stays so');
+isnt(cowbox('show', 'home:/work/new.txt')->{status}, 0, 'indeed');
+cow('restore', 'between:/work/new.txt', '--into', 'home');
+is(cow('show', 'home:/work/new.txt'), "new\n", 'a restore brings it back');
+cow('delete', $_, '--yes') for qw(parted home between);
 
 # ---- conflicts ----
 for my $path (qw(a.txt b.txt dir/c.txt dir/d.txt)) {
