@@ -708,6 +708,7 @@ static cb_code unpark(merge *m, item *it, cb_error *err)
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	bool known = it->settled != SETTLED_NOT;
 	if (!known && s.taken) return merge_settle(m, it->ino, SETTLED_OURS, err);
+	if (!known) CB_TRY(merge_settle_covered(m, it, false, err));
 	if (!known) it->settled = SETTLED_OURS;
 	if (!s.taken) return inode_move(m->t, INO_ROOT, span_make(parked, size), home->parent, place_name(home), err);
 	CB_TRY(inode_find(&v, merge_ino_here(it), &node, err));

@@ -64,40 +64,54 @@ static cb_code add_displaced(merge *m, uint64_t ino, settling how, buf *list, cb
 	return code;
 }
 
-/* Adds what the loser covered with it, and the winner still has there. */
-static cb_code add_covered(merge *m, uint64_t ino, settling how, buf *list, cb_error *err)
+/* Adds those whom the loser's names of a file cover, new ones that it has not in the base: where the winner still has what the base has
+ * there, that stays, or goes back. */
+static cb_code add_covered(merge *m, const unit *base, const unit *lost, settling how, buf *list, cb_error *err)
 {
-	const tree_view *winner = how == SETTLED_OURS ? m->ours : m->theirs, *loser = how == SETTLED_OURS ? m->theirs : m->ours;
-	unit base = {0}, u = {0};
-	cb_code code = load_side(m, ino, m->base, &base, err);
-	if (code == CB_OK && base.present) code = load_side(m, ino, loser, &u, err);
-	for (size_t i = 0; code == CB_OK && i < u.count; i++) {
-		const place *at = &u.places[i];
-		inode there, old;
-		if (merge_place_in(&base, at)) continue;
-		code = inode_at(winner, at->parent, place_name(at), &there, NULL, err);
+	const tree_view *winner = how == SETTLED_OURS ? m->ours : m->theirs;
+	for (size_t i = 0; i < lost->count; i++) {
+		const place *at = &lost->places[i];
+		inode node, old;
+		if (merge_place_in(base, at)) continue;
+		cb_code code = inode_at(winner, at->parent, place_name(at), &node, NULL, err);
 		if (code == CB_OK) code = inode_at(m->base, at->parent, place_name(at), &old, NULL, err);
-		bool covered = code == CB_OK && merge_item_number(m, there.rec.ino) == old.rec.ino;
-		if (code == CB_NOTFOUND) code = CB_OK;
-		if (covered) code = buf_append(list, &old.rec.ino, sizeof(uint64_t), err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		if (code == CB_NOTFOUND || merge_item_number(m, node.rec.ino) != old.rec.ino) continue;
+		CB_TRY(buf_append(list, &old.rec.ino, sizeof(old.rec.ino), err));
 	}
+	return CB_OK;
+}
+
+/* The same for a file whose names are the winner's from now on. */
+static cb_code add_uncovered(merge *m, uint64_t ino, settling how, buf *list, cb_error *err)
+{
+	unit base = {0}, lost = {0};
+	cb_code code = load_side(m, ino, m->base, &base, err);
+	if (code == CB_OK && base.present) code = load_side(m, ino, how == SETTLED_OURS ? m->theirs : m->ours, &lost, err);
+	if (code == CB_OK) code = add_covered(m, &base, &lost, how, list, err);
 	free(base.places);
-	free(u.places);
+	free(lost.places);
 	return code;
+}
+
+static cb_code settle_all(merge *m, buf *list, settling how, cb_error *err)
+{
+	uint64_t ino = 0;
+	for (size_t i = 0; i < list->size; i += sizeof(ino)) {
+		memcpy(&ino, list->bytes + i, sizeof(ino));
+		if (settled_find(m, ino) != SETTLED_NOT) continue;
+		CB_TRY(settle_one(m, ino, how, err));
+		if (!m->left) CB_TRY(add_displaced(m, ino, how, list, err));
+		if (!m->left) CB_TRY(add_uncovered(m, ino, how, list, err));
+	}
+	return CB_OK;
 }
 
 cb_code merge_settle(merge *m, uint64_t ino, settling how, cb_error *err)
 {
 	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
 	CB_TRY(buf_append(&list, &ino, sizeof(ino), err));
-	for (size_t i = 0; i < list.size; i += sizeof(ino)) {
-		memcpy(&ino, list.bytes + i, sizeof(ino));
-		if (settled_find(m, ino) != SETTLED_NOT) continue;
-		CB_TRY(settle_one(m, ino, how, err));
-		if (!m->left) CB_TRY(add_displaced(m, ino, how, &list, err));
-		if (!m->left) CB_TRY(add_covered(m, ino, how, &list, err));
-	}
-	return CB_OK;
+	return settle_all(m, &list, how, err);
 }
 
 static cb_code collect_ino(void *context, span key_bytes, span value, cb_error *err)
@@ -130,19 +144,10 @@ cb_code merge_settle_below(merge *m, uint64_t dir, settling how, cb_error *err)
 
 cb_code merge_settle_covered(merge *m, const item *it, bool theirs_wins, cb_error *err)
 {
-	const unit *lost = theirs_wins ? &it->ours : &it->theirs;
-	const tree_view *winner = theirs_wins ? m->theirs : m->ours;
-	for (size_t i = 0; !m->left && i < lost->count; i++) {
-		const place *at = &lost->places[i];
-		inode node, old;
-		if (merge_place_in(&it->base, at)) continue;
-		cb_code code = inode_at(winner, at->parent, place_name(at), &node, NULL, err);
-		if (code == CB_OK) code = inode_at(m->base, at->parent, place_name(at), &old, NULL, err);
-		if (code != CB_OK && code != CB_NOTFOUND) return code;
-		if (code == CB_NOTFOUND || merge_item_number(m, node.rec.ino) != old.rec.ino) continue;
-		CB_TRY(merge_settle(m, old.rec.ino, theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
-	}
-	return CB_OK;
+	AUTO_BUF buf list = BUF_INIT(SIZE_MAX);
+	settling how = theirs_wins ? SETTLED_THEIRS : SETTLED_OURS;
+	if (!m->left) CB_TRY(add_covered(m, &it->base, theirs_wins ? &it->ours : &it->theirs, how, &list, err));
+	return settle_all(m, &list, how, err);
 }
 
 cb_code merge_settle_names(merge *m, item *it, cb_error *err)
@@ -321,8 +326,7 @@ cb_code merge_settle_lost_name(merge *m, const item *it, const place *at, bool *
 	CB_TRY(merge_conflict_name(m, it, 0, at, reason, theirs_wins, err));
 	CB_TRY(merge_settle_empty(m, at, *theirs_wins, err));
 	if (merge_places_equal(&it->ours, &it->theirs)) return CB_OK;
-	CB_TRY(merge_settle(m, it->ino, *theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err));
-	return merge_settle_covered(m, it, *theirs_wins, err);
+	return merge_settle(m, it->ino, *theirs_wins ? SETTLED_THEIRS : SETTLED_OURS, err);
 }
 
 cb_code merge_keep(merge *m, uint64_t ino, cb_error *err)

@@ -190,6 +190,38 @@ TEST(half_a_rename_is_none)
 	settle(two_names_and_a_folder, the_folder_goes, one_moves_into_the_folder, "d/ d/b=old f=old");
 }
 
+static void files_x_and_y(cb_box *b)
+{
+	must_write(b, "/work/x", "x");
+	must_write(b, "/work/y", "y");
+}
+
+static void y_is_linked_as_g_and_becomes_x(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_link(b, "/work/y", "/work/g", &err));
+	mv(b, "/work/y", "/work/x");
+}
+
+static void y_is_linked_as_g_and_becomes_x_which_is_put_aside(cb_box *b)
+{
+	mv(b, "/work/x", "/work/z");
+	y_is_linked_as_g_and_becomes_x(b);
+}
+
+static void g_is_written(cb_box *b)
+{
+	must_write(b, "/work/g", "G");
+}
+
+/* The rename is taken back for the sake of another name: what it had covered, or pushed aside, is there again. */
+TEST(a_rename_that_is_none_covers_nothing)
+{
+	settle(files_x_and_y, y_is_linked_as_g_and_becomes_x, g_is_written, "g=G x=x y=y");
+	settle(files_x_and_y, g_is_written, y_is_linked_as_g_and_becomes_x, "g=y x=y");
+	settle(files_x_and_y, y_is_linked_as_g_and_becomes_x_which_is_put_aside, g_is_written, "g=G x=x y=y");
+}
+
 static void file_and_folder(cb_box *b)
 {
 	must_write(b, "/work/c", "c");
