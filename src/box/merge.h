@@ -276,6 +276,9 @@ cb_code merge_folder_times(merge *m, item *it, cb_error *err);
 /* Theirs changed the file, and under a name of it ours has a new file in its place (the old one has other names, or was moved aside as a
  * backup): the change is meant for that too. */
 cb_code merge_successors_here(merge *m, item *it, cb_error *err);
+/* Is `mine` a new file of ours, and it a new one of theirs, in the place of one that the base had at `at`? Then the two are one, ours,
+ * it->into: data by lines, mode and attributes. *done false: it is not so, or their lines conflict, and nothing happened. */
+cb_code merge_successors(merge *m, item *it, const place *at, inode *mine, bool *done, cb_error *err);
 /* Theirs put a new file, it, where the base had `old`, which ours changed (`here`) and which lives on elsewhere: what ours changed besides
  * the data is meant for the new one too. It was placed. */
 cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err);

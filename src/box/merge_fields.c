@@ -53,6 +53,14 @@ static cb_code unite_key(void *context, span key_bytes, span value, cb_error *er
 	return pmap_put(&u->m->t->delta, key_span(&k), value, err);
 }
 
+static bool take_later_times(inode *node, const record *theirs)
+{
+	bool modified = theirs->mtime_ns > node->rec.mtime_ns, accessed = theirs->atime_ns > node->rec.atime_ns;
+	if (modified) node->rec.mtime_ns = theirs->mtime_ns;
+	if (accessed) node->rec.atime_ns = theirs->atime_ns;
+	return modified || accessed;
+}
+
 /* Both sides made it: one inode, ours, with the attributes of both and the later times. */
 cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err)
 {
@@ -65,10 +73,7 @@ cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err)
 	if (node.rec.mode != it->theirs.node.rec.mode)
 		CB_TRY(merge_conflict_at(m, it, "made with different modes", &theirs_wins, err));
 	if (theirs_wins) node.rec.mode = it->theirs.node.rec.mode;
-	const record *o = &mine->rec, *t = &it->theirs.node.rec;
-	bool later = t->mtime_ns > o->mtime_ns || t->atime_ns > o->atime_ns;
-	if (t->mtime_ns > o->mtime_ns) node.rec.mtime_ns = t->mtime_ns;
-	if (t->atime_ns > o->atime_ns) node.rec.atime_ns = t->atime_ns;
+	bool later = take_later_times(&node, &it->theirs.node.rec);
 	if (!u.changed && !theirs_wins && !later) return CB_OK;
 	inode_changed(m->t, &node, false);
 	return inode_save(m->t, &node, err);
@@ -79,8 +84,15 @@ cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err)
 typedef struct attr_merge {
 	merge *m;
 	item *it;
+	const place *at; /* the one name about which it is; NULL: all of them */
 	bool changed;
 } attr_merge;
+
+static cb_code attr_conflict(const attr_merge *a, const char *reason, bool *theirs_wins, cb_error *err)
+{
+	if (!a->at) return merge_conflict_at(a->m, a->it, reason, theirs_wins, err);
+	return merge_conflict_under(a->m, a->it, 0, a->at, reason, theirs_wins, err);
+}
 
 /*
  * A name behind kind and inode, with the value it has in the base and in theirs. A new file that was saved over an old one has lost the
@@ -93,14 +105,14 @@ static cb_code merge_attr(void *context, span key_bytes, span base, span theirs,
 	key k;
 	tree_value now;
 	span ours;
-	CB_TRY(value_under(m->ours, key_bytes, merge_ino_here(a->it), &k, &now, &ours, err));
+	tree_view v = txn_raw(m->t); /* as it is by now, since a new file may stand for several */
+	CB_TRY(value_under(&v, key_bytes, merge_ino_here(a->it), &k, &now, &ours, err));
 	bool unchanged = ours.bytes ? base.bytes && span_equal(ours, base) : !base.bytes;
 	bool agreed = ours.bytes ? theirs.bytes && span_equal(ours, theirs) : !theirs.bytes;
 	bool lost_here = a->it->replaced_here && !ours.bytes, lost_there = a->it->replaced_there && !theirs.bytes;
 	if ((agreed && (!merge_is_strict(m) || unchanged || lost_here)) || (lost_there && !unchanged)) return CB_OK;
 	bool theirs_wins = true;
-	if (!unchanged && !lost_here)
-		CB_TRY(merge_conflict_at(m, a->it, "an attribute was changed on both sides", &theirs_wins, err));
+	if (!unchanged && !lost_here) CB_TRY(attr_conflict(a, "an attribute was changed on both sides", &theirs_wins, err));
 	if (!theirs_wins || agreed) return CB_OK;
 	a->changed = true;
 	pmap *delta = &m->t->delta;
@@ -270,16 +282,18 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, bool *
 	return CB_OK;
 }
 
-static cb_code merge_mode(merge *m, item *it, inode *node, bool *changed, cb_error *err)
+static cb_code merge_mode(attr_merge *a, inode *node, cb_error *err)
 {
+	const merge *m = a->m;
+	const item *it = a->it;
 	uint32_t base = it->base.present ? it->base.node.rec.mode : it->ours.node.rec.mode;
 	uint32_t ours = it->ours.node.rec.mode, theirs = it->theirs.node.rec.mode;
 	if (theirs == base || (theirs == ours && !merge_is_strict(m))) return CB_OK;
 	bool theirs_wins = true;
-	if (ours != base) CB_TRY(merge_conflict_at(m, it, "its mode was changed on both sides", &theirs_wins, err));
+	if (ours != base) CB_TRY(attr_conflict(a, "its mode was changed on both sides", &theirs_wins, err));
 	if (!theirs_wins || theirs == ours) return CB_OK;
 	node->rec.mode = theirs;
-	*changed = true;
+	a->changed = true;
 	return CB_OK;
 }
 
@@ -322,13 +336,13 @@ cb_code merge_successors_here(merge *m, item *it, cb_error *err)
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
 		if (code == CB_NOTFOUND || node.rec.ino != ino) continue; /* it gave way here, and may have other names */
 		item under = *it;                                         /* what it is under this name; its places are lent */
-		attr_merge a = {m, &under, false};
+		attr_merge a = {m, &under, at, false};
 		under.ours = (unit){.present = true, .node = node};
 		under.replaced_here = true;
 		CB_TRY(merge_attrs(&a, KIND_ATTR, err));
 		CB_TRY(merge_attrs(&a, KIND_TAG, err));
 		CB_TRY(merge_data_of_successor(m, it, at, &node, &a.changed, err));
-		CB_TRY(merge_mode(m, &under, &node, &a.changed, err));
+		CB_TRY(merge_mode(&a, &node, err));
 		if (!a.changed) continue;
 		inode_changed(m->t, &node, false);
 		CB_TRY(inode_save(m->t, &node, err));
@@ -336,7 +350,68 @@ cb_code merge_successors_here(merge *m, item *it, cb_error *err)
 	return CB_OK;
 }
 
-/* ---- the same the other way round ---- */
+/* ---- new files on both sides ---- */
+
+/* Is `mine` a new file of ours where the base had `old`, and theirs a new one, it, in the same place? */
+static cb_code is_replaced_on_both(merge *m, const item *it, const place *at, const inode *mine, inode *old, bool *out,
+                                   cb_error *err)
+{
+	uint64_t ino = 0;
+	*out = false;
+	if (mine->rec.type != CB_FILE || it->theirs.node.rec.type != CB_FILE) return CB_OK;
+	CB_TRY(merge_file_at(m->base, at, old, out, err));
+	*out = *out && !merge_disputes_ino(m->disputed, old->rec.ino);
+	if (!*out) return CB_OK;
+	CB_TRY(merge_new_file_here(m, at, &ino, err));
+	*out = mine->rec.ino == ino; /* or one of the base: another that got this name, or the same, which a conflict left here */
+	return CB_OK;
+}
+
+/* For a strict merge: does one of two new files hold what the base held, or both the same? Lines are joined only where both have new
+ * ones. */
+static cb_code any_alike(merge *m, const record *base, const record *ours, const record *theirs, bool *out, cb_error *err)
+{
+	tree_view v = txn_raw(m->t);
+	CB_TRY(merge_data_same(m, m->base, base, &v, ours, out, err));
+	if (!*out) CB_TRY(merge_data_same(m, &v, ours, m->theirs, theirs, out, err));
+	return *out ? CB_OK : merge_data_same(m, m->base, base, m->theirs, theirs, out, err);
+}
+
+cb_code merge_successors(merge *m, item *it, const place *at, inode *mine, bool *done, cb_error *err)
+{
+	inode old;
+	bool both = false, alike = false, changed = false;
+	*done = false;
+	CB_TRY(is_replaced_on_both(m, it, at, mine, &old, &both, err));
+	if (!both) return CB_OK;
+	bool itself = old.rec.ino == merge_ino_there(it) && !merge_renewed_there(m, it);
+	if (itself) CB_TRY(merge_data_same(m, m->base, &old.rec, m->theirs, &it->theirs.node.rec, done, err));
+	if (*done) return CB_OK; /* theirs did nothing to it */
+	if (merge_is_strict(m)) CB_TRY(any_alike(m, &old.rec, &mine->rec, &it->theirs.node.rec, &alike, err));
+	if (alike) return CB_OK;
+	tree_view v = txn_raw(m->t);
+	record before = mine->rec; /* x.ours must not change meanwhile */
+	merge_texts x = {m->base, &v, m->theirs, &old.rec, &before, &it->theirs.node.rec};
+	CB_TRY(merge_data_same(m, &v, &before, m->theirs, &it->theirs.node.rec, done, err));
+	if (*done) changed = take_later_times(mine, &it->theirs.node.rec);
+	else CB_TRY(merge_text(m, &x, mine, done, &changed, err));
+	if (!*done) return CB_OK;
+	item under = *it; /* what the three are under this name; its places are lent */
+	attr_merge a = {m, &under, at, changed};
+	under.base = (unit){.present = true, .node = old};
+	under.ours = (unit){.present = true, .node = *mine};
+	under.replaced_here = under.replaced_there = true;
+	under.disputed = false;
+	CB_TRY(merge_attrs(&a, KIND_ATTR, err));
+	CB_TRY(merge_attrs(&a, KIND_TAG, err));
+	CB_TRY(merge_mode(&a, mine, err));
+	it->into = mine->rec.ino;
+	if (!a.changed) return CB_OK;
+	inode_changed(m->t, mine, false);
+	return inode_save(m->t, mine, err);
+}
+
+/* ---- fields of a file that theirs replaced ---- */
 
 typedef struct attr_carry {
 	merge *m;
@@ -505,7 +580,7 @@ cb_code merge_folder_times(merge *m, item *it, cb_error *err)
 
 cb_code merge_fields(merge *m, item *it, cb_error *err)
 {
-	attr_merge a = {m, it, false};
+	attr_merge a = {m, it, NULL, false};
 	tree_view v = txn_raw(m->t);
 	inode node;
 	cb_code code = inode_find(&v, merge_ino_here(it), &node, err);
@@ -513,11 +588,11 @@ cb_code merge_fields(merge *m, item *it, cb_error *err)
 	if (code != CB_OK) return code;
 	CB_TRY(merge_attrs(&a, KIND_ATTR, err));
 	CB_TRY(merge_attrs(&a, KIND_TAG, err));
-	bool changed = a.changed, dated = false;
-	CB_TRY(merge_data(m, it, &node, &changed, &dated, err));
-	CB_TRY(merge_mode(m, it, &node, &changed, err));
-	CB_TRY(merge_times(m, it, dated, &node, &changed, err));
-	if (changed) {
+	bool dated = false;
+	CB_TRY(merge_data(m, it, &node, &a.changed, &dated, err));
+	CB_TRY(merge_mode(&a, &node, err));
+	CB_TRY(merge_times(m, it, dated, &node, &a.changed, err));
+	if (a.changed) {
 		inode_changed(m->t, &node, false);
 		CB_TRY(inode_save(m->t, &node, err));
 	}

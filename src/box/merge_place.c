@@ -397,45 +397,6 @@ static cb_code result_parent(merge *m, item *it, const place *at, uint64_t *out,
 
 /* ---- a name that is taken ---- */
 
-/* For a strict merge: does one of two new files hold what the base held, or both the same? Lines are joined only where both have new
- * ones. */
-static cb_code any_alike(merge *m, const record *base, const record *ours, const record *theirs, bool *out, cb_error *err)
-{
-	tree_view v = txn_raw(m->t);
-	CB_TRY(merge_data_same(m, m->base, base, &v, ours, out, err));
-	if (!*out) CB_TRY(merge_data_same(m, &v, ours, m->theirs, theirs, out, err));
-	return *out ? CB_OK : merge_data_same(m, m->base, base, m->theirs, theirs, out, err);
-}
-
-/* Theirs and ours each have a new file in the place of one and the same file of the base: by lines, into ours' own. */
-static cb_code merge_successors(merge *m, const item *it, const place *at, inode *mine, bool *done, cb_error *err)
-{
-	inode old;
-	*done = false;
-	if (mine->rec.type != CB_FILE || it->theirs.node.rec.type != CB_FILE) return CB_OK;
-	bool found = false;
-	CB_TRY(merge_file_at(m->base, at, &old, &found, err));
-	if (!found || merge_disputes_ino(m->disputed, old.rec.ino)) return CB_OK;
-	uint64_t ino = 0;
-	CB_TRY(merge_new_file_here(m, at, &ino, err));
-	if (mine->rec.ino != ino)
-		return CB_OK; /* one of the base: another that got this name, or the same, which a conflict left here */
-	bool alike = false, itself = old.rec.ino == merge_ino_there(it) && !merge_renewed_there(m, it);
-	if (itself) CB_TRY(merge_data_same(m, m->base, &old.rec, m->theirs, &it->theirs.node.rec, done, err));
-	if (*done) return CB_OK; /* theirs did nothing to it */
-	if (merge_is_strict(m)) CB_TRY(any_alike(m, &old.rec, &mine->rec, &it->theirs.node.rec, &alike, err));
-	if (alike) return CB_OK;
-	tree_view v = txn_raw(m->t);
-	merge_texts x = {m->base, &v, m->theirs, &old.rec, &mine->rec, &it->theirs.node.rec};
-	record before = mine->rec; /* of which x.ours must not change meanwhile */
-	x.ours = &before;
-	bool changed = false;
-	CB_TRY(merge_text(m, &x, mine, done, &changed, err));
-	if (!changed) return CB_OK;
-	inode_changed(m->t, mine, false);
-	return inode_save(m->t, mine, err);
-}
-
 /* Somebody sits where theirs wants to put it. *clear: the way is free now. it->into may become the occupant. */
 static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, bool *clear, cb_error *err)
 {
@@ -449,11 +410,11 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 		if (made) CB_TRY(is_new_here(m, their->ino, &made, err)); /* one in dispute may be old */
 		made = made && !it->base.present;
 		bool disputed = it->disputed || merge_disputes_ino(m->disputed, mine->ino) || merge_disputes_name(m->disputed, at);
+		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
+		if (merged) return merge_note_number(m, mine->ino, their->ino, err);
 		if (mine->type == CB_DIR) same = made && !disputed; /* one that is goes or stays as a whole */
 		else if (made && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
 		if (same) return merge_unite(m, it, &s->occupant, err);
-		CB_TRY(merge_successors(m, it, at, &s->occupant, &merged, err));
-		if (merged) return merge_note_number(m, mine->ino, their->ino, err);
 	}
 	bool theirs_wins = false;
 	uint64_t occupant = mine->ino;
@@ -584,25 +545,37 @@ static cb_code place_name_at(merge *m, item *it, const place *at, bool *exists, 
 	return has ? merge_carry_fields(m, it, at, &old, &here, err) : CB_OK;
 }
 
-/* Where theirs' new file equals one of ours under the same name, the two are one: that name goes first, the others become names of ours. */
-static cb_code find_twin(merge *m, const item *it, size_t *out, cb_error *err)
+/* Who is in the result where theirs has a name of a file; *found false: nobody, or nothing of its type. */
+static cb_code find_rival_at(merge *m, const item *it, const place *at, slot *out, bool *found, cb_error *err)
 {
+	uint64_t parent = 0;
+	*found = false;
+	CB_TRY(merge_result_dir(m, at->parent, &parent, err));
+	if (!parent) return CB_OK;
+	CB_TRY(slot_find(m, parent, place_name(at), out, err));
+	*found = out->taken && out->occupant.rec.type == it->theirs.node.rec.type;
+	return CB_OK;
+}
+
+/* Where theirs' new file equals one of ours under the same name, the two are one: that name goes first, the others become names of ours. So
+ * where both stand for the same file of the base, and have their lines joined: *exists, it is done. */
+static cb_code find_twin(merge *m, item *it, size_t *out, bool *exists, cb_error *err)
+{
+	slot s;
+	bool found = false, same = false;
 	*out = 0;
-	if (it->theirs.count < 2 || merge_is_strict(m)) return CB_OK;
-	for (size_t i = 0; i < it->theirs.count; i++) {
-		const place *at = &it->theirs.places[i];
-		uint64_t parent = 0;
-		slot s;
-		bool same = false;
-		CB_TRY(merge_result_dir(m, at->parent, &parent, err));
-		if (!parent) continue;
-		CB_TRY(slot_find(m, parent, place_name(at), &s, err));
-		if (!s.taken || s.occupant.rec.type != it->theirs.node.rec.type) continue;
+	for (size_t i = 0; it->theirs.count > 1 && !merge_is_strict(m) && i < it->theirs.count; i++) {
+		CB_TRY(find_rival_at(m, it, &it->theirs.places[i], &s, &found, err));
+		if (!found) continue;
 		tree_view v = txn_raw(m->t);
 		CB_TRY(merge_data_same(m, &v, &s.occupant.rec, m->theirs, &it->theirs.node.rec, &same, err));
 		if (!same) continue;
 		*out = i;
 		return CB_OK;
+	}
+	for (size_t i = 0; it->theirs.count > 1 && !*exists && i < it->theirs.count; i++) {
+		CB_TRY(find_rival_at(m, it, &it->theirs.places[i], &s, &found, err));
+		if (found) CB_TRY(merge_successors(m, it, &it->theirs.places[i], &s.occupant, exists, err));
 	}
 	return CB_OK;
 }
@@ -636,7 +609,7 @@ static cb_code add_item(merge *m, item *it, cb_error *err)
 		if (!exists) it->into = 0;
 		return CB_OK;
 	}
-	CB_TRY(find_twin(m, it, &first, err));
+	CB_TRY(find_twin(m, it, &first, &exists, err));
 	CB_TRY(place_name_at(m, it, &it->theirs.places[first], &exists, err));
 	for (size_t i = 0; i < it->theirs.count; i++)
 		if (i != first) CB_TRY(place_name_at(m, it, &it->theirs.places[i], &exists, err));

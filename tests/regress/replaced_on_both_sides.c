@@ -1,0 +1,185 @@
+/*
+ * replaced_on_both_sides.c: each side has a new file in the place of one that lives on, moved aside as a backup or under another name. The
+ * two are one file, as where the old one is gone: what a side changed of mode, attributes and tags was lost when it was merged into the
+ * other, and so was that further names of its file are names of the merged one.
+ */
+#include "harness/sides.h"
+
+static const char *const OLD = "1\n2\n3\n4\n5\n6\n7\n", *const FIRST = "one\n2\n3\n4\n5\n6\n7\n",
+			 *const LAST = "1\n2\n3\n4\n5\n6\nseven\n", *const BOTH = "one\n2\n3\n4\n5\n6\nseven\n";
+
+static void file_a(cb_box *b)
+{
+	cb_error err = {0};
+	must_write(b, "/work/a", OLD);
+	CHECK_OK(cb_meta_set(b, "/work/a", "old", "0", 1, &err));
+}
+
+static void file_a_and_b(cb_box *b)
+{
+	cb_error err = {0};
+	file_a(b);
+	CHECK_OK(cb_link(b, "/work/a", "/work/b", &err));
+}
+
+static void backed_up(cb_box *b, const char *text)
+{
+	mv(b, "/work/a", "/work/a~");
+	must_write(b, "/work/a", text);
+}
+
+static void set_fields(cb_box *b, uint32_t mode, const char *value)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_chmod(b, "/work/a", mode, 0, &err));
+	CHECK_OK(cb_meta_set(b, "/work/a", "m", value, strlen(value), &err));
+	CHECK_OK(cb_xattr_set(b, "/work/a", "user.x", value, strlen(value), 0, &err));
+	CHECK_OK(cb_tag_add(b, "/work/a", "t", &err));
+}
+
+static cb_code append_attr(void *context, const char *name, const char *value, size_t size, cb_error *err)
+{
+	char *text = context;
+	size_t used = strlen(text);
+	(void)err;
+	(void)snprintf(text + used, 200 - used, " %s%s%.*s", name, size ? "=" : "", (int)size, size ? value : "");
+	return CB_OK;
+}
+
+static void must_have(cb_box *b, const char *path, const char *fields)
+{
+	cb_error err = {0};
+	char text[200];
+	cb_stat_info st = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, path, 0, &st, &err));
+	(void)snprintf(text, sizeof(text), "%o", st.mode & 0777);
+	CHECK_OK(cb_meta_list(b, path, append_attr, text, &err));
+	CHECK_OK(cb_xattr_list(b, path, 0, append_attr, text, &err));
+	CHECK_OK(cb_tag_list(b, path, append_attr, text, &err));
+	CHECK_STR(text, fields);
+}
+
+static bool are_one(cb_box *b, const char *path, const char *other)
+{
+	cb_error err = {0};
+	cb_stat_info x = CB_INIT(cb_stat_info), y = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, path, 0, &x, &err));
+	CHECK_OK(cb_stat(b, other, 0, &y, &err));
+	return x.ino == y.ino;
+}
+
+enum { ALIVE_ASIDE, ALIVE_LINKED, ALIVES };
+enum { INTO_OURS, INTO_THEIRS, COMMITTED, WAYS };
+
+/* Ours saves the last line; theirs saves `text` and does something more. */
+static sides open_replaced(int alive, int way, const char *text, deed *more)
+{
+	sides p = sides_open(true, alive == ALIVE_LINKED ? file_a_and_b : file_a);
+	if (way == COMMITTED) {
+		cb_box_close(p.theirs);
+		p.theirs = must_begin(p.ours);
+	}
+	must_renew(p.ours, "/work/a", LAST);
+	if (alive == ALIVE_ASIDE) backed_up(p.theirs, text);
+	else must_renew(p.theirs, "/work/a", text);
+	if (more) more(p.theirs);
+	return p;
+}
+
+static cb_box *merged(sides *p, int way)
+{
+	cb_error err = {0};
+	if (way == INTO_OURS) must_merge(p->ours, p->theirs, CB_PREFER_NONE);
+	else if (way == INTO_THEIRS) must_merge(p->theirs, p->ours, CB_PREFER_NONE);
+	else CHECK_OK(cb_txn_commit(p->theirs, NULL, NULL, &err));
+	return way == INTO_THEIRS ? p->theirs : p->ours;
+}
+
+static void sets_fields(cb_box *b)
+{
+	set_fields(b, 0700, "v");
+}
+
+TEST(fields_that_one_side_changed)
+{
+	for (int i = 0; i < ALIVES * WAYS; i++) {
+		sides p = open_replaced(i / WAYS, i % WAYS, FIRST, sets_fields);
+		cb_box *b = merged(&p, i % WAYS);
+		CHECK_STR(must_read(b, "/work/a"), BOTH);
+		must_have(b, "/work/a", "700 m=v user.x=v t");
+		must_have(b, i / WAYS == ALIVE_ASIDE ? "/work/a~" : "/work/b", "644 old=0");
+		sides_close(&p);
+	}
+}
+
+/* Also where both wrote the same. */
+TEST(fields_of_equal_files)
+{
+	for (int i = 0; i < ALIVES * 2; i++) {
+		sides p = open_replaced(i / 2, i % 2, LAST, sets_fields);
+		cb_box *b = merged(&p, i % 2);
+		CHECK_STR(must_read(b, "/work/a"), LAST);
+		must_have(b, "/work/a", "700 m=v user.x=v t");
+		sides_close(&p);
+	}
+}
+
+TEST(fields_that_both_changed)
+{
+	for (int i = 0; i < ALIVES * 2; i++) {
+		sides p = open_replaced(i / 2, i % 2, FIRST, sets_fields);
+		set_fields(p.ours, 0750, "w");
+		cb_box *into = i % 2 ? p.theirs : p.ours, *from = i % 2 ? p.ours : p.theirs;
+		must_conflict(into, from, "1 conflict: /work/a ");
+		must_merge(into, from, i % 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS);
+		CHECK_STR(must_read(into, "/work/a"), BOTH);
+		must_have(into, "/work/a", "750 m=w user.x=w t");
+		sides_close(&p);
+	}
+}
+
+static void gives_names(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
+	CHECK_OK(cb_link(b, "/work/a", "/work/d/g", &err));
+	CHECK_OK(cb_link(b, "/work/a", "/g", &err)); /* comes before the others, by the number of its folder */
+}
+
+TEST(further_names_are_of_the_merged_file)
+{
+	for (int i = 0; i < ALIVES * WAYS; i++) {
+		sides p = open_replaced(i / WAYS, i % WAYS, FIRST, gives_names);
+		cb_box *b = merged(&p, i % WAYS);
+		CHECK_STR(must_read(b, "/work/a"), BOTH);
+		CHECK(are_one(b, "/work/a", "/work/d/g"));
+		CHECK(are_one(b, "/work/a", "/g"));
+		sides_close(&p);
+	}
+}
+
+static void files_a_and_b(cb_box *b)
+{
+	file_a(b);
+	must_write(b, "/work/b", "b\n");
+}
+
+/* One new file in the place of two, of which one is in conflict. */
+TEST(a_name_that_is_in_conflict)
+{
+	cb_error err = {0};
+	for (int into = 0; into < 2; into++) {
+		sides p = sides_open(true, files_a_and_b);
+		mv(p.ours, "/work/b", "/work/b~");
+		backed_up(p.ours, FIRST);
+		CHECK_OK(cb_link(p.ours, "/work/a", "/work/b", &err));
+		must_renew(p.theirs, "/work/a", LAST);
+		must_renew(p.theirs, "/work/b", "other\n");
+		cb_box *b = into ? p.theirs : p.ours, *from = into ? p.ours : p.theirs;
+		must_conflict(b, from, "1 conflict: /work/b ");
+		must_merge(b, from, into ? CB_PREFER_THEIRS : CB_PREFER_OURS);
+		CHECK_STR(must_read(b, "/work/a"), BOTH);
+		CHECK(are_one(b, "/work/a", "/work/b"));
+		sides_close(&p);
+	}
+}
