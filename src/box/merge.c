@@ -390,7 +390,7 @@ static cb_code find_returned(merge *m, item *it, cb_error *err)
  */
 static cb_code find_replaced(merge *m, item *it, cb_error *err)
 {
-	bool same = false, in_ours = it->ours.present, in_theirs = it->theirs.present, alone = !in_ours && !in_theirs;
+	bool same = false, met = false, in_ours = it->ours.present, in_theirs = it->theirs.present, alone = !in_ours && !in_theirs;
 	successor here, there;
 	uint64_t best_here = 0, best_there = 0;
 	cb_type type = it->base.node.rec.type;
@@ -417,8 +417,10 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 			it->aside = !it->disputed;
 			return CB_OK;
 		}
-		if (here.ino && !in_ours && (!best_here || both)) best_here = here.ino;
-		if (there.ino && !in_theirs && (!best_there || both)) best_there = there.ino;
+		bool better = both || (!elsewhere && !met); /* compared where the other side still has it, if anywhere */
+		if (here.ino && !in_ours && (!best_here || better)) best_here = here.ino;
+		if (there.ino && !in_theirs && (!best_there || better)) best_there = there.ino;
+		met = met || (!elsewhere && (here.ino || there.ino));
 		if (both) break;
 		if (alone && best_here && best_there) return CB_OK; /* under different names: each is its own */
 	}

@@ -578,9 +578,47 @@ cb_code merge_folder_times(merge *m, item *it, cb_error *err)
 	return inode_save(m->t, &node, err);
 }
 
+/* Has a side a new file in the place of this one, under each of those names? */
+static cb_code is_replaced_at(merge *m, const item *it, const unit *names, const tree_view *side, bool *out, cb_error *err)
+{
+	*out = true;
+	for (size_t i = 0; *out && i < names->count; i++) {
+		const place *at = &names->places[i];
+		inode node;
+		bool known = true;
+		*out = merge_place_in(merge_old_names(it), at);
+		if (*out) CB_TRY(merge_file_at(side, at, &node, out, err));
+		if (*out) CB_TRY(merge_is_present(m->base, node.rec.ino, &known, err));
+		*out = *out && !known;
+	}
+	return CB_OK;
+}
+
+/*
+ * Each side took away the names that the other left it, and has new files there. What a side changed of it is compared with the new files
+ * under its own names, and not meant for the others': there it is as the side has it whose names it has. *as_winner: it is so, and
+ * `theirs` becomes the item to take all of theirs by, as if ours had been the base.
+ */
+static cb_code parts_by_name(merge *m, const item *it, bool *as_winner, item *theirs, cb_error *err)
+{
+	*as_winner = it->settled != SETTLED_NOT && it->base.present && !it->disputed && it->base.node.rec.type == CB_FILE;
+	if (*as_winner) CB_TRY(is_replaced_at(m, it, &it->ours, m->theirs, as_winner, err));
+	if (*as_winner) CB_TRY(is_replaced_at(m, it, &it->theirs, m->ours, as_winner, err));
+	*theirs = *it; /* its places are lent */
+	theirs->base = it->ours;
+	theirs->disputed = true;
+	theirs->replaced_here = theirs->written_here = false;
+	return CB_OK;
+}
+
 cb_code merge_fields(merge *m, item *it, cb_error *err)
 {
-	attr_merge a = {m, it, NULL, false};
+	item theirs;
+	bool as_winner = false, dated = false;
+	CB_TRY(parts_by_name(m, it, &as_winner, &theirs, err));
+	if (as_winner && it->settled == SETTLED_OURS) return merge_successors_here(m, it, err);
+	item *of = as_winner ? &theirs : it;
+	attr_merge a = {m, of, NULL, false};
 	tree_view v = txn_raw(m->t);
 	inode node;
 	cb_code code = inode_find(&v, merge_ino_here(it), &node, err);
@@ -588,10 +626,9 @@ cb_code merge_fields(merge *m, item *it, cb_error *err)
 	if (code != CB_OK) return code;
 	CB_TRY(merge_attrs(&a, KIND_ATTR, err));
 	CB_TRY(merge_attrs(&a, KIND_TAG, err));
-	bool dated = false;
-	CB_TRY(merge_data(m, it, &node, &a.changed, &dated, err));
+	CB_TRY(merge_data(m, of, &node, &a.changed, &dated, err));
 	CB_TRY(merge_mode(&a, &node, err));
-	CB_TRY(merge_times(m, it, dated, &node, &a.changed, err));
+	CB_TRY(merge_times(m, of, dated, &node, &a.changed, err));
 	if (a.changed) {
 		inode_changed(m->t, &node, false);
 		CB_TRY(inode_save(m->t, &node, err));

@@ -573,7 +573,7 @@ static cb_code find_twin(merge *m, item *it, size_t *out, bool *exists, cb_error
 		*out = i;
 		return CB_OK;
 	}
-	for (size_t i = 0; it->theirs.count > 1 && !*exists && i < it->theirs.count; i++) {
+	for (size_t i = 0; is_compared(m, it) && it->theirs.count > 1 && !*exists && i < it->theirs.count; i++) {
 		CB_TRY(find_rival_at(m, it, &it->theirs.places[i], &s, &found, err));
 		if (found) CB_TRY(merge_successors(m, it, &it->theirs.places[i], &s.occupant, exists, err));
 	}

@@ -190,6 +190,42 @@ TEST(half_a_rename_is_none)
 	settle(two_names_and_a_folder, the_folder_goes, one_moves_into_the_folder, "d/ d/b=old f=old");
 }
 
+static void f_is_written_and_b_saved(cb_box *b)
+{
+	must_write(b, "/work/f", "WRITTEN");
+	must_renew(b, "/work/b", "OTHER");
+}
+
+static void f_alone_is_saved(cb_box *b)
+{
+	must_renew(b, "/work/f", "SAVED");
+}
+
+static void both_are_saved(cb_box *b)
+{
+	must_renew(b, "/work/b", "B");
+	must_renew(b, "/work/f", "F");
+}
+
+static void b_alone_goes(cb_box *b)
+{
+	rm(b, "/work/b");
+}
+
+/* A new file for each of its names: the one that the other side left is compared where it is. */
+TEST(each_name_is_compared_where_it_is)
+{
+	settle(two_names, both_are_saved, b_alone_goes, "f=F");
+	settle(two_names, b_alone_goes, both_are_saved, "b=B f=F");
+}
+
+/* Each side has a new file in the place of the name that the other left it: what was written to the file is meant for the one name. */
+TEST(each_saved_another_name)
+{
+	settle(two_names, f_is_written_and_b_saved, f_alone_is_saved, "b=old f=SAVED");
+	settle(two_names, f_alone_is_saved, f_is_written_and_b_saved, "b=OTHER f=WRITTEN");
+}
+
 static void files_x_and_y(cb_box *b)
 {
 	must_write(b, "/work/x", "x");
