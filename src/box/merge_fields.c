@@ -595,15 +595,17 @@ static cb_code is_replaced_at(merge *m, const item *it, const unit *names, const
 }
 
 /*
- * Each side took away the names that the other left it, and has new files there. What a side changed of it is compared with the new files
- * under its own names, and not meant for the others': there it is as the side has it whose names it has. *as_winner: it is so, and
- * `theirs` becomes the item to take all of theirs by, as if ours had been the base.
+ * Each side took away the names that the other left it, and the loser has new files there: what the loser wrote to the old one is not meant
+ * for these names, and there it is as the winner has it. *as_winner: it is so, and `theirs` becomes the item to take all of theirs by, as
+ * if ours had been the base.
  */
 static cb_code parts_by_name(merge *m, const item *it, bool *as_winner, item *theirs, cb_error *err)
 {
+	const bool here = it->settled == SETTLED_OURS;
+	const unit *wins = here ? &it->ours : &it->theirs, *loses = here ? &it->theirs : &it->ours;
 	*as_winner = it->settled != SETTLED_NOT && it->base.present && !it->disputed && it->base.node.rec.type == CB_FILE;
-	if (*as_winner) CB_TRY(is_replaced_at(m, it, &it->ours, m->theirs, as_winner, err));
-	if (*as_winner) CB_TRY(is_replaced_at(m, it, &it->theirs, m->ours, as_winner, err));
+	for (size_t i = 0; *as_winner && i < loses->count; i++) *as_winner = merge_place_in(merge_old_names(it), &loses->places[i]);
+	if (*as_winner) CB_TRY(is_replaced_at(m, it, wins, here ? m->theirs : m->ours, as_winner, err));
 	*theirs = *it; /* its places are lent */
 	theirs->base = it->ours;
 	theirs->disputed = true;

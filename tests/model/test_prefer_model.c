@@ -596,13 +596,26 @@ static const model_entry *file_of(const model_state *s, uint64_t ino)
 	return NULL;
 }
 
+/* Has a side other files wherever the other side has this one? Then what it wrote to it is not meant for those names. */
+static bool is_parted(const outcome *o, int side, uint64_t ino)
+{
+	const model_state *other = o->sides[1 - side];
+	bool parted = true;
+	for (size_t i = 0; parted && i < other->count; i++) {
+		if (other->entries[i].ino != ino) continue;
+		const model_entry *e = model_find(o->sides[side], other->entries[i].path);
+		parted = e && e->type == CB_FILE && e->ino != ino;
+	}
+	return parted;
+}
+
 /* Must what a side has in a file be there, whatever was answered? */
 static bool must_be_there(const outcome *o, int into, int side, const model_entry *e)
 {
 	const model_entry *old = file_of(o->base, e->ino), *other = file_of(o->sides[1 - side], e->ino);
 	bool wrote = !old || strcmp(old->bytes, e->bytes) != 0;
-	if (other && wrote) return old && strcmp(old->bytes, other->bytes) == 0;
-	if (other) return strcmp(e->bytes, other->bytes) == 0;
+	if (other && wrote && !is_parted(o, side, e->ino)) return old && strcmp(old->bytes, other->bytes) == 0;
+	if (other && !wrote) return strcmp(e->bytes, other->bytes) == 0;
 	if (!wrote) return false;
 	const model_state *const all[] = {o->sides[side], o->base}; /* it may have moved, and where it was too */
 	for (size_t k = 0; k < 2; k++) {

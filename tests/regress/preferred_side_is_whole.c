@@ -196,6 +196,11 @@ static void f_is_written_and_b_saved(cb_box *b)
 	must_renew(b, "/work/b", "OTHER");
 }
 
+static void f_goes(cb_box *b)
+{
+	rm(b, "/work/f");
+}
+
 static void f_alone_is_saved(cb_box *b)
 {
 	must_renew(b, "/work/f", "SAVED");
@@ -224,6 +229,7 @@ TEST(each_saved_another_name)
 {
 	settle(two_names, f_is_written_and_b_saved, f_alone_is_saved, "b=old f=SAVED");
 	settle(two_names, f_alone_is_saved, f_is_written_and_b_saved, "b=OTHER f=WRITTEN");
+	settle(two_names, f_is_written_and_b_saved, f_goes, "b=old");
 }
 
 static void files_x_and_y(cb_box *b)

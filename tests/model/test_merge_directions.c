@@ -1,0 +1,173 @@
+/*
+ * test_merge_directions.c: whether a merge is clean, and what comes of it, does not depend on which side is merged into the other.
+ *
+ * Two sides change lines of texts, modes, attributes and tags, and save files in every way that editors have: in place, by rename, and with
+ * the old file put aside as a backup; files have further names, and are moved over each other. Merged both ways:
+ * - a merge is clean in both, or in none;
+ * - the result is the same, in data, mode, attributes and tags, and in which names are one file;
+ * - where it conflicts, the same holds with either side preferred.
+ * test_prefer_model.c looks at what is in the result; its sides write whole texts, which never merge by lines.
+ */
+#include "harness/model_state.h"
+
+enum { LINES = 6, SIDE_OPS = 4, BASE_OPS = 3, NAMES = 4 };
+
+static void random_path(test_rng *r, char out[32])
+{
+	(void)snprintf(out, 32, "/work/%s%c", test_rand_below(r, 3) ? "" : "d/", (char)('a' + test_rand_below(r, NAMES)));
+}
+
+/* The text of a file with a line that is the caller's own instead of one. */
+static bool text_with_line(cb_box *b, test_rng *r, const char *path, const char *who, char out[256])
+{
+	cb_error err = {0};
+	char *text = NULL;
+	size_t size = 0, used = 0, at = test_rand_below(r, LINES), line = 0;
+	if (cb_read_file(b, path, &text, &size, &err) != CB_OK) return false;
+	for (char *save = NULL, *p = strtok_r(text, "\n", &save); p && used < 200; p = strtok_r(NULL, "\n", &save))
+		used += (size_t)snprintf(out + used, 256 - used, "%s\n", line++ == at ? who : p);
+	cb_free(text);
+	return line > 0;
+}
+
+static cb_code save_by_rename(cb_box *b, const char *path, const char *text, cb_error *err)
+{
+	must_write(b, "/work/.new", text);
+	cb_code code = cb_rename(b, "/work/.new", path, 0, err);
+	if (code != CB_OK) (void)cb_remove(b, "/work/.new", &(cb_error){0});
+	return code;
+}
+
+static cb_code save_with_backup(cb_box *b, const char *path, const char *text, cb_error *err)
+{
+	char aside[40];
+	(void)snprintf(aside, sizeof(aside), "%s~", path);
+	cb_code code = cb_rename(b, path, aside, 0, err);
+	return code == CB_OK ? cb_write_file(b, path, text, strlen(text), NULL, err) : code;
+}
+
+static cb_code set_field(cb_box *b, test_rng *r, const char *path, const char *who, cb_error *err)
+{
+	switch (test_rand_below(r, 4)) {
+	case 0:
+		return cb_chmod(b, path, 0600 + (uint32_t)test_rand_below(r, 8), 0, err);
+	case 1:
+		return cb_tag_add(b, path, test_rand_below(r, 2) ? "t" : "u", err);
+	case 2:
+		return cb_xattr_set(b, path, "user.x", who, strlen(who), 0, err);
+	default:
+		return cb_meta_set(b, path, test_rand_below(r, 2) ? "m" : "n", who, strlen(who), err);
+	}
+}
+
+/* Refused ones are none. */
+static bool random_op(cb_box *b, test_rng *r, const char *side, unsigned i, bool tell)
+{
+	static const char *const names[] = {"edit",  "save", "save",   "backup", "backup", "field",
+	                                    "field", "link", "rename", "remove", "new"};
+	cb_error err = {0};
+	char path[32], to[32], who[32], text[256] = "";
+	random_path(r, path);
+	random_path(r, to);
+	(void)snprintf(who, sizeof(who), "%s%u", side, i);
+	uint64_t kind = test_rand_below(r, 11);
+	if (kind <= 4 && !text_with_line(b, r, path, who, text)) return false;
+	for (unsigned k = 1; kind == 10 && k <= LINES; k++) (void)snprintf(text + strlen(text), 40, "%s.%u\n", who, k);
+	cb_code code = kind == 0   ? cb_write_file(b, path, text, strlen(text), NULL, &err)
+	               : kind <= 2 ? save_by_rename(b, path, text, &err)
+	               : kind <= 4 ? save_with_backup(b, path, text, &err)
+	               : kind <= 6 ? set_field(b, r, path, who, &err)
+	               : kind == 7 ? cb_link(b, path, to, &err)
+	               : kind == 8 ? cb_rename(b, path, to, 0, &err)
+	               : kind == 9 ? cb_unlink(b, path, &err)
+	                           : cb_write_file(b, path, text, strlen(text), NULL, &err);
+	if (tell && code == CB_OK) test_note("%s: %s %s %s", side, names[kind], path, kind == 7 || kind == 8 ? to : "");
+	return code == CB_OK;
+}
+
+static void change(cb_box *b, uint64_t seed, const char *side, unsigned ops, bool tell)
+{
+	test_rng r = {seed};
+	unsigned done = 0;
+	for (unsigned i = 0; i < 100 && done < ops; i++) done += random_op(b, &r, side, i, tell);
+}
+
+static void make_base(cb_box *b, uint64_t seed, bool tell)
+{
+	cb_error err = {0};
+	static const char *const paths[] = {"/work/a", "/work/b", "/work/d/a", "/work/d/b"};
+	CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
+	for (size_t i = 0; i < 4; i++) must_write(b, paths[i], "1\n2\n3\n4\n5\n6\n");
+	change(b, seed, "base", BASE_OPS, tell);
+}
+
+/* Side 1 - into merged into a copy of the other. *clean: nobody had to be preferred. */
+static model_state *merged(cb_store *s, int into, int winner, bool *clean)
+{
+	static const char *const names[] = {"0", "1"};
+	cb_error err = {0};
+	cb_box *b = must_fork(s, names[into], "copy"), *from = must_open(s, names[1 - into]);
+	cb_code code = cb_merge(b, from, NULL, NULL, NULL, &err);
+	*clean = code != CB_CONFLICT;
+	cb_merge_options how = CB_WITH(cb_merge_options, .prefer = winner == into ? CB_PREFER_OURS : CB_PREFER_THEIRS);
+	if (!*clean) code = cb_merge(b, from, &how, NULL, NULL, &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "merged into %d: %s: %s", into, cb_code_name(code), err.message);
+	model_state *result = model_read(b);
+	cb_box_close(b);
+	cb_box_close(from);
+	CHECK_OK(cb_box_delete(s, "copy", &err));
+	return result;
+}
+
+/* The first path that is the same file. */
+static size_t first_name(const model_state *s, size_t i)
+{
+	size_t first = 0;
+	while (s->entries[first].type != s->entries[i].type || s->entries[first].ino != s->entries[i].ino) first++;
+	return first;
+}
+
+static const char *fault_of(const model_state *a, const model_state *b, bool clean, bool also)
+{
+	if (clean != also) return "it conflicts one way only";
+	if (!model_same(a, b)) return "the result depends on the direction";
+	for (size_t i = 0; i < a->count; i++)
+		if (first_name(a, i) != first_name(b, i)) return "which names are one file depends on the direction";
+	return NULL;
+}
+
+/* Gives back whether it was clean. */
+static bool check_directions(uint64_t base, const uint64_t sides[2], int winner, bool tell)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(true);
+	cb_box *boxes[2];
+	bool clean = false, also = false;
+	CHECK_OK(cb_box_create(s, "0", &boxes[0], &err));
+	make_base(boxes[0], base, tell);
+	boxes[1] = must_fork(s, "0", "1");
+	for (int i = 0; i < 2; i++) change(boxes[i], sides[i], i ? "one" : "zero", 1 + (unsigned)(sides[i] % SIDE_OPS), tell);
+	model_state *a = merged(s, 0, winner, &clean), *b = merged(s, 1, winner, &also);
+	const char *fault = fault_of(a, b, clean, also);
+	if (fault && !tell) (void)check_directions(base, sides, winner, true); /* once more, and said */
+	if (fault) test_note("into zero, then into one:\n%s", model_explain(a, b));
+	CHECK_MSG(!fault, "%s (%d preferred)", fault, winner);
+	test_store_sound(s);
+	model_free(a);
+	model_free(b);
+	cb_box_close(boxes[0]);
+	cb_box_close(boxes[1]);
+	cb_store_close(s);
+	return clean;
+}
+
+TEST_LIMIT(both_directions_have_one_outcome, 300)
+{
+	test_rng r = {test_seed()};
+	uint64_t clean = 0;
+	for (unsigned i = 0; i < test_dose(2000); i++) {
+		uint64_t base = test_rand(&r), sides[2] = {test_rand(&r), test_rand(&r)};
+		clean += check_directions(base, sides, (int)(i % 2), false);
+	}
+	test_note("%" PRIu64 " clean", clean);
+}
