@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "box/cursor.h"
+#include "box/history.h"
 
 #define EVERY_SETTING BOX_EVERY_SETTING
 
@@ -116,6 +117,16 @@ cb_code cb_checkpoint_delete(cb_box *b, const char *name, cb_error *err)
 	if (code == CB_OK) code = box_write_begin(b, STORE_FREES, err);
 	if (code == CB_OK) code = store_write_end(b->cs->s, delete_in_write(b, name, err), false, err);
 	return box_leave(b, code);
+}
+
+cb_code checkpoints_forget(cb_store *cs, uint64_t box, cb_error *err)
+{
+	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_checkpoint_list(cs->s, box, collect_row, &rows, err));
+	const store_checkpoint *all = (const store_checkpoint *)(const void *)rows.bytes;
+	for (size_t i = 0; i < rows.size / sizeof(store_checkpoint); i++)
+		CB_TRY(store_checkpoint_delete(cs->s, box, all[i].name, err));
+	return CB_OK;
 }
 
 static cb_code collect_checkpoint(void *context, const store_checkpoint *c, cb_error *err)

@@ -25,11 +25,13 @@
 enum {
 	THIN_WEIGHT = 1024, /* key changes between kept roots of old steps: opening one replays at most so many */
 	PAGE = 256,
-	SETTLE_BATCH = 64, /* heads written under one hold of the writer lock */
-	PART_BATCH = 32,   /* forks that get a root of their own so */
-	REAP_BATCH = 2000, /* steps deleted under one hold of the writer lock */
-	ROOTS_BATCH = 500, /* roots dropped so */
-	SHORT_BATCH = 32,  /* of all these, where there is little room on the disk for the log */
+	SETTLE_BATCH = 64,  /* heads written under one hold of the writer lock */
+	PART_BATCH = 32,    /* forks that get a root of their own so */
+	REAP_BATCH = 2000,  /* steps deleted under one hold of the writer lock */
+	ROOTS_BATCH = 500,  /* roots dropped so */
+	STEP_BYTES = 128,   /* that a step's row takes besides its texts, about */
+	ROOT_BYTES = 16384, /* that a root takes, with the nodes that it does not share */
+	SHORT_BATCH = 32,   /* of all these, where there is little room on the disk for the log */
 };
 
 typedef struct marking {
@@ -204,6 +206,47 @@ static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
 
 /* ---- deleted boxes ---- */
 
+/* What goes of a deleted box that is shrunk, and what is written for that. */
+typedef struct shrinking {
+	const buf *needed; /* uint64_t, sorted */
+	uint64_t freed_bytes, roots;
+} shrinking;
+
+static cb_code shrink_content(void *context, uint64_t content, uint64_t min_size, cb_error *err)
+{
+	(void)content;
+	(void)err;
+	((shrinking *)context)->freed_bytes += min_size;
+	return CB_OK;
+}
+
+static cb_code shrink_change(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
+{
+	(void)old_value;
+	return new_value.bytes ? record_contents(key_bytes, new_value, shrink_content, context, err) : CB_OK;
+}
+
+static cb_code shrink_step(void *context, const store_step *step, cb_error *err)
+{
+	shrinking *s = context;
+	if (bsearch(&step->seq, s->needed->bytes, s->needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare)) {
+		s->roots += !step->has_root;
+		return CB_OK;
+	}
+	s->freed_bytes += STEP_BYTES + step->changes.size + step->params.size + step->result.size;
+	return step->has_changes ? tree_changes_decode(step->changes, shrink_change, s, err) : CB_OK;
+}
+
+/* Is more freed with the steps that are not needed than the roots take which the others need then? A fork of few steps that was merged is
+ * better left as it is: of thousands, the roots would be most of the store. */
+static cb_code shrinking_pays(cb_store *cs, uint64_t box, const buf *needed, bool *out, cb_error *err)
+{
+	shrinking s = {.needed = needed};
+	CB_TRY(store_step_walk(cs->s, box, 0, INT64_MAX, true, shrink_step, &s, err));
+	*out = s.freed_bytes > s.roots * ROOT_BYTES;
+	return CB_OK;
+}
+
 /* Roots for the steps that stay. Those that are not there are taken off the list: a table of states in use that was garbled names
  * anything. */
 static cb_code keep_needed_roots(cb_store *cs, uint64_t box, buf *needed, cb_error *err)
@@ -257,15 +300,11 @@ static cb_code delete_others(cb_store *cs, uint64_t box, doomed_steps *d, cb_err
 	return code;
 }
 
-static cb_code forget_checkpoints(void *context, const store_checkpoint *c, cb_error *err)
-{
-	return buf_append(context, c, sizeof(*c), err);
-}
-
 typedef struct reaping {
 	cb_store *cs;
 	past_edges edges;
-	uint64_t freed; /* boxes that a user saw */
+	uint64_t freed;    /* boxes that a user saw */
+	bool writes_roots; /* for the box at hand: that takes room */
 } reaping;
 
 /* Steps that two living boxes may have in common. */
@@ -278,8 +317,9 @@ static cb_code keep_common_pasts(reaping *r, const store_box *row, bool in_use, 
 
 /* Forks that came from a step which goes part with the box, at most so many; *more: there may be others. Where several have a step of it in
  * common it stays, and they with it. */
-static cb_code part_forks(cb_store *cs, uint64_t box, const buf *needed, size_t most, bool *more, cb_error *err)
+static cb_code part_forks(reaping *r, uint64_t box, const buf *needed, size_t most, bool *more, cb_error *err)
 {
+	cb_store *cs = r->cs;
 	AUTO_BUF buf forks = BUF_INIT(SIZE_MAX);
 	size_t parted = 0;
 	CB_TRY(store_box_forks(cs->s, box, store_box_collect, &forks, err));
@@ -289,6 +329,7 @@ static cb_code part_forks(cb_store *cs, uint64_t box, const buf *needed, size_t 
 		if (n && bsearch(&all[i].origin_seq, needed->bytes, n, sizeof(uint64_t), u64_compare)) continue;
 		*more = parted++ == most;
 		if (*more) return CB_OK;
+		r->writes_roots = true;
 		CB_TRY(fork_part(cs, &all[i], err));
 	}
 	return CB_OK;
@@ -299,7 +340,7 @@ static cb_code part_forks(cb_store *cs, uint64_t box, const buf *needed, size_t 
 static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *more, bool *counts, cb_error *err)
 {
 	cb_store *cs = r->cs;
-	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX), names = BUF_INIT(SIZE_MAX);
+	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX);
 	/* Read again under the writer lock: a box that was being built may be published, or gone, since the list was made. */
 	store_box now;
 	graft_stage stage = GRAFT_NONE;
@@ -312,16 +353,17 @@ static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *mor
 	bool whole = false;
 	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
 	if (whole) return CB_OK;
-	CB_TRY(keep_common_pasts(r, &now, needed.size > 0, &needed, err));
-	CB_TRY(part_forks(cs, row->id, &needed, most < PART_BATCH ? most : PART_BATCH, more, err));
+	bool in_use = needed.size > 0, pays = true;
+	CB_TRY(keep_common_pasts(r, &now, in_use, &needed, err));
+	if (needed.size && !in_use) CB_TRY(shrinking_pays(cs, row->id, &needed, &pays, err));
+	if (!pays) return CB_OK;
+	r->writes_roots = needed.size > 0;
+	CB_TRY(part_forks(r, row->id, &needed, most < PART_BATCH ? most : PART_BATCH, more, err));
 	if (*more) return CB_OK;
-	CB_TRY(store_checkpoint_list(cs->s, row->id, forget_checkpoints, &names, err));
 	CB_TRY(keep_needed_roots(cs, row->id, &needed, err));
 	const uint64_t *seqs = (const uint64_t *)(const void *)needed.bytes;
 	size_t n = needed.size / sizeof(uint64_t);
-	const store_checkpoint *all = (const store_checkpoint *)(const void *)names.bytes;
-	for (size_t i = 0; i < names.size / sizeof(store_checkpoint); i++)
-		CB_TRY(store_checkpoint_delete(cs->s, row->id, all[i].name, err));
+	CB_TRY(checkpoints_forget(cs, row->id, err));
 	doomed_steps d = {.needed = seqs, .needed_count = n, .most = most};
 	CB_TRY(delete_others(cs, row->id, &d, err));
 	*more = d.count == most;
@@ -341,7 +383,7 @@ static cb_code reap_whole(reaping *r, const store_box *row, cb_error *err)
 	for (bool more = true; more;) {
 		cb_error why = {0};
 		most = most < batch_of(cs, REAP_BATCH) ? most : batch_of(cs, REAP_BATCH);
-		more = counts = false;
+		more = counts = r->writes_roots = false;
 		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
 		cb_code code = reap_box(r, row, most, &more, &counts, &why);
 		code = store_write_end(cs->s, code, false, &why);
@@ -350,6 +392,7 @@ static cb_code reap_whole(reaping *r, const store_box *row, cb_error *err)
 			more = true;
 			continue;
 		}
+		if (code == CB_NOSPACE && r->writes_roots) return CB_OK; /* it stays until others have made room */
 		if (code != CB_OK && err) *err = why;
 		if (code != CB_OK) return code;
 	}

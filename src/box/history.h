@@ -2,10 +2,7 @@
 #ifndef BOX_HISTORY_H
 #define BOX_HISTORY_H
 
-#include "box/internal.h"
-
-/* The steps of a box that others rely on, sorted: checkpoints, fork origins, common pasts. */
-cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
+#include "box/past.h"
 
 /*
  * Inside a write transaction: a fork lets go of its origin. Its step 0 gets a root of its own, its head stands on its own roots, and its
@@ -14,6 +11,15 @@ cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err);
 cb_code fork_part(cb_store *cs, const store_box *fork, cb_error *err);
 /* Inside a write transaction: the head is written anew on the nearest root that is kept. */
 cb_code head_settle(cb_store *cs, uint64_t box, cb_error *err);
+
+/*
+ * Inside a write transaction, before steps go: those that a deleted fork (store_box; they are sorted) came from stay, or it lets go of
+ * them. Where that are more than `most` steps of forks, too, the older ones are taken off the list, and *limit is set above them.
+ */
+cb_code forks_let_go(cb_store *cs, past_edges *edges, buf *forks, size_t most, past_going *going, uint64_t *limit, cb_error *err);
+
+/* Inside a write transaction: of a deleted box whose steps go. */
+cb_code checkpoints_forget(cb_store *cs, uint64_t box, cb_error *err);
 
 /* A step's row with strings of its own. row.kind, row.who and the row's spans are empty: use the fields here. */
 typedef struct step_row {

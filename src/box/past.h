@@ -55,4 +55,19 @@ void past_edges_done(past_edges *p);
  * state of it open, and can still merge that. Reads what is new into edges, which begins zeroed. */
 cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, buf *seqs, cb_error *err);
 
+/* Steps of a box that go in the transaction that asks: they count as gone. */
+typedef struct past_going {
+	uint64_t box;
+	buf seqs;        /* uint64_t, the newest first */
+	uint64_t recent; /* from this step on the prune leaves all: undoing them shall find what it needs */
+} past_going;
+bool past_goes(const past_going *g, uint64_t box, uint64_t seq);
+
+/*
+ * What of a deleted fork, which nobody has open, merges of living boxes may need. A box that was merged by steps of one line is no common
+ * past unless a merge is undone: until then nobody asks what it has in common with another one, which is where it came from.
+ */
+typedef enum past_need { PAST_NEEDS_NOTHING, PAST_NEEDS_STEPS, PAST_NEEDS_ORIGIN } past_need;
+cb_code past_need_of(cb_store *cs, past_edges *edges, const store_box *row, const past_going *going, past_need *out, cb_error *err);
+
 #endif

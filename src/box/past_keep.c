@@ -7,7 +7,7 @@
  * edge's step has of X is what the step before it had, and what the step it leads to had. A fork so has what its origin had when it was
  * forked, for as long as it lives, whatever its origin merges later.
  *
- * Of a deleted box X nothing is kept where all that others have of it came to them through one box (see is_dominated), by steps that
+ * Of a deleted box X nothing is kept where all that others have of it came to them through one box (see ways_find), by steps that
  * cannot be undone any more: one of those steps is in the past of any two that have some of X, and is the better base.
  */
 #include "base/id_set.h"
@@ -42,9 +42,10 @@ typedef struct keeping {
 	const past_edges *p;
 	const sorted *by; /* p's */
 	size_t count;
-	size_t *of;   /* by position in edges: what its step has of X, 1 + the first in tops; 0: nothing */
-	buf tops;     /* top */
-	buf branches; /* branch */
+	const past_going *going; /* NULL: none */
+	size_t *of;              /* by position in edges: what its step has of X, 1 + the first in tops; 0: nothing */
+	buf tops;                /* top */
+	buf branches;            /* branch */
 	uint64_t mark;
 } keeping;
 
@@ -296,14 +297,25 @@ static cb_code take_head(void *context, const store_box *row, cb_error *err)
 	return buf_append(context, &p, sizeof(p), err);
 }
 
-/* Was the step of an edge ever undone, or may it be yet? A step can be while it is there and its box is. */
+static int newest_first(const void *a, const void *b)
+{
+	return u64_compare(b, a);
+}
+
+bool past_goes(const past_going *g, uint64_t box, uint64_t seq)
+{
+	return box == g->box && g->seqs.size &&
+	       bsearch(&seq, g->seqs.bytes, g->seqs.size / sizeof(uint64_t), sizeof(uint64_t), newest_first) != NULL;
+}
+
+/* May the step of an edge be undone yet? A step can be while it is there and its box is. */
 static cb_code may_be_undone(const keeping *k, const store_edge *edge, bool *out, cb_error *err)
 {
-	*out = was_undone(k, edge);
-	if (*out) return CB_OK;
 	store_box row;
 	uint64_t state_id;
 	cb_error why;
+	*out = false;
+	if (k->going && past_goes(k->going, edge->box, edge->seq)) return CB_OK;
 	cb_code code = store_box_get(k->cs->s, edge->box, &row, cb_err_aside(&why));
 	if (code == CB_OK && row.deleted) code = CB_NOTFOUND;
 	if (code == CB_OK) code = step_exists(k->cs, edge->box, edge->seq, &state_id, cb_err_aside(&why));
@@ -311,8 +323,57 @@ static cb_code may_be_undone(const keeping *k, const store_edge *edge, bool *out
 	return code == CB_OK || code == CB_NOTFOUND || code == CB_STALE ? CB_OK : cb_err_pass(err, code, &why);
 }
 
+/* Is it gone, or deleted, with nobody who has a state of it open? Then nobody ever starts at one. */
+static cb_code nobody_is_at(const keeping *k, uint64_t box, bool *out, cb_error *err)
+{
+	AUTO_BUF buf used = BUF_INIT(SIZE_MAX);
+	store_box row;
+	bool whole = false;
+	cb_error why;
+	cb_code code = store_box_get(k->cs->s, box, &row, cb_err_aside(&why));
+	*out = code == CB_NOTFOUND;
+	if (*out) return CB_OK;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	if (!row.deleted) return CB_OK;
+	CB_TRY(kept_keepers(k->cs, box, &used, &whole, err));
+	*out = !whole && !used.size;
+	return CB_OK;
+}
+
+/* Does every way to a box lead through X, as to a fork of X that was merged back into it? Nobody is there, nor in those on the way. */
+static cb_code lies_within(const keeping *k, uint64_t box, bool *out, cb_error *err)
+{
+	enum { MOST = 32 };
+	uint64_t boxes[MOST] = {box};
+	const sorted *to = k->p->to;
+	for (size_t at = 0, count = 1; at < count; at++) {
+		CB_TRY(nobody_is_at(k, boxes[at], out, err));
+		if (!*out) return CB_OK;
+		for (size_t i = sorted_below(to, k->count, boxes[at], 0); i < k->count && to[i].box == boxes[at]; i++) {
+			uint64_t from = edge_at(k, to[i].at)->box;
+			bool known = from == k->box;
+			for (size_t n = 0; n < count && !known; n++) known = boxes[n] == from;
+			if (known) continue;
+			*out = count < MOST;
+			if (!*out) return CB_OK;
+			boxes[count++] = from;
+		}
+	}
+	return CB_OK;
+}
+
+/* How states outside of X came to have something of it. */
+typedef struct ways {
+	uint64_t through; /* the box whose edges lead to X; 0: none does */
+	size_t count;
+	uint64_t newest; /* of the steps there */
+	uint64_t to;     /* the step of X that the last of them leads to */
+	bool one_line;   /* all are steps of one line of one box, and none was undone */
+	bool undoable;   /* some may be undone yet */
+} ways;
+
 /*
- * Can no two states outside of X have a step of X as a best common past, now or ever?
+ * Can no two states outside of X have a step of X as a best common past? Not while one_line holds, and never if undoable is false, too.
  *
  * One edge, from step s of another box Y to X: whoever has anything of X has it by this edge, and so came to Y at s or later, on a way that
  * is still plain at s. Two such states have a step of Y in common, the older one of those they came to, which is s or later too; its past
@@ -323,28 +384,32 @@ static cb_code may_be_undone(const keeping *k, const store_edge *edge, bool *out
  * Several edges, all from Y: the same, as long as the steps of Y are one line, in which the older of two has all that both have. A restore
  * ends that: X may have come in twice, on two lines, with nothing else in common since. (One that is made later does no harm: nothing of
  * X comes in any more.)
+ *
+ * Edges from a box that lies within X do not count: whoever has something of that box came to it through X.
  */
-static cb_code is_dominated(const keeping *k, bool *out, cb_error *err)
+static cb_code ways_find(const keeping *k, bool look_within, ways *out, cb_error *err)
 {
-	uint64_t through = 0;
-	size_t ways = 0;
-	*out = false;
 	const sorted *to = k->p->to;
+	*out = (ways){.one_line = true};
 	for (size_t i = sorted_below(to, k->count, k->box, 0); i < k->count && to[i].box == k->box; i++) {
 		const store_edge *e = edge_at(k, to[i].at);
-		bool undone = false;
-		if (e->box == k->box) continue;
-		if (through && through != e->box) return CB_OK;
-		if (e->kind != STORE_EDGE_FORK) CB_TRY(may_be_undone(k, e, &undone, err));
-		if (undone) return CB_OK;
-		through = e->box;
-		ways++;
+		bool within = e->box == k->box;
+		if (!within && look_within) CB_TRY(lies_within(k, e->box, &within, err));
+		if (within) continue;
+		if (out->through && out->through != e->box && !look_within) return ways_find(k, true, out, err);
+		out->one_line = (!out->through || out->through == e->box) && (e->kind == STORE_EDGE_FORK || !was_undone(k, e));
+		if (!out->one_line) return CB_OK;
+		if (e->kind != STORE_EDGE_FORK && !out->undoable) CB_TRY(may_be_undone(k, e, &out->undoable, err));
+		out->through = e->box;
+		out->to = e->other_seq;
+		if (out->newest < e->seq) out->newest = e->seq;
+		out->count++;
 	}
-	for (size_t i = sorted_below(k->by, k->count, through, 0); ways > 1 && i < k->count && k->by[i].box == through; i++) {
+	for (size_t i = sorted_below(k->by, k->count, out->through, 0);
+	     out->count > 1 && i < k->count && k->by[i].box == out->through; i++) {
 		const store_edge *e = edge_at(k, k->by[i].at);
-		if (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO) return CB_OK;
+		if (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO) out->one_line = false;
 	}
-	*out = true;
 	return CB_OK;
 }
 
@@ -374,12 +439,14 @@ static cb_code keep_restored(const keeping *k, buf *seqs, cb_error *err)
 }
 
 /* nobody_starts_here: no merge will ever begin at a state of X. */
-static cb_code keep_run(keeping *k, bool nobody_starts_here, buf *seqs, cb_error *err)
+static cb_code keep_run(keeping *k, bool nobody_starts_here, ways *w, buf *seqs, cb_error *err)
 {
-	bool dominated = false;
 	size_t before = seqs->size;
-	if (nobody_starts_here) CB_TRY(is_dominated(k, &dominated, err));
-	if (dominated) return CB_OK;
+	*w = (ways){0};
+	if (nobody_starts_here) CB_TRY(ways_find(k, false, w, err));
+	if (w->one_line && !w->undoable) return CB_OK;
+	/* One merge: without a look at all the edges since, which are many where forks are merged and deleted, one after the other. */
+	if (w->one_line && w->count == 1) return buf_append(seqs, &w->to, sizeof(w->to), err);
 	k->of = mem_alloc_zeroed((k->count + 1) * sizeof(*k->of));
 	if (!k->of) return cb_err_nomem(err);
 	CB_TRY(branches_find(k, err));
@@ -391,19 +458,45 @@ static cb_code keep_run(keeping *k, bool nobody_starts_here, buf *seqs, cb_error
 	return several || !nobody_starts_here ? keep_restored(k, seqs, err) : CB_OK;
 }
 
+static keeping keeping_of(cb_store *cs, const past_edges *edges, uint64_t box, const past_going *going)
+{
+	return (keeping){.cs = cs,
+	                 .box = box,
+	                 .p = edges,
+	                 .by = edges->by,
+	                 .count = edges->count,
+	                 .going = going,
+	                 .tops = BUF_INIT(SIZE_MAX),
+	                 .branches = BUF_INIT(SIZE_MAX)};
+}
+
+static void keeping_done(keeping *k)
+{
+	free(k->of);
+	buf_done(&k->tops);
+	buf_done(&k->branches);
+}
+
 cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, buf *seqs, cb_error *err)
 {
 	CB_TRY(edges_read(edges, cs, err));
-	keeping k = {.cs = cs,
-	             .box = row->id,
-	             .p = edges,
-	             .by = edges->by,
-	             .count = edges->count,
-	             .tops = BUF_INIT(SIZE_MAX),
-	             .branches = BUF_INIT(SIZE_MAX)};
-	cb_code code = keep_run(&k, row->deleted && !in_use, seqs, err);
-	free(k.of);
-	buf_done(&k.tops);
-	buf_done(&k.branches);
+	ways ignored;
+	keeping k = keeping_of(cs, edges, row->id, NULL);
+	cb_code code = keep_run(&k, row->deleted && !in_use, &ignored, seqs, err);
+	keeping_done(&k);
 	return code;
+}
+
+cb_code past_need_of(cb_store *cs, past_edges *edges, const store_box *row, const past_going *going, past_need *out, cb_error *err)
+{
+	AUTO_BUF buf seqs = BUF_INIT(SIZE_MAX);
+	ways w;
+	CB_TRY(edges_read(edges, cs, err));
+	keeping k = keeping_of(cs, edges, row->id, going);
+	cb_code code = keep_run(&k, true, &w, &seqs, err);
+	keeping_done(&k);
+	if (code != CB_OK) return code;
+	bool recent = w.through == going->box && w.newest >= going->recent;
+	*out = !seqs.size ? PAST_NEEDS_NOTHING : w.one_line && !recent ? PAST_NEEDS_STEPS : PAST_NEEDS_ORIGIN;
+	return CB_OK;
 }

@@ -1,11 +1,11 @@
 /*
  * prune.c: dropping old steps.
  *
- * What stays: the newest step, step 0, checkpoints, steps that a box was forked from which lives or is needed, those that may be the common
- * past of two living boxes (past_keep.c; so are steps that were restored, for whoever forked from what was rolled back), and those that
- * running commands began from. Edges of history are rows of their own and stay. Steps go in batches, newest first; in the same transaction
- * the step above a batch gets a root and a gap mark, so it opens without what went. Whatever moment the process dies at, every step that is
- * left can be opened.
+ * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from (deleted ones: prune_forks.c), those that may
+ * be the common past of two living boxes (past_keep.c; so are steps that were restored, for whoever forked from what was rolled back), and
+ * those that running commands began from. Edges of history are rows of their own and stay. Steps go in batches, newest first; in the same
+ * transaction the step above a batch gets a root and a gap mark, so it opens without what went. Whatever moment the process dies at, every
+ * step that is left can be opened.
  */
 #include "base/args.h"
 #include "base/sized.h"
@@ -20,13 +20,15 @@
 /* What is deleted under one hold of the writer lock: steps, in runs between those that stay. Above each run a root is written. */
 typedef struct batch {
 	size_t steps, runs;
-	bool grows; /* with the keepers, which are read anew for each batch: else that would cost more than what is deleted */
+	bool grows;     /* with the keepers, which are read anew for each batch: else that would cost more than what is deleted */
+	bool all_forks; /* deleted forks keep their fork points until the next prune: what else may go makes room */
 } batch;
 
 enum { KEEPERS_PER_RUN = 16 }; /* of a batch that grew: reading these costs less than writing a root */
 
 /* By how much room there is on the disk for the log: a step's row may have hundreds of pages. */
-static const batch batches[] = {{2000, 200, true}, {50, 8, false}, {50, 1, false}, {8, 1, false}, {1, 1, false}};
+static const batch batches[] = {{2000, 200, true}, {50, 8, false}, {50, 1, false},
+                                {8, 1, false},     {1, 1, false},  {1, 1, false, true}};
 
 static cb_code keep_seq(buf *seqs, uint64_t seq, cb_error *err)
 {
@@ -38,83 +40,36 @@ static cb_code keep_checkpoint(void *context, const store_checkpoint *c, cb_erro
 	return keep_seq(context, c->seq, err);
 }
 
-static cb_code keep_origin(void *context, const store_box *fork, cb_error *err)
-{
-	return keep_seq(context, fork->origin_seq, err);
-}
-
-/* ---- forks ---- */
-
-cb_code head_settle(cb_store *cs, uint64_t box, cb_error *err)
-{
-	AUTO_STATE state *s = NULL;
-	store_head head;
-	CB_TRY(store_head_get(cs->s, box, &head, err));
-	CB_TRY(state_load(cs, box, head.seq, &s, err));
-	store_head settled = {head.seq, head.state, s->root, s->root_box, s->root_seq, s->weight};
-	return store_head_set(cs->s, box, &settled, err);
-}
-
-cb_code fork_part(cb_store *cs, const store_box *fork, cb_error *err)
-{
-	store_box alone = *fork;
-	uint64_t state_id;
-	cb_error why;
-	/* Stale: of a deleted fork, of which gc has left steps that have roots. */
-	cb_code code = step_exists(cs, fork->id, 0, &state_id, cb_err_aside(&why));
-	if (code == CB_OK) CB_TRY(state_keep_root(cs, fork->id, 0, err));
-	else if (code != CB_STALE && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
-	alone.origin_box = alone.origin_seq = 0;
-	CB_TRY(store_box_update(cs->s, &alone, err));
-	return fork->deleted ? CB_OK : head_settle(cs, fork->id, err);
-}
-
-static cb_code take_deleted(void *context, const store_box *fork, cb_error *err)
-{
-	return fork->deleted ? buf_append(context, fork, sizeof(*fork), err) : CB_OK;
-}
-
-static cb_code part_unneeded(cb_store *cs, past_edges *edges, const store_box *fork, cb_error *err)
-{
-	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX);
-	bool whole = false;
-	CB_TRY(kept_keepers(cs, fork->id, &needed, &whole, err));
-	if (!whole && !needed.size) CB_TRY(past_keepers(cs, edges, fork, false, &needed, err));
-	return whole || needed.size ? CB_OK : fork_part(cs, fork, err);
-}
-
-/* Fork points are kept for living boxes: a deleted one that waits for gc, which will leave nothing of it, keeps none. Where something of it
- * is needed, so is what it came from: it may be the past that two common pasts have in common. */
-static cb_code part_deleted(cb_store *cs, uint64_t box, cb_error *err)
-{
-	AUTO_BUF buf forks = BUF_INIT(SIZE_MAX);
-	past_edges edges = {0};
-	CB_TRY(store_box_forks(cs->s, box, take_deleted, &forks, err));
-	const store_box *all = (const store_box *)(const void *)forks.bytes;
-	cb_code code = CB_OK;
-	for (size_t i = 0; code == CB_OK && i < forks.size / sizeof(store_box); i++) {
-		code = store_write_begin_as(cs->s, STORE_FREES, err);
-		if (code == CB_OK) code = store_write_end(cs->s, part_unneeded(cs, &edges, &all[i], err), false, err);
-		if (code == CB_NOSPACE) break; /* the fork points stay until the next prune: what else may go makes room */
-	}
-	past_edges_done(&edges);
-	return code == CB_NOSPACE ? CB_OK : code;
-}
-
 /* ---- what is kept ---- */
 
-cb_code history_keepers(cb_store *cs, uint64_t box, buf *seqs, cb_error *err)
+typedef struct keepers {
+	buf seqs;    /* uint64_t, sorted */
+	buf deleted; /* store_box: forks of which it is not decided yet whether they keep their fork points */
+	bool all_forks;
+} keepers;
+
+static cb_code keep_origin(void *context, const store_box *fork, cb_error *err)
 {
-	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, seqs, err));
-	CB_TRY(store_box_forks(cs->s, box, keep_origin, seqs, err));
+	keepers *k = context;
+	if (fork->deleted && !k->all_forks) return buf_append(&k->deleted, fork, sizeof(*fork), err);
+	return keep_seq(&k->seqs, fork->origin_seq, err);
+}
+
+static void keepers_done(keepers *k)
+{
+	buf_done(&k->seqs);
+	buf_done(&k->deleted);
+}
+
+/* The steps of a box that others rely on: checkpoints, fork points, common pasts, what is in use. *all: every one. */
+static cb_code keepers_read(cb_store *cs, past_edges *edges, uint64_t box, keepers *k, bool *all, cb_error *err)
+{
 	store_box row;
-	past_edges edges = {0};
+	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, &k->seqs, err));
+	CB_TRY(store_box_forks(cs->s, box, keep_origin, k, err));
 	CB_TRY(store_box_get(cs->s, box, &row, err));
-	cb_code code = past_keepers(cs, &edges, &row, true, seqs, err);
-	past_edges_done(&edges);
-	if (code != CB_OK) return code;
-	if (seqs->size) qsort(seqs->bytes, seqs->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
-	return CB_OK;
+	CB_TRY(past_keepers(cs, edges, &row, true, &k->seqs, err));
+	return kept_keepers(cs, box, &k->seqs, all, err); /* sorts them */
 }
 
 typedef struct age_search {
@@ -177,7 +132,7 @@ static bool is_keeper(const buf *seqs, uint64_t seq)
 typedef struct doomed {
 	const buf *keep;
 	batch most;
-	buf seqs; /* uint64_t, the newest first */
+	past_going going;
 	size_t runs;
 	bool more; /* some are left for the next batch */
 } doomed;
@@ -185,13 +140,14 @@ typedef struct doomed {
 static cb_code doom_step(void *context, const store_step *step, cb_error *err)
 {
 	doomed *d = context;
-	size_t count = d->seqs.size / sizeof(uint64_t);
+	buf *seqs = &d->going.seqs;
+	size_t count = seqs->size / sizeof(uint64_t);
 	if (is_keeper(d->keep, step->seq)) return CB_OK;
-	bool same_run = count && ((const uint64_t *)(const void *)d->seqs.bytes)[count - 1] == step->seq + 1;
+	bool same_run = count && ((const uint64_t *)(const void *)seqs->bytes)[count - 1] == step->seq + 1;
 	d->more = count >= d->most.steps || (!same_run && d->runs == d->most.runs);
 	if (d->more) return CB_INTERRUPTED;
 	d->runs += !same_run;
-	return keep_seq(&d->seqs, step->seq, err);
+	return keep_seq(seqs, step->seq, err);
 }
 
 static cb_code prune_run(cb_store *cs, uint64_t box, uint64_t low, uint64_t high, uint64_t *pruned, cb_error *err)
@@ -218,55 +174,69 @@ static cb_code prune_doomed(cb_store *cs, uint64_t box, const buf *seqs, uint64_
 	return CB_OK;
 }
 
+/* What the batches of one prune share. */
+typedef struct pruning {
+	cb_box *b;
+	past_edges edges;
+	uint64_t recent; /* from this step on all stay */
+	uint64_t pruned;
+} pruning;
+
 /* Under the writer lock: drops the uppermost batch of steps below *limit that nobody relies on, and lowers *limit to it. The keepers are
  * read anew each time: somebody may have forked from, or named, a step since. */
-static cb_code prune_batch(cb_store *cs, uint64_t box, batch most, uint64_t *limit, uint64_t *pruned, cb_error *err)
+static cb_code prune_batch(pruning *p, batch most, uint64_t *limit, uint64_t *pruned, cb_error *err)
 {
-	AUTO_BUF buf keep = BUF_INIT(SIZE_MAX);
+	cb_store *cs = p->b->cs;
+	uint64_t box = p->b->id;
+	ATTR_CLEANUP(keepers_done) keepers keep = {BUF_INIT(SIZE_MAX), BUF_INIT(SIZE_MAX), most.all_forks};
 	bool all = false;
-	CB_TRY(history_keepers(cs, box, &keep, err));
-	CB_TRY(kept_keepers(cs, box, &keep, &all, err));
+	CB_TRY(keepers_read(cs, &p->edges, box, &keep, &all, err));
 	if (all) { /* somebody reads the whole history */
 		*limit = 0;
 		return CB_OK;
 	}
-	size_t grown = most.grows ? keep.size / sizeof(uint64_t) / KEEPERS_PER_RUN : 0;
+	size_t grown = most.grows ? keep.seqs.size / sizeof(uint64_t) / KEEPERS_PER_RUN : 0;
 	if (most.runs < grown) most.runs = grown;
 	if (most.steps < grown) most.steps = grown;
-	doomed d = {.keep = &keep, .most = most, .seqs = BUF_INIT(SIZE_MAX)};
+	doomed d = {.keep = &keep.seqs, .most = most, .going = {box, BUF_INIT(SIZE_MAX), p->recent}};
+	const buf *seqs = &d.going.seqs;
 	cb_code code = store_step_walk(cs->s, box, *limit - 1, 1, false, doom_step, &d, err);
-	if (code == CB_OK) code = prune_doomed(cs, box, &d.seqs, pruned, err);
-	if (code == CB_OK) *limit = d.more ? ((const uint64_t *)(const void *)(d.seqs.bytes + d.seqs.size))[-1] : 0;
-	buf_done(&d.seqs);
+	if (code == CB_OK) {
+		*limit = d.more ? ((const uint64_t *)(const void *)(seqs->bytes + seqs->size))[-1] : 0;
+		code = forks_let_go(cs, &p->edges, &keep.deleted, most.steps, &d.going, limit, err);
+	}
+	if (code == CB_OK) code = prune_doomed(cs, box, seqs, pruned, err);
+	buf_done(&d.going.seqs);
 	return code;
 }
 
 /* With the first batch that takes something: whatever happens after, it is told who did it. */
-static cb_code prune_recorded(cb_box *b, batch most, uint64_t *limit, uint64_t *pruned, cb_error *err)
+static cb_code prune_recorded(pruning *p, batch most, uint64_t *limit, uint64_t *pruned, cb_error *err)
 {
+	cb_box *b = p->b;
 	uint64_t before = *pruned;
 	char text[48];
 	(void)snprintf(text, sizeof(text), "steps before %llu", (unsigned long long)*limit);
-	CB_TRY(prune_batch(b->cs, b->id, most, limit, pruned, err));
+	CB_TRY(prune_batch(p, most, limit, pruned, err));
 	if (before || !*pruned) return CB_OK;
 	return audit_did(b->cs, &b->row, &(audit_note){b->who, "prune", text}, err);
 }
 
-static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t *pruned, cb_error *err)
+static cb_code prune_batches(pruning *p, cb_error *err)
 {
-	uint64_t limit = 0;
+	cb_box *b = p->b;
+	uint64_t limit = p->recent;
 	size_t room = 0; /* of batches */
-	CB_TRY(prune_limit(b, options, &limit, err));
 	while (limit > 1) {
 		/* What went in an earlier prune is not looked at again. */
 		first_step newest = {0};
 		CB_TRY(store_step_walk(b->cs->s, b->id, limit - 1, 1, false, take_first, &newest, err));
 		if (!newest.seq) return CB_OK;
-		uint64_t next = newest.seq + 1, gone = *pruned;
+		uint64_t next = newest.seq + 1, gone = p->pruned;
 		cb_error why = {0};
 		if (room == 0 && store_is_short(b->cs->s)) room = 1;
 		CB_TRY(store_write_begin_as(b->cs->s, STORE_FREES, err));
-		cb_code code = store_write_end(b->cs->s, prune_recorded(b, batches[room], &next, &gone, &why), false, &why);
+		cb_code code = store_write_end(b->cs->s, prune_recorded(p, batches[room], &next, &gone, &why), false, &why);
 		if (code == CB_NOSPACE && room + 1 < ARRAY_LEN(batches)) {
 			room++; /* more than the kept room carries: again, in smaller pieces */
 			continue;
@@ -274,9 +244,19 @@ static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t
 		if (code != CB_OK && err) *err = why;
 		if (code != CB_OK) return code;
 		limit = next;
-		*pruned = gone;
+		p->pruned = gone;
 	}
 	return CB_OK;
+}
+
+static cb_code prune_locked(cb_box *b, const cb_prune_options *options, uint64_t *pruned, cb_error *err)
+{
+	pruning p = {.b = b};
+	CB_TRY(prune_limit(b, options, &p.recent, err));
+	cb_code code = prune_batches(&p, err);
+	past_edges_done(&p.edges);
+	*pruned = p.pruned;
+	return code;
 }
 
 /* Inside a write transaction: of the steps up to `newest`, drops all but those in keep (uint64_t, sorted; numbers of no step are passed
@@ -349,8 +329,7 @@ cb_code cb_prune(cb_box *b, const cb_prune_options *options, uint64_t *out_prune
 	/* Rows must not vanish while a gc marks from them. */
 	if (code == CB_OK) code = store_gc_lock_wait(b->cs->s, err);
 	if (code == CB_OK) {
-		code = part_deleted(b->cs, b->id, err);
-		if (code == CB_OK) code = prune_locked(b, &o, &pruned, err);
+		code = prune_locked(b, &o, &pruned, err);
 		if (code == CB_OK) code = prune_base(b->cs, b->id, err);
 		store_gc_unlock(b->cs->s);
 	}

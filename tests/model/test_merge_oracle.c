@@ -678,7 +678,8 @@ static void twin_restore(world *w, twin *t, unsigned slot)
 	cb_box_close(old);
 }
 
-/* A box of a few changes, merged into the one it was forked from, then into another if that is one, and deleted. */
+/* A box of a few changes, merged into the one it was forked from, then into another if that is one, and deleted. So may a part of it be
+ * made, in a fork of it. */
 static void twin_try(world *w, twin *t, unsigned origin, unsigned other)
 {
 	cb_error err = {0};
@@ -686,6 +687,14 @@ static void twin_try(world *w, twin *t, unsigned origin, unsigned other)
 	(void)snprintf(name, sizeof(name), "b%u", origin);
 	cb_box *trial = must_fork(t->s, name, "trial");
 	changes(w, trial, "trial", false, 1 + below(w, 2));
+	if (below(w, 3) == 0) {
+		cb_box *part = must_fork(t->s, "trial", "part");
+		changes(w, part, "part", false, 1 + below(w, 2));
+		cb_code code = cb_merge(trial, part, &CB_WITH(cb_merge_options, .prefer = CB_PREFER_OURS), NULL, NULL, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
+		cb_box_close(part);
+		CHECK_OK(cb_box_delete(t->s, "part", &err));
+	}
 	twin_merge(t, origin, trial);
 	if (other != origin) twin_merge(t, other, trial);
 	cb_box_close(trial);
