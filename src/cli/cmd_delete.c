@@ -1,12 +1,13 @@
 /* cmd_delete.c: delete and rename: boxes go, or get another name; the choice of `use` follows. */
 #include "cli/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* What is lost with a box. */
+/* What is lost with boxes. */
 typedef struct loss {
 	uint64_t boxes, steps, checkpoints, files, bytes, forks;
-	const char *name; /* whose forks are counted */
+	const char **names; /* of these boxes, sorted */
 } loss;
 
 static cb_code count_checkpoint(void *context, const cb_checkpoint *checkpoint, cb_error *err)
@@ -25,11 +26,21 @@ static cb_code count_step(void *context, const cb_step *step, cb_error *err)
 	return CB_OK;
 }
 
+static int name_compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool goes(const loss *l, const char *name)
+{
+	return bsearch(&name, l->names, l->boxes, sizeof(*l->names), name_compare) != NULL;
+}
+
 static cb_code count_fork(void *context, const cb_box_info *info, cb_error *err)
 {
 	(void)err;
 	loss *l = context;
-	l->forks += strcmp(info->origin, l->name) == 0;
+	l->forks += goes(l, info->origin) && !goes(l, info->name);
 	return CB_OK;
 }
 
@@ -50,10 +61,24 @@ static cb_code loss_add(cli *c, cb_store *store, const char *name, loss *l, cb_e
 	}
 	cb_box_close(box);
 	if (code != CB_OK) return code;
-	l->boxes++;
 	l->files += info.files;
 	l->bytes += info.bytes;
-	l->name = name;
+	return CB_OK;
+}
+
+/* All are looked at before the forks are counted: each box is listed once, however many go. */
+static cb_code loss_count(cli *c, cb_store *store, const char *const *names, size_t count, loss *l, cb_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		cli_address address;
+		l->names[i] = names[i];
+		CB_TRY(cli_address_parse(names[i], CLI_BOX, &address, err));
+		CB_TRY(loss_add(c, store, names[i], l, err));
+	}
+	l->boxes = count;
+	qsort(l->names, count, sizeof(*l->names), name_compare);
+	for (size_t i = 1; i < count; i++)
+		if (strcmp(l->names[i], l->names[i - 1]) == 0) return cli_usage(c, err, "'%s' is named twice", l->names[i]);
 	return cb_box_list(store, count_fork, l, err);
 }
 
@@ -95,16 +120,12 @@ static cb_code run_delete(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *const *names = NULL;
 	size_t count = cli_operand_list(call, "BOX", &names);
-	loss l = {0};
+	AUTO_FREE const char **sorted = mem_alloc((count + 1) * sizeof(*sorted));
+	if (!sorted) return cb_err_nomem(err);
+	loss l = {.names = sorted};
 	cb_store *store = NULL;
 	CB_TRY(cli_store(c, &store, err));
-	for (size_t i = 0; i < count; i++) {
-		cli_address address;
-		CB_TRY(cli_address_parse(names[i], CLI_BOX, &address, err));
-		for (size_t k = 0; k < i; k++)
-			if (strcmp(names[i], names[k]) == 0) return cli_usage(c, err, "'%s' is named twice", names[i]);
-		CB_TRY(loss_add(c, store, names[i], &l, err));
-	}
+	CB_TRY(loss_count(c, store, names, count, &l, err));
 	CB_TRY(confirm(c, &l, names[0], err));
 	CB_TRY(delete_all(store, names, count, err));
 	if (!cli_is_json(c)) return CB_OK;

@@ -137,5 +137,21 @@ fails(['delete', 'thin'], 'INVALID', 2, qr/lost: 2 steps,/);
 is(json('delete', 'thin', '--yes')->{steps}, 2, 'pruned steps are not lost with a box');
 cow('new', 'try-2');
 is(cowbox('use')->{status}, 1, 'and does not come back with the name');
+cow('fork', 'try-2', $_) for 'try-3', 'try-4';
+fails(['delete', 'try-2', 'try-3'], 'INVALID', 2, qr/2 boxes .*; 1 fork lives on; add --yes/);
+is(json('delete', 'try-2', 'try-3', '--yes')->{forks}, 1, 'one that goes too does not live on');
+
+# Each box was listed once for each that goes: a thousand took minutes.
+sub cpu_of_delete {
+	my ($n) = @_;
+	my @names = map { "many-$_" } 1 .. $n;
+	cow('fork', 'try-4', $_) for @names;
+	my (undef, undef, $user, $system) = times;
+	cow('delete', @names, '--yes');
+	my (undef, undef, $user_then, $system_then) = times;
+	return $user_then + $system_then - $user - $system;
+}
+my ($few, $many) = (cpu_of_delete(25), cpu_of_delete(200));
+ok($many < 12 * ($few + 0.01), "many boxes at once: 25 $few s, 200 $many s");
 
 done_testing();
