@@ -360,7 +360,8 @@ static cb_code is_replaced_on_both(merge *m, const item *it, const place *at, co
 	*out = false;
 	if (mine->rec.type != CB_FILE || it->theirs.node.rec.type != CB_FILE) return CB_OK;
 	CB_TRY(merge_file_at(m->base, at, old, out, err));
-	*out = *out && !merge_disputes_ino(m->disputed, old->rec.ino);
+	bool another = it->base.present && it->ino != old->rec.ino; /* of the base: what theirs moved here is itself */
+	*out = *out && !another && !merge_disputes_ino(m->disputed, old->rec.ino);
 	if (!*out) return CB_OK;
 	CB_TRY(merge_new_file_here(m, at, &ino, err));
 	*out = mine->rec.ino == ino; /* or one of the base: another that got this name, or the same, which a conflict left here */

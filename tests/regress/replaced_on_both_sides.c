@@ -183,3 +183,73 @@ TEST(a_name_that_is_in_conflict)
 		sides_close(&p);
 	}
 }
+
+static void three_files(cb_box *b)
+{
+	must_write(b, "/work/a", OLD);
+	must_write(b, "/work/b", OLD);
+	must_write(b, "/work/c", OLD);
+}
+
+static void a_is_backed_up_and_b_goes(cb_box *b)
+{
+	backed_up(b, FIRST);
+	rm(b, "/work/b");
+}
+
+static void a_is_backed_up_and_c_covers_b(cb_box *b)
+{
+	backed_up(b, FIRST);
+	mv(b, "/work/c", "/work/b");
+}
+
+static void b_covers_a(cb_box *b)
+{
+	mv(b, "/work/b", "/work/a");
+}
+
+static void a_is_written_and_covers_c_and_b_comes_for_it(cb_box *b)
+{
+	must_write(b, "/work/a", "written\n");
+	mv(b, "/work/a", "/work/c");
+	mv(b, "/work/b", "/work/a");
+}
+
+static void b_is_saved_and_linked_over_a(cb_box *b)
+{
+	cb_error err = {0};
+	must_renew(b, "/work/b", LAST);
+	rm(b, "/work/a");
+	CHECK_OK(cb_link(b, "/work/b", "/work/a", &err));
+}
+
+/* Settled for the winner, whichever side is merged or committed into the other. */
+static void must_be_won(deed *loser, deed *winner, const char *text)
+{
+	for (int way = 0; way < 4; way++) {
+		cb_error err = {0};
+		sides p = sides_open(true, three_files);
+		cb_box *other = way < 2 ? p.theirs : must_begin(p.ours);
+		cb_prefer prefer = way % 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
+		(way % 2 ? loser : winner)(p.ours);
+		(way % 2 ? winner : loser)(other);
+		if (way < 2) must_conflict(p.ours, other, " conflict");
+		if (way < 2) must_merge(p.ours, other, prefer);
+		else CHECK_OK(cb_txn_commit(other, &CB_WITH(cb_commit_options, .prefer = prefer), NULL, &err));
+		CHECK_STR(must_read(p.ours, "/work/a"), text);
+		if (way >= 2) cb_box_close(other);
+		sides_close(&p);
+	}
+}
+
+/* A file that one side moved over the old one is itself, and no new one in its place: where the other side had removed that file, its new
+ * one was joined with it by lines, in one direction only. */
+TEST(another_file_came_over_it)
+{
+	must_be_won(a_is_backed_up_and_b_goes, b_covers_a, OLD);
+	must_be_won(b_covers_a, a_is_backed_up_and_b_goes, FIRST);
+	must_be_won(a_is_backed_up_and_c_covers_b, a_is_written_and_covers_c_and_b_comes_for_it, OLD);
+	must_be_won(a_is_written_and_covers_c_and_b_comes_for_it, a_is_backed_up_and_c_covers_b, FIRST);
+	must_be_won(a_is_backed_up_and_b_goes, b_is_saved_and_linked_over_a, LAST);
+	must_be_won(b_is_saved_and_linked_over_a, a_is_backed_up_and_b_goes, FIRST);
+}
