@@ -180,6 +180,7 @@ sub script_ok {
 sub pty {
 	my ($line, $typed) = @_;
 	my $log = File::Temp->new;
+	local $SIG{INT} = 'DEFAULT'; # a shell that runs the tests in the background ignores it, and so would all below
 	# script(1) also copies to its own standard output, which is the test's.
 	open my $f, '|-', 'sh', '-c', 'exec script -qec "$1" "$2" >/dev/null', 'sh', $line, $log->filename or die;
 	print $f $typed if defined $typed;
