@@ -523,8 +523,10 @@ static cb_code decide_deleted(merge *m, item *it, cb_error *err)
 	bool same = false, theirs_wins = true;
 	if (it->settled == SETTLED_OURS) return CB_OK;
 	CB_TRY(unit_same(m, m->base, &it->base, m->ours, &it->ours, &same, err));
-	CB_TRY(why_deleted(m, it, false, &why, err));
-	if (!same || merge_renewed_here(m, it)) CB_TRY(merge_conflict_where(m, it, why, &theirs_wins, err));
+	if (!same || merge_renewed_here(m, it)) {
+		CB_TRY(why_deleted(m, it, false, &why, err));
+		CB_TRY(merge_conflict_where(m, it, why, &theirs_wins, err));
+	}
 	if (!theirs_wins) {
 		/* The folder stays with what is in it: the other side took that away with the folder. */
 		if (it->ours.node.rec.type == CB_DIR) CB_TRY(merge_settle_below(m, merge_ino_here(it), SETTLED_OURS, err));
