@@ -71,6 +71,21 @@ char *must_read(cb_box *b, const char *path)
 	return test_keep(text);
 }
 
+void must_edit_line(cb_box *b, int line, const char *text)
+{
+	char out[512] = "", *old = exists(b, "/work/f") ? must_read(b, "/work/f") : NULL;
+	for (int i = 0; i < 10; i++) {
+		char was[32] = {(char)('0' + i)};
+		if (old) {
+			size_t n = strcspn(old, "\n");
+			(void)snprintf(was, sizeof(was), "%.*s", (int)n, old);
+			old += n + 1;
+		}
+		(void)snprintf(out + strlen(out), sizeof(out) - strlen(out), "%s\n", i == line ? text : was);
+	}
+	must_write(b, "/work/f", out);
+}
+
 cb_box *must_open(cb_store *s, const char *address)
 {
 	cb_error err = {0};

@@ -20,6 +20,8 @@ void *test_keep(void *p);
 /* Calls that must succeed. Strings given back are freed when the test's process ends. */
 void must_write(cb_box *b, const char *path, const char *text);
 char *must_read(cb_box *b, const char *path);
+/* One line of /work/f, a file of ten. */
+void must_edit_line(cb_box *b, int line, const char *text);
 cb_box *must_open(cb_store *s, const char *address);
 cb_box *must_fork(cb_store *s, const char *address, const char *name);
 uint64_t must_version(cb_box *b, const char *path);

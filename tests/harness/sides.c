@@ -45,6 +45,12 @@ void must_renew(cb_box *b, const char *path, const char *text)
 	must_write(b, path, text);
 }
 
+void must_mkdir(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_mkdir(b, path, 0755, CB_PARENTS, &err));
+}
+
 void mv(cb_box *b, const char *from, const char *to)
 {
 	cb_error err = {0};
@@ -80,4 +86,26 @@ void must_show(cb_box *b, const char *text)
 	picture p = {.b = b};
 	CHECK_OK(cb_walk(b, "/work", note_entry, &p, &err));
 	CHECK_STR(p.text, text);
+}
+
+void must_settle_each(deed *base, deed *loser, deed *winner, const char *merged, const char *committed)
+{
+	for (int way = 0; way < 4; way++) {
+		cb_error err = {0};
+		sides p = sides_open(true, base);
+		cb_box *other = way < 2 ? p.theirs : must_begin(p.ours);
+		cb_prefer prefer = way % 2 ? CB_PREFER_THEIRS : CB_PREFER_OURS;
+		(way % 2 ? loser : winner)(p.ours);
+		(way % 2 ? winner : loser)(other);
+		if (way < 2) must_merge(p.ours, other, prefer);
+		else CHECK_OK(cb_txn_commit(other, &CB_WITH(cb_commit_options, .prefer = prefer), NULL, &err));
+		must_show(p.ours, way < 2 ? merged : committed);
+		if (way >= 2) cb_box_close(other);
+		sides_close(&p);
+	}
+}
+
+void must_settle(deed *base, deed *loser, deed *winner, const char *text)
+{
+	must_settle_each(base, loser, winner, text, text);
 }

@@ -23,9 +23,14 @@ void must_merge(cb_box *into, cb_box *from, cb_prefer prefer);
 void must_conflict(cb_box *into, cb_box *from, const char *text);
 /* Another file under the same name. */
 void must_renew(cb_box *b, const char *path, const char *text);
+void must_mkdir(cb_box *b, const char *path);
 void mv(cb_box *b, const char *from, const char *to);
 void rm(cb_box *b, const char *path);
 /* All below /work, as "d/ d/new=NEW d/private=P(600)". */
 void must_show(cb_box *b, const char *text);
+
+/* What the loser and the winner do to the same, settled for the winner wherever it is merged, or committed: must_show(merged), must_show(committed). */
+void must_settle_each(deed *base, deed *loser, deed *winner, const char *merged, const char *committed);
+void must_settle(deed *base, deed *loser, deed *winner, const char *text);
 
 #endif

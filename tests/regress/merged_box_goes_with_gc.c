@@ -27,22 +27,6 @@ static void roll_back(cb_store *s, cb_box *b, const char *address)
 	cb_box_close(old);
 }
 
-/* One line of a file of ten. */
-static void edit(cb_box *b, int line, const char *text)
-{
-	char out[256] = "", *old = exists(b, "/work/f") ? must_read(b, "/work/f") : NULL;
-	for (int i = 0; i < 10; i++) {
-		char was[32] = {(char)('0' + i)};
-		if (old) {
-			size_t n = strcspn(old, "\n");
-			(void)snprintf(was, sizeof(was), "%.*s", (int)n, old);
-			old += n + 1;
-		}
-		(void)snprintf(out + strlen(out), sizeof(out) - strlen(out), "%s\n", i == line ? text : was);
-	}
-	must_write(b, "/work/f", out);
-}
-
 typedef struct merged {
 	cb_store *s;
 	cb_box *main;
@@ -54,7 +38,7 @@ static merged open_merged(bool memory, bool restored)
 	cb_error err = {0};
 	merged m = {.s = test_store_open(memory)};
 	CHECK_OK(cb_box_create(m.s, "main", &m.main, &err));
-	edit(m.main, 0, "main");
+	must_edit_line(m.main, 0, "main");
 	if (restored) {
 		must_write(m.main, "/work/trial", "t");
 		roll_back(m.s, m.main, "main@-1");
@@ -62,7 +46,7 @@ static merged open_merged(bool memory, bool restored)
 	cb_box *fork = must_fork(m.s, "main", "fork");
 	write_large(fork, "/work/scratch", 'x'); /* its own: gone before it is merged */
 	CHECK_OK(cb_unlink(fork, "/work/scratch", &err));
-	edit(fork, 9, "fork");
+	must_edit_line(fork, 9, "fork");
 	CHECK_OK(cb_merge(m.main, fork, NULL, NULL, NULL, &err));
 	cb_box_close(fork);
 	CHECK_OK(cb_box_delete(m.s, "fork", &err));
@@ -92,11 +76,11 @@ TEST_BOTH(its_space_comes_back)
 	CHECK_OK(cb_store_gc(m.s, &freed, &err));
 	CHECK_U64(freed.boxes_freed, 1);
 	/* And the merges that come after find what they did before. */
-	edit(again, 5, "again");
-	edit(other, 2, "other");
+	must_edit_line(again, 5, "again");
+	must_edit_line(other, 2, "other");
 	CHECK_OK(cb_merge(other, again, NULL, NULL, NULL, &err));
 	CHECK_STR(must_read(other, "/work/f"), "main\n1\nother\n3\n4\nagain\n6\n7\n8\nfork\n");
-	edit(m.main, 7, "late");
+	must_edit_line(m.main, 7, "late");
 	CHECK_OK(cb_merge(m.main, other, NULL, NULL, NULL, &err));
 	CHECK_STR(must_read(m.main, "/work/f"), "main\n1\nother\n3\n4\nagain\n6\nlate\n8\nfork\n");
 	cb_box_close(other);
@@ -112,13 +96,13 @@ static void undo_keeps_it(bool memory, bool collected_before)
 	cb_box *a = must_fork(m.s, "main", "a"), *b = must_fork(m.s, "main", "b");
 	if (collected_before) CHECK_OK(cb_store_gc(m.s, NULL, &err));
 	CHECK_OK(cb_undo(m.main, 0, NULL, &err));
-	edit(m.main, 1, "on");
+	must_edit_line(m.main, 1, "on");
 	CHECK_OK(cb_merge(a, m.main, NULL, NULL, NULL, &err));
 	CHECK_OK(cb_merge(b, m.main, NULL, NULL, NULL, &err));
 	CHECK_OK(cb_prune(m.main, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	CHECK_OK(cb_store_gc(m.s, NULL, &err));
-	edit(a, 4, "a");
-	edit(b, 6, "b");
+	must_edit_line(a, 4, "a");
+	must_edit_line(b, 6, "b");
 	CHECK_OK(cb_merge(a, b, NULL, NULL, NULL, &err));
 	CHECK_STR(must_read(a, "/work/f"), "main\non\n2\n3\na\n5\nb\n7\n8\n9\n");
 	cb_box_close(a);
@@ -144,12 +128,12 @@ TEST_BOTH(an_open_state_keeps_it)
 	cb_box *main = NULL;
 	cb_gc_result freed = CB_INIT(cb_gc_result);
 	CHECK_OK(cb_box_create(s, "main", &main, &err));
-	edit(main, 0, "main");
+	must_edit_line(main, 0, "main");
 	cb_box *fork = must_fork(s, "main", "fork");
-	edit(fork, 9, "fork");
+	must_edit_line(fork, 9, "fork");
 	CHECK_OK(cb_merge(main, fork, NULL, NULL, NULL, &err));
-	edit(main, 9, "main again");
-	edit(fork, 5, "later");
+	must_edit_line(main, 9, "main again");
+	must_edit_line(fork, 5, "later");
 	cb_box *open = must_open(s, "fork@-0");
 	cb_box_close(fork);
 	CHECK_OK(cb_box_delete(s, "fork", &err));

@@ -12,22 +12,6 @@ static cb_error err;
 
 enum { LINES = 10 };
 
-/* One line of a file of ten. */
-static void edit(cb_box *b, int line, const char *text)
-{
-	char out[512] = "", *old = exists(b, "/work/f") ? must_read(b, "/work/f") : NULL;
-	for (int i = 0; i < LINES; i++) {
-		char was[32] = {(char)('0' + i)};
-		if (old) {
-			size_t n = strcspn(old, "\n");
-			(void)snprintf(was, sizeof(was), "%.*s", (int)n, old);
-			old += n + 1;
-		}
-		(void)snprintf(out + strlen(out), sizeof(out) - strlen(out), "%s\n", i == line ? text : was);
-	}
-	must_write(b, "/work/f", out);
-}
-
 static void merge_and_delete(cb_store *s, cb_box *into, cb_box *fork, const char *name)
 {
 	CHECK_OK(cb_merge(into, fork, NULL, NULL, NULL, &err));
@@ -51,7 +35,7 @@ static void one_round(cb_store *s, cb_box *a, unsigned i, bool last, flow flags)
 	(void)snprintf(path, sizeof(path), "/work/n%u", i);
 	cb_box *k = must_fork(s, "a", "k");
 	must_write(k, path, "k");
-	edit(k, (int)(i % LINES), path);
+	must_edit_line(k, (int)(i % LINES), path);
 	for (int n = 0; flags & FLOW_STEPS && n < 3; n++) must_write(k, path, n % 2 ? "odd" : "even");
 	if (flags & FLOW_STEPS) CHECK_OK(cb_checkpoint_save(k, "done", 0, true, &err));
 	if (flags & FLOW_NESTED) {
@@ -84,7 +68,7 @@ static uint64_t steps_after(bool memory, unsigned rounds, flow flags)
 	cb_store *s = test_store_open(memory);
 	cb_box *a = NULL, *other = NULL;
 	CHECK_OK(cb_box_create(s, "a", &a, &err));
-	edit(a, 0, "a");
+	must_edit_line(a, 0, "a");
 	for (unsigned i = 1; i <= rounds; i++) {
 		one_round(s, a, i, i == rounds, flags);
 		if (flags & FLOW_OTHER && i == rounds / 2) other = must_fork(s, "a", "other");
@@ -137,22 +121,22 @@ TEST_BOTH(the_last_merge_can_be_undone)
 	cb_store *s = test_store_open(memory);
 	cb_box *main = NULL;
 	CHECK_OK(cb_box_create(s, "a", &main, &err));
-	edit(main, 0, "main");
+	must_edit_line(main, 0, "main");
 	one_round(s, main, 1, false, FLOW_PLAIN);
 	cb_box *fork = must_fork(s, "a", "fork");
-	edit(fork, 9, "fork");
+	must_edit_line(fork, 9, "fork");
 	merge_and_delete(s, main, fork, "fork");
 	cb_box *a = must_fork(s, "a", "b1"), *b = must_fork(s, "a", "b2");
 	prune_to_one(main);
 	CHECK_OK(cb_store_gc(s, NULL, &err));
 	CHECK_OK(cb_undo(main, 0, NULL, &err));
-	edit(main, 1, "on");
+	must_edit_line(main, 1, "on");
 	CHECK_OK(cb_merge(a, main, NULL, NULL, NULL, &err));
 	CHECK_OK(cb_merge(b, main, NULL, NULL, NULL, &err));
 	prune_to_one(main);
 	CHECK_OK(cb_store_gc(s, NULL, &err));
-	edit(a, 4, "a");
-	edit(b, 6, "b");
+	must_edit_line(a, 4, "a");
+	must_edit_line(b, 6, "b");
 	CHECK_OK(cb_merge(a, b, NULL, NULL, NULL, &err));
 	CHECK_STR(must_read(a, "/work/f"), "main\non\n2\n3\na\n5\nb\n7\n8\n9\n");
 	cb_box_close(a);
@@ -167,7 +151,7 @@ TEST(gc_takes_no_room_for_them)
 	cb_store *s = test_store_open(false);
 	cb_box *a = NULL;
 	CHECK_OK(cb_box_create(s, "a", &a, &err));
-	edit(a, 0, "a");
+	must_edit_line(a, 0, "a");
 	for (unsigned i = 1; i <= 300; i++) one_round(s, a, i, false, i % 2 ? FLOW_STEPS : FLOW_PLAIN);
 	uint64_t before = stats_of(s).nodes;
 	CHECK_OK(cb_store_gc(s, NULL, &err));
