@@ -442,15 +442,6 @@ static cb_code collect_checkpoint(void *context, const store_checkpoint *p, cb_e
 	return buf_append(context, &p->seq, sizeof(uint64_t), err);
 }
 
-static cb_code ignore_setting(void *context, const char *name, const char *value, cb_error *err)
-{
-	(void)context;
-	(void)name;
-	(void)value;
-	(void)err;
-	return CB_OK;
-}
-
 static cb_code check_box(checking *c, const store_box *row, cb_error *err)
 {
 	AUTO_BUF buf seqs = BUF_INIT(SIZE_MAX);
@@ -459,7 +450,6 @@ static cb_code check_box(checking *c, const store_box *row, cb_error *err)
 	c->box = row->name;
 	c->seq = row->head.seq;
 	CB_TRY(complain_if(c, check_steps(c, row, &why), &why, "the history", err));
-	CB_TRY(complain_if(c, store_setting_list(s, row->id, ignore_setting, NULL, &why), &why, "a setting", err));
 	CB_TRY(complain_if(c, store_checkpoint_list(s, row->id, collect_checkpoint, &seqs, &why), &why, "a checkpoint", err));
 	if (row->deleted) return CB_OK;
 	CB_TRY(check_state_at(c, row->id, row->head.seq, err));

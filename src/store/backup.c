@@ -90,11 +90,11 @@ static void note_first(void *context, const char *line)
 	if (first->size == 0) (void)buf_append_str(first, line, NULL);
 }
 
-/* Where pages have no sums, by the sums of all rows. */
+/* Where pages have no sums, by those of all rows. */
 static cb_code verify_rows(store *s, cb_error *err)
 {
 	AUTO_BUF buf first = BUF_INIT(CB_ERROR_MESSAGE_MAX);
-	CB_TRY(store_check_rows(s, note_first, &first, err));
+	CB_TRY(store_check(s, note_first, &first, err));
 	return first.size ? cb_err_set(err, CB_CORRUPT, "%.*s", (int)first.size, (const char *)first.bytes) : CB_OK;
 }
 

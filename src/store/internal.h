@@ -136,9 +136,6 @@ cb_code fork_check_engine(cb_error *err);
 /* Takes the connection of a store that is being opened, closed or opened again; store_leave gives it back. */
 cb_code store_hold(store *s, cb_error *err);
 
-/* check.c: the sums of all nodes and contents, those in segments too. */
-cb_code store_check_rows(store *s, store_complain complain, void *context, cb_error *err);
-
 /* open.c: everything bound to this process, opened or let go. */
 cb_code store_attach(store *s, bool create, cb_error *err);
 void store_detach(store *s);
