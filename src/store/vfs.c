@@ -214,7 +214,11 @@ static int shim_characteristics(sqlite3_file *f)
 
 int index_map(vfs_file *s, int page, int size, int extend, void volatile **out)
 {
-	if (s->frozen) return frozen_shm_map(s->frozen, page, size, extend, out);
+	if (s->frozen) {
+		int rc = frozen_shm_map(s->frozen, page, size, extend, out);
+		if (page == 0) s->index = rc == SQLITE_OK ? *out : NULL;
+		return rc;
+	}
 	bool first = s->index_blocks == 0 && s->held;
 	if (first) held_index_enter(s->held, s->at);
 	errno = 0;
@@ -243,12 +247,12 @@ static void shim_shm_barrier(sqlite3_file *f)
 
 static int shim_shm_unmap(sqlite3_file *f, int delete)
 {
+	vfs_file_of(f)->index = NULL;
+	vfs_file_of(f)->index_blocks = 0;
 	if (vfs_file_of(f)->frozen) {
 		frozen_shm_unmap(vfs_file_of(f)->frozen);
 		return SQLITE_OK;
 	}
-	vfs_file_of(f)->index = NULL;
-	vfs_file_of(f)->index_blocks = 0;
 	return real(f)->pMethods->xShmUnmap(real(f), delete);
 }
 

@@ -217,13 +217,25 @@ static page_verdict page_settled(const vfs_file *s, vfs_looking *l, uint8_t *byt
 	return v;
 }
 
+/* How many pages the database has: by the log, where that holds something. After a vacuum that is not folded the file has more, which are
+ * nobody's; a power cut while they were written over (base_shrink) leaves them torn. */
+static bool pages_count(vfs_file *s, uint32_t page_bytes, uint64_t *out)
+{
+	sqlite3_int64 size = 0;
+	if (base_size(s, &size) != SQLITE_OK) return false;
+	uint64_t logged = log_base_pages(s);
+	*out = ((uint64_t)size + page_bytes - 1) / page_bytes;
+	if (logged && logged < *out) *out = logged;
+	return true;
+}
+
 bool vfs_pages_look(sqlite3 *db, vfs_looking *l, uint64_t most)
 {
 	vfs_file *s = vfs_file_open_in(db);
-	sqlite3_int64 size = 0;
+	uint64_t pages = 0;
 	uint32_t n = s ? s->reads.bytes : 0;
-	if (!n || !s->reads.summed || base_size(s, &size) != SQLITE_OK) return false;
-	uint64_t pages = ((uint64_t)size + n - 1) / n, end = l->at + most < pages ? l->at + most : pages;
+	if (!n || !s->reads.summed || !pages_count(s, n, &pages)) return false;
+	uint64_t end = l->at + most < pages ? l->at + most : pages;
 	uint8_t *bytes = mem_alloc_aligned(n);
 	bool found = false;
 	while (bytes && !found && l->at < end) {

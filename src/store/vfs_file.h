@@ -95,6 +95,8 @@ int log_read(vfs_file *log, uint8_t *to, int n, sqlite3_int64 at);
 int log_cut(vfs_file *s, sqlite3_int64 size, sqlite3_int64 now);
 /* The page of the frame at `at`, lent until the next read, and its header. *right: their sum is. */
 int log_frame_read(vfs_file *log, int n, sqlite3_int64 at, const uint8_t **page, uint8_t header[FRAME_HEADER_BYTES], bool *right);
+/* How many pages the database has by its log; 0: the log holds nothing. */
+uint32_t log_base_pages(const vfs_file *database);
 /* A block of a database's index, made if it is missing. */
 int index_map(vfs_file *database, int block, int size, int extend, void volatile **out);
 

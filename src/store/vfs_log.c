@@ -260,7 +260,7 @@ int log_read(vfs_file *log, uint8_t *to, int n, sqlite3_int64 at)
 
 /* ---- its extent ---- */
 
-enum { INDEX_HEADER_BYTES = 48, PAGE_BYTES_AT = 14, FRAMES_AT = 16, SALT_AT = 32 };
+enum { INDEX_HEADER_BYTES = 48, PAGE_BYTES_AT = 14, FRAMES_AT = 16, PAGES_AT = 20, SALT_AT = 32 };
 
 static bool index_header(const vfs_file *database, uint8_t out[INDEX_HEADER_BYTES])
 {
@@ -286,6 +286,16 @@ uint64_t vfs_log_position(sqlite3_file *database)
 	memcpy(&frames, header + FRAMES_AT, sizeof frames);
 	memcpy(&salt, header + SALT_AT, sizeof salt);
 	return (uint64_t)salt << 32 | frames;
+}
+
+uint32_t log_base_pages(const vfs_file *database)
+{
+	uint8_t header[INDEX_HEADER_BYTES];
+	uint32_t frames, pages;
+	if (!index_header(database, header)) return 0;
+	memcpy(&frames, header + FRAMES_AT, sizeof frames);
+	memcpy(&pages, header + PAGES_AT, sizeof pages);
+	return frames ? pages : 0;
 }
 
 room_log vfs_log_room(sqlite3_file *database)
