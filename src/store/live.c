@@ -99,31 +99,33 @@ void live_settle(live *l)
 	atomic_store(&m->writing, 0);
 }
 
-uint64_t live_promised(const live *l)
+/* The state is that of the position beside it. */
+static uint64_t state_sum(live_promise p)
 {
-	if (!l->map) return 0;
-	uint64_t position = atomic_load(&l->map->promised);
-	return atomic_load(&l->map->promised_sum) == hash_u64(position) ? position : 0;
+	return hash_u64(p.next_state ^ hash_u64(p.position));
+}
+
+live_promise live_promised(const live *l)
+{
+	live_promise p = {0};
+	if (!l->map) return p;
+	p.position = atomic_load(&l->map->promised);
+	if (atomic_load(&l->map->promised_sum) != hash_u64(p.position)) return (live_promise){0};
+	p.next_state = atomic_load(&l->map->promised_state);
+	if (atomic_load(&l->map->promised_state_sum) != state_sum(p)) p.next_state = 0;
+	return p;
 }
 
 /* Two at once may leave a sum that is wrong: then nothing is known until the next. */
-void live_promise(live *l, uint64_t position)
+void live_promise_set(live *l, live_promise flushed)
 {
-	if (!l->map || !l->writable || position == 0) return;
-	uint64_t known = live_promised(l);
-	if (known >> 32 == position >> 32 && known >= position) return;
-	atomic_store(&l->map->promised, position);
-	atomic_store(&l->map->promised_sum, hash_u64(position));
-}
-
-/* Who cannot write here makes no log either. */
-void live_promise_end(const io_folder *in)
-{
-	const uint64_t nothing[] = {0, hash_u64(0)};
-	_Static_assert(offsetof(live_map, promised_sum) == offsetof(live_map, promised) + sizeof nothing[0], "written as one");
-	AUTO_FD int fd = -1;
-	if (io_file_open(in, name, O_RDWR, &fd, NULL) != CB_OK) return;
-	if (io_pwrite_all(fd, nothing, sizeof nothing, offsetof(live_map, promised), NULL) == CB_OK) (void)fdatasync(fd);
+	if (!l->map || !l->writable || flushed.position == 0) return;
+	live_promise known = live_promised(l);
+	if (known.position >> 32 == flushed.position >> 32 && known.position >= flushed.position && known.next_state) return;
+	atomic_store(&l->map->promised, flushed.position);
+	atomic_store(&l->map->promised_sum, hash_u64(flushed.position));
+	atomic_store(&l->map->promised_state, flushed.next_state);
+	atomic_store(&l->map->promised_state_sum, state_sum(flushed));
 }
 
 void live_wait(live *l, _Atomic uint32_t *word, uint32_t seen, int64_t timeout_us)

@@ -3,7 +3,7 @@
  *
  * They say whether what a reader knows is still so, and let writers wait without polling. Nothing rests on them but freshness: whoever
  * garbles the file gets stale reads or slow writers, never a damaged store. (One number tells how far the log was flushed, so that a log
- * that was damaged at rest is recognised; without it, it is not.) The file is not part of a backup and is made anew when
+ * that was damaged or lost at rest is recognised; without it, it is not.) The file is not part of a backup and is made anew when
  * missing. Cutting it short while it is mapped kills its users with SIGBUS; only the owner of the folder can do that.
  */
 #ifndef STORE_LIVE_H
@@ -26,9 +26,10 @@ typedef struct live_map {
 	_Atomic uint32_t writing; /* a writer has made slots odd and not yet even again */
 	_Atomic uint32_t tidied;  /* pages in the log when it was last folded into the database */
 	_Atomic uint64_t sweeps;  /* raised before freed ranges of segments are given back */
-	/* How far the log was flushed (engine.h: position), written after the flush, and its sum. The one thing here that is of use after a
-	 * boot: a log that ends before it is damaged. */
-	_Atomic uint64_t promised, promised_sum;
+	/* What was flushed, written after the flush: how far the log was (engine.h: position), which state was the next, and a sum of each.
+	 * The one thing here that is of use after a boot: a log that ends before it is damaged, and one that is gone was lost unless the
+	 * database has these states. */
+	_Atomic uint64_t promised, promised_sum, promised_state, promised_state_sum;
 	_Alignas(64) _Atomic uint32_t released;         /* futex: raised when the writer lock is given up */
 	_Alignas(64) _Atomic uint32_t queue;            /* futex: raised when the place at the head of the queue is given up */
 	_Alignas(64) _Atomic uint64_t slot[LIVE_SLOTS]; /* stamps: 0 the catalog's, others shared by boxes; odd: commit under way */
@@ -53,11 +54,12 @@ static inline size_t live_slot(uint64_t box)
 /* Under the writer lock: slots a killed writer left odd become even. */
 void live_settle(live *l);
 
-/* What was flushed; 0: nothing is known. */
-uint64_t live_promised(const live *l);
-void live_promise(live *l, uint64_t position);
-/* There is no log any more: nothing is known, also after a power cut, which may leave the new one empty. Readers make that one too. */
-void live_promise_end(const io_folder *in);
+typedef struct live_promise {
+	uint64_t position, next_state; /* 0: not known */
+} live_promise;
+
+live_promise live_promised(const live *l);
+void live_promise_set(live *l, live_promise flushed);
 
 /* Waits until *word differs from `seen`, a signal, or the time has passed. */
 void live_wait(live *l, _Atomic uint32_t *word, uint32_t seen, int64_t timeout_us);

@@ -226,8 +226,18 @@ static cb_code identity_write(store *s, const boot *now, bool skip, char id[ID_T
 	return e->ops->meta_set(e, "boot_id", now->id, err);
 }
 
+/* A log that is empty or gone may have been folded, also by `sqlite3`, which then removes it, or cut away. What was flushed tells. */
+static cb_code check_promised(const store *s, uint64_t promised, uint64_t next_state, cb_error *err)
+{
+	if (next_state >= promised) return CB_OK;
+	return cb_err_set(err, CB_CORRUPT,
+	                  "store '%s' lacks steps that were flushed to its log (" ENGINE_DATABASE
+	                  "-wal): restore a backup (or remove the store's file 'live' to go on with an older state)",
+	                  s->path);
+}
+
 /* All that an open asks the database for, under one lock. */
-static cb_code identity_read(store *s, char id[ID_TEXT_BYTES], boot *known, cb_error *err)
+static cb_code identity_read(store *s, uint64_t promised, char id[ID_TEXT_BYTES], boot *known, cb_error *err)
 {
 	engine *e = s->engine;
 	uint64_t counters[STORE_COUNTERS];
@@ -236,6 +246,7 @@ static cb_code identity_read(store *s, char id[ID_TEXT_BYTES], boot *known, cb_e
 	if (code == CB_OK) code = meta_or_empty(s, "boot_id", known->id, sizeof known->id, err);
 	if (code == CB_OK) code = meta_or_empty(s, "boot_clock", known->clock, sizeof known->clock, err);
 	if (code == CB_OK) code = e->ops->counters_get(e, counters, err);
+	if (code == CB_OK) code = check_promised(s, promised, counters[STORE_NEXT_STATE], err);
 	if (code == CB_OK) s->epoch_at_open = counters[STORE_EPOCH];
 	e->ops->read_end(e);
 	return code;
@@ -245,24 +256,26 @@ static cb_code identity_read(store *s, char id[ID_TEXT_BYTES], boot *known, cb_e
  * After a boot, commits of the last seconds before a power cut may be gone although others saw their numbers (a work folder stamped with
  * a state, a client's cache). The first to open the store skips a range, so that no number ever means two things.
  */
-static cb_code identity_settle(store *s, char id[ID_TEXT_BYTES], cb_error *err)
+static cb_code identity_settle(store *s, uint64_t promised, char id[ID_TEXT_BYTES], cb_error *err)
 {
 	engine *e = s->engine;
 	boot known, now;
-	CB_TRY(identity_read(s, id, &known, err));
+	CB_TRY(identity_read(s, promised, id, &known, err));
 	boot_now(&now);
-	bool new_boot = !boot_is_same(&known, &now);
-	if (s->read_only || (id[0] && !new_boot)) return CB_OK;
-	if (!id[0] && s->path) CB_TRY(names_flush(s, err));
+	bool new_boot = !boot_is_same(&known, &now), is_new = !id[0];
+	if (s->read_only || (!is_new && !new_boot)) return CB_OK;
+	if (is_new && s->path) CB_TRY(names_flush(s, err));
 	CB_TRY(lock_writer_take(s->lock_fd, &s->live, &s->pace, s->lock_timeout_ms, err));
 	e->need = STORE_FREES; /* opening must not fail for lack of room: it is how room is made */
 	cb_code code = e->ops->write_begin(e, err);
 	if (code == CB_OK) {
-		code = identity_write(s, &now, id[0] && new_boot, id, err);
+		code = identity_write(s, &now, !is_new && new_boot, id, err);
 		if (code == CB_OK) code = e->ops->write_commit(e, err);
 		else e->ops->write_abort(e);
 	}
 	if (code == CB_OK) code = e->ops->flush(e, NULL, err);
+	/* What a power cut tore in the database is in the log, or belongs to nobody: written over before anybody takes it into use. */
+	if (code == CB_OK && !is_new) e->ops->tidy(e);
 	lock_writer_release(s->lock_fd, &s->live, &s->pace);
 	return code;
 }
@@ -297,26 +310,16 @@ cb_code store_check_place(const store *s, cb_error *err)
 	return cb_err_set(err, CB_IO, "the database of store '%s' was replaced while it was open: open the store again", s->path);
 }
 
-/* How far the log must go. Who looked into the store with `sqlite3` folded it and removed it: SQLite makes an empty one in its place. */
-static uint64_t promised_of(const store *s)
-{
-	struct stat st;
-	uint64_t promised = live_promised(&s->live);
-	if (promised == 0 || fstatat(s->folder.fd, ENGINE_DATABASE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
-		return promised;
-	live_promise_end(&s->folder);
-	return 0;
-}
-
 static cb_code attach_engine(store *s, bool create, cb_error *err)
 {
 	CB_TRY(check_database(s, create && !s->read_only, err));
 	bool has_commands = faccessat(s->folder.fd, "work", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	CB_TRY(live_open(&s->live, &s->folder, s->read_only, err));
+	live_promise promised = live_promised(&s->live);
 	engine_options o = {.folder = &s->folder,
 	                    .read_only = s->read_only,
 	                    .frozen = s->frozen,
-	                    .promised = promised_of(s),
+	                    .promised = promised.position,
 	                    .has_commands = has_commands,
 	                    .faults = s->faults};
 	cb_code code = engine_sqlite_open(&o, &s->engine, err);
@@ -328,7 +331,7 @@ static cb_code attach_engine(store *s, bool create, cb_error *err)
 	CB_TRY(repair_if_needed(s, err));
 	char id[ID_TEXT_BYTES];
 	uint8_t bytes[SEGMENT_ID_BYTES];
-	CB_TRY(identity_settle(s, id, err));
+	CB_TRY(identity_settle(s, promised.next_state, id, err));
 	if (!id_parse(id, bytes)) return cb_err_set(err, CB_CORRUPT, "store '%s' has no identity: restore a backup", s->path);
 	struct stat st;
 	if (fstatat(s->folder.fd, ENGINE_DATABASE, &st, AT_SYMLINK_NOFOLLOW) != 0) return store_check_place(s, err);
@@ -359,7 +362,7 @@ static cb_code attach_memory(store *s, cb_error *err)
 	CB_TRY(live_open_memory(&s->live, err));
 	CB_TRY(inuse_open(&s->inuse, NULL, false, entry_era(), err));
 	CB_TRY(engine_sqlite_open(&o, &s->engine, err));
-	return identity_settle(s, id, err);
+	return identity_settle(s, 0, id, err);
 }
 
 cb_code store_attach(store *s, bool create, cb_error *err)
@@ -525,7 +528,7 @@ static bool is_unflushed(store *s)
 {
 	if (s->unflushed) return true;
 	if (s->read_only || !s->engine || store_enter(s, NULL) != CB_OK) return false;
-	uint64_t now = s->engine->ops->position(s->engine), known = live_promised(&s->live);
+	uint64_t now = s->engine->ops->position(s->engine), known = live_promised(&s->live).position;
 	store_leave(s);
 	return now && (now >> 32 != known >> 32 || now > known);
 }

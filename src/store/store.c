@@ -248,9 +248,12 @@ static cb_code segments_ready(store *s, cb_error *err)
 	return cb_err_set(err, CB_IO, "a segment that this transaction wrote to could not be flushed");
 }
 
-static cb_code commit_prepare(store *s, cb_error *err)
+static cb_code commit_prepare(store *s, bool sync, cb_error *err)
 {
+	uint64_t skipped;
 	CB_TRY(store_need_write(s, err));
+	/* That it was flushed is known by the states (live_promise): each such commit has one, also a checkpoint that takes none. */
+	if (sync && s->path && !s->txn.counters_changed) CB_TRY(store_take(s, STORE_NEXT_STATE, 1, &skipped, err));
 	if (s->txn.counters_changed) CB_TRY(s->engine->ops->counters_set(s->engine, s->txn.counters, err));
 	return segments_ready(s, err);
 }
@@ -258,7 +261,7 @@ static cb_code commit_prepare(store *s, cb_error *err)
 cb_code store_write_commit(store *s, bool sync, cb_error *err)
 {
 	if (!store_in_write(s)) return store_need_write(s, err);
-	cb_code code = commit_prepare(s, err);
+	cb_code code = commit_prepare(s, sync, err);
 	if (code != CB_OK) {
 		store_write_abort(s);
 		return code;
@@ -336,9 +339,12 @@ cb_code store_sync(store *s, cb_error *err)
 	STORE_ENTER(s, err);
 	if (atomic_load(&s->poisoned)) return check_poison(s, err);
 	CB_TRY(store_check_place(s, err));
-	uint64_t position = 0;
-	cb_code code = s->engine->ops->flush(s->engine, &position, err);
-	if (code == CB_OK) live_promise(&s->live, position);
+	live_promise flushed = {0};
+	uint64_t counters[STORE_COUNTERS];
+	/* Before it: what it flushes may be more. */
+	if (s->engine->ops->counters_get(s->engine, counters, NULL) == CB_OK) flushed.next_state = counters[STORE_NEXT_STATE];
+	cb_code code = s->engine->ops->flush(s->engine, &flushed.position, err);
+	if (code == CB_OK) live_promise_set(&s->live, flushed);
 	if (code == CB_OK && !s->txn.active) s->unflushed = false;
 	if (s->engine->flush_failed) store_poison(s);
 	return code;

@@ -318,7 +318,7 @@ bool vfs_log_header_damaged(sqlite3_file *log, bool restarted)
 	uint8_t h[LOG_HEADER_BYTES];
 	sqlite3_int64 size = 0;
 	if (log->pMethods->xFileSize(log, &size) != SQLITE_OK) return false;
-	if (size < LOG_HEADER_BYTES) return !restarted;
+	if (size < LOG_HEADER_BYTES) return size != 0 && !restarted; /* empty: as `sqlite3` makes it anew when it had removed it */
 	if (log->pMethods->xRead(log, h, sizeof h, 0) != SQLITE_OK) return false;
 	if (memcmp(h, nothing, sizeof h) == 0) return false; /* folded, and kept for its room (log_cut) */
 	return size == LOG_HEADER_BYTES || !log_header_is_right(h);

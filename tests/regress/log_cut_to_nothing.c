@@ -103,6 +103,47 @@ TEST(removed_by_sqlite3)
 	}
 }
 
+/* Used once it removes the log, used again it makes an empty one, which it leaves behind when it is killed, and which is there while it reads. */
+TEST(read_by_sqlite3)
+{
+	if (system("command -v sqlite3 >/dev/null") != 0) test_skip("there is no sqlite3 here");
+	fill();
+	for (unsigned i = 0; i < 2; i++) {
+		afresh("sqlite3 cowbox.db 'select count(*) from step' >/dev/null && test ! -e cowbox.db-wal");
+		run("{ printf 'begin; select count(*) from step;\\n.shell kill -9 $PPID\\n' | sqlite3 \"$STORE/cowbox.db\"; } "
+		    ">/dev/null 2>&1; "
+		    "test -e \"$STORE/cowbox.db-wal\" && test ! -s \"$STORE/cowbox.db-wal\"");
+		goes_on(i == 1);
+		goes_on(false);
+	}
+}
+
+/* Folded once, then there was more: what the database has is too old, whatever became of the log. */
+TEST(lost_after_it_was_folded)
+{
+	fill();
+	cb_store *s = NULL;
+	cb_error err = {0};
+	for (unsigned i = 0; i < 2; i++) {
+		run("rm -rf \"$STORE\" && cp -a whole \"$STORE\"");
+		CHECK_OK(open_it(NULL, &s, &err));
+		CHECK_OK(cb_store_vacuum(s, &err));
+		cb_box *b = must_open(s, "demo");
+		if (i == 0) must_write(b, "/work/f", "more precious");
+		else CHECK_OK(cb_checkpoint_save(b, "later", 0, false, &err));
+		cb_box_close(b);
+		cb_store_close(s);
+		run("rm -rf whole && cp -a \"$STORE\" whole");
+		is_refused("rm cowbox.db-wal");
+		is_refused("rm cowbox.db-wal cowbox.db-shm");
+		is_refused("truncate -s 0 cowbox.db-wal");
+		is_refused("head -c 32 /dev/zero | dd of=cowbox.db-wal conv=notrunc status=none");
+		is_refused("dd if=/dev/zero of=cowbox.db-wal bs=4096 count=1 conv=notrunc status=none");
+		is_refused("truncate -s 32 cowbox.db-wal");
+		is_refused("truncate -s 100 cowbox.db-wal");
+	}
+}
+
 /* It cuts the log under a process that has the store open, which writes nothing after that. */
 TEST(cut_by_sqlite3)
 {
