@@ -29,7 +29,7 @@ void rm(cb_box *b, const char *path);
 /* All below /work, as "d/ d/new=NEW d/private=P(600)". */
 void must_show(cb_box *b, const char *text);
 
-/* What the loser and the winner do to the same, settled for the winner wherever it is merged, or committed: must_show(merged), must_show(committed). */
+/* What the loser and the winner do to the same, settled for the winner wherever it is merged, or committed: must_show() of the results. */
 void must_settle_each(deed *base, deed *loser, deed *winner, const char *merged, const char *committed);
 void must_settle(deed *base, deed *loser, deed *winner, const char *text);
 

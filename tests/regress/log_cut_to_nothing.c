@@ -103,7 +103,7 @@ TEST(removed_by_sqlite3)
 	}
 }
 
-/* Used once it removes the log, used again it makes an empty one, which it leaves behind when it is killed, and which is there while it reads. */
+/* Used once it removes the log, used again it makes an empty one, which is there while it reads, and when it is killed then. */
 TEST(read_by_sqlite3)
 {
 	if (system("command -v sqlite3 >/dev/null") != 0) test_skip("there is no sqlite3 here");

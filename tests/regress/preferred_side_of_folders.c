@@ -1,4 +1,4 @@
-/* Folders that stay, that go into each other, that were made again: a conflict about them, settled for one side, keeps all that is in them. */
+/* Folders that stay, go into each other, were made again: a conflict about them, settled for one side, keeps all that is in them. */
 #include "harness/sides.h"
 
 static void folder_of_three(cb_box *b)
