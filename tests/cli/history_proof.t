@@ -9,6 +9,7 @@ use Kit;
 
 my $world = world();
 seed_random();
+my $only_random = $ENV{COWBOX_ONLY_RANDOM};
 
 # Few different lines, so that they repeat and move; sometimes no newline at the end.
 my @words = ('', 'a', 'b', '}', "\treturn 0;", 'x y', "\xc3\xa4", '-- ', '++', '@@ -1 +1 @@', '\\ No newline', 'diff --git', "cr\r");
@@ -148,7 +149,8 @@ $wrong = 0;
 mkdir 'kinds';
 for my $i (0 .. $#kinds) {
 	my ($what, $old, $new, $renamed) = @{$kinds[$i]};
-	for my $name ($what =~ /^(text_changed|empty_added)$/ ? @names : ('a b', @names[map { int rand @names } 1 .. dose(5)])) {
+	my $all = $what =~ /^(text_changed|empty_added)$/;
+	for my $name ($only_random ? () : $all ? @names : 'a b', $all ? () : @names[map { int rand @names } 1 .. dose(5)]) {
 		my $dir = "$world/folder/kinds/" . ++$serial;
 		my $to = $renamed ? "$name moved to " : $name;
 		my ($folder) = $name =~ m{(.*)/};
@@ -221,7 +223,8 @@ for my $round (1 .. dose(12)) {
 }
 is($wrong, 0, 'files and links that take each other\'s names: patch -p1 and git apply make the new files of the old');
 
-for my $case (['changed', "a\0b", "a\0c"], ['added', undef, "a\0c"], ['removed', "a\0b", undef], ['large', 'x' x (17 << 20), 'y' x (17 << 20)]) {
+my @binary = (['changed', "a\0b", "a\0c"], ['added', undef, "a\0c"], ['removed', "a\0b", undef], ['large', 'x' x (17 << 20), 'y' x (17 << 20)]);
+for my $case ($only_random ? () : @binary) {
 	my ($how, $old, $new) = @$case;
 	my $dir = "$world/folder/binary-$how";
 	mkdir $_ or die "$_: $!" for $dir, "$dir/old", "$dir/old/work";
