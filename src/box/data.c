@@ -476,6 +476,72 @@ cb_code data_equal(const cb_store *cs, const txn *ta, const tree_view *va, const
 	return code;
 }
 
+/* ---- what was written elsewhere ---- */
+
+cb_code data_settle(txn *t, txn *from, uint64_t ino, size_t *out_count, cb_error *err)
+{
+	inode node;
+	tree_view v = txn_raw(t);
+	key prefix = key_prefix(KIND_EXTENT, ino);
+	pmap_cursor c;
+	span k, value;
+	bool tombstone;
+	*out_count = 0;
+	CB_TRY(inode_find(&v, ino, &node, err));
+	if (node.rec.form == DATA_CONTENT && node.rec.content & CONTENT_LOCAL) {
+		CB_TRY(txn_content_settle(from, &node.rec.content, err));
+		CB_TRY(inode_save(t, &node, err));
+	}
+	pmap was = pmap_ref(&t->delta); /* a cursor must not see the map change */
+	cb_code code = CB_OK;
+	for (pmap_seek(&c, &was, key_span(&prefix)); code == CB_OK && pmap_cursor_get(&c, &k, &value, &tombstone);
+	     pmap_cursor_next(&c)) {
+		extent x;
+		key_parts at;
+		if (!span_starts(k, key_span(&prefix))) break;
+		++*out_count;
+		if (tombstone) continue;
+		code = key_parse(k, &at, err);
+		if (code == CB_OK) code = extent_decode(value, at.offset, &x, err);
+		if (code != CB_OK || !(x.content & CONTENT_LOCAL)) continue;
+		code = txn_content_settle(from, &x.content, err);
+		if (code == CB_OK) code = extent_put(t, ino, &x, err);
+	}
+	pmap_done(&was);
+	return code;
+}
+
+/* `was` ends at its size; what lies beyond was never shared. */
+static cb_code write_changes(txn *t, inode *node, stretches *was, stretches *now, cb_error *err)
+{
+	AUTO_FREE uint8_t *block = NULL;
+	for (uint64_t at = 0, end; at < now->r->size; at = end) {
+		CB_TRY(cancel_check(err));
+		bool beyond = at >= was->r->size;
+		CB_TRY(stretch_at(now, at, err));
+		if (!beyond) CB_TRY(stretch_at(was, at, err));
+		end = beyond || now->end < was->end ? now->end : was->end;
+		if (now->hole || (!beyond && stretches_same(was, now))) continue;
+		if (!block && !(block = mem_alloc(LIMIT_CONTENT_BYTES))) return cb_err_nomem(err);
+		if (end - at > LIMIT_CONTENT_BYTES) end = at + LIMIT_CONTENT_BYTES;
+		CB_TRY(stretch_read(now, at, block, (size_t)(end - at), err));
+		CB_TRY(data_write(t, node, at, block, (size_t)(end - at), err));
+	}
+	return CB_OK;
+}
+
+cb_code data_write_changes(txn *t, inode *node, const txn *from, const tree_view *was_view, const record *was,
+                           const tree_view *now_view, const record *now, cb_error *err)
+{
+	stretches x = {.cs = t->cs, .t = from, .r = was}, y = {.cs = t->cs, .t = from, .r = now};
+	cb_code code = stretches_open(&x, was_view, err);
+	if (code == CB_OK) code = stretches_open(&y, now_view, err);
+	if (code == CB_OK) code = write_changes(t, node, &x, &y, err);
+	tree_cursor_close(x.c);
+	tree_cursor_close(y.c);
+	return code;
+}
+
 /* ---- values ---- */
 
 cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err)

@@ -3,8 +3,8 @@
  *
  * A handle knows its inode, not its path: after a rename made anywhere the N keys lead to it. Writes go into the box handle's running
  * step. When the inode is gone (unlinked here or by anyone, or taken away by a restore, an undo, a merge) the handle is *detached*: it goes
- * on with the state before the step that took the file; what it writes then stays in a private transaction that is never committed as such,
- * so a killed process leaves nothing behind to clean up.
+ * on with the state before the step that took the file; what it writes then stays in a private transaction that is never committed as such
+ * (orphan.c), so a killed process leaves nothing behind but what gc collects.
  *
  * The file may come back: its removal is undone, or a state that has it is restored. Then the handle is attached again, at its next use:
  *  - nothing was written while it was gone: it sees the file as it is now;
@@ -275,71 +275,15 @@ cb_code cb_seek(cb_file *f, int64_t offset, cb_whence whence, uint64_t *out_posi
 
 /* ---- writing ---- */
 
-typedef struct write_request {
-	const void *bytes; /* NULL: resize to `offset` */
-	size_t size;
-	uint64_t offset;
-	bool at_end;
-	uint64_t *out_end; /* where it ended; NULL: not wanted */
-} write_request;
-
-static cb_code write_inode(txn *t, inode *node, const write_request *w, cb_error *err)
+static cb_code write_detached(cb_file *f, const write_request *w, cb_error *err)
 {
-	CB_TRY(inode_written(t, node, err));
-	uint64_t offset = w->at_end ? node->rec.size : w->offset;
-	if (w->bytes) CB_TRY(data_write(t, node, offset, w->bytes, w->size, err));
-	else CB_TRY(data_resize(t, node, offset, err));
-	if (w->out_end) *w->out_end = offset + w->size;
-	return inode_save(t, node, err);
-}
-
-/* Gives t to every handle on the file, which had these bytes until now. */
-static cb_code orphan_share(cb_file *f, txn *t, const void *bytes, size_t size, cb_error *err)
-{
-	orphan *shared = mem_alloc(sizeof(*shared));
-	if (!shared) return cb_err_nomem(err);
-	*shared = (orphan){0, t, hash128(bytes, size), size, f->taken, f->by};
-	for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) {
-		file_detach(g);
-		g->private_ = shared;
-		shared->refs++;
-	}
-	return CB_OK;
-}
-
-/* The first write to a file that is gone: a transaction of its own that starts with a copy of the data. */
-static cb_code file_make_private(cb_file *f, inode *node, cb_error *err)
-{
-	char *bytes = NULL;
-	size_t size = 0;
-	CB_TRY(data_load(f->b->cs, f->b->txn, &f->kept.v, &node->rec, SIZE_MAX / 2, &bytes, &size, err));
-	txn *t = NULL;
-	cb_code code = txn_create(f->b, "detached", f->path, &t, err);
-	if (code == CB_OK) {
-		code = txn_base_set(t, f->kept.base.s, err);
-		if (code == CB_OK) code = txn_base_keep(t, err);
-		t->delta = pmap_ref(&f->kept.delta);
-		/* The box no longer counts the file; here it counts again, and against no quota. */
-		t->now.files++;
-		t->now.bytes += node->rec.size;
-		txn_quotas_lift(t);
-		if (code == CB_OK) code = data_replace(t, node, bytes, size, err);
-	}
-	if (code == CB_OK) code = inode_save(t, node, err);
-	if (code == CB_OK) code = orphan_share(f, t, bytes, size, err);
-	free(bytes);
-	if (code != CB_OK) txn_destroy(t);
+	bool first = !f->private_;
+	if (first) CB_TRY(orphan_create(f, err));
+	cb_code code = orphan_write(f->private_, w, err);
+	if (code == CB_OK) f->wrote = true;
+	else if (first) /* nothing was written: there is nothing to land */
+		for (cb_file *g = file_first_of(f->b, f->ino); g; g = file_next_of(g)) orphan_release(g);
 	return code;
-}
-
-static cb_code write_detached(cb_file *f, inode *node, const write_request *w, cb_error *err)
-{
-	if (!f->private_) CB_TRY(file_make_private(f, node, err));
-	tree_view v = txn_raw(f->private_->t);
-	CB_TRY(inode_find(&v, f->ino, node, err));
-	CB_TRY(write_inode(f->private_->t, node, w, err));
-	f->wrote = true;
-	return CB_OK;
 }
 
 /* ---- coming back ---- */
@@ -355,27 +299,18 @@ static void orphan_end(cb_file *f, const char *lost)
 		g->wrote = g->detached = false;
 		file_loosen(g);
 	}
-	txn_destroy(o->t);
-	free(o);
+	orphan_destroy(o);
 }
 
 /* Puts what was written to the file while it was gone into it: a write in the running step. */
 static cb_code orphan_land(cb_file *f, cb_error *err)
 {
-	const orphan *o = f->private_;
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
 	op w;
 	inode node;
-	tree_view v = txn_raw(o->t);
-	CB_TRY(inode_find(&v, f->ino, &node, err));
-	CB_TRY(data_load(f->b->cs, o->t, &v, &node.rec, SIZE_MAX / 2, &bytes, &size, err));
 	CB_TRY(op_begin_running(&w, f->b, "write", f->path, err));
-	v = txn_view(w.t);
+	tree_view v = txn_view(w.t);
 	cb_code code = inode_find(&v, f->ino, &node, err);
-	if (code == CB_OK) code = inode_written(w.t, &node, err);
-	if (code == CB_OK) code = data_replace(w.t, &node, bytes, size, err);
-	if (code == CB_OK) code = inode_save(w.t, &node, err);
+	if (code == CB_OK) code = orphan_put(f->private_, w.t, &node, err);
 	return op_end(&w, code, NULL, err);
 }
 
@@ -392,17 +327,13 @@ static cb_code file_is_back(cb_file *f, file_back *out, cb_error *err)
 	tree_view v = box_view(b);
 	inode node;
 	cb_error why = {0};
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
+	bool same = true;
 	*out = BACK_NOT;
 	cb_code code = inode_find(&v, f->ino, &node, &why);
 	if (code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return cb_err_set(err, code, "%s", why.message);
-	*out = f->private_ ? BACK_WITH_OTHERS : BACK_AS_IT_WENT;
-	if (!f->private_ || node.rec.size != f->private_->was_size) return CB_OK;
-	CB_TRY(data_load(b->cs, b->txn, &v, &node.rec, SIZE_MAX / 2, &bytes, &size, err));
-	hash128_value now = hash128(bytes, size);
-	if (now.low == f->private_->was.low && now.high == f->private_->was.high) *out = BACK_AS_IT_WENT;
+	if (f->private_) CB_TRY(orphan_is_as_it_went(f->private_, b, &v, &node.rec, &same, err));
+	*out = same ? BACK_AS_IT_WENT : BACK_WITH_OTHERS;
 	return CB_OK;
 }
 
@@ -527,7 +458,7 @@ static cb_code write_locked(cb_file *f, const write_request *w, cb_error *err)
 	tree_view v;
 	inode node;
 	cb_code code = file_locate(f, &v, &node, err);
-	if (code == CB_OK) code = f->detached ? write_detached(f, &node, w, err) : write_inode(o.t, &node, w, err);
+	if (code == CB_OK) code = f->detached ? write_detached(f, w, err) : write_inode(o.t, &node, w, err);
 	return op_end(&o, code, NULL, err);
 }
 

@@ -292,6 +292,10 @@ cb_code txn_picture(const txn *t, const buf *wanted, txn **out, cb_error *err);
 cb_code txn_contents_store(txn *t, cb_error *err);
 /* Does that when they are more than others should wait for: before the write transaction that commits t. */
 cb_code txn_lighten(txn *t, cb_error *err);
+/* A number that a content has in t only becomes the one that it has in the store, into which it is put first. */
+cb_code txn_content_settle(txn *t, uint64_t *content, cb_error *err);
+/* Nothing refers to the contents of t any more by the numbers that they have in t: it forgets them, and gives others from now on. */
+void txn_locals_forget(txn *t);
 /* Inside a write transaction: gives every content that waits in memory its number. */
 cb_code txn_locals_put(txn *t, cb_error *err);
 /* After it: whether they may keep these numbers. */
@@ -722,6 +726,14 @@ cb_code data_load(const cb_store *cs, const txn *t, const tree_view *v, const re
  */
 cb_code data_equal(const cb_store *cs, const txn *ta, const tree_view *va, const record *a, const txn *tb, const tree_view *vb,
                    const record *b, bool *out, cb_error *err);
+
+/* What t has of a file refers to contents that are numbered in `from` (which may be t): to their numbers in the store from now on.
+ * *out_count: of how many keys. */
+cb_code data_settle(txn *t, txn *from, uint64_t ino, size_t *out_count, cb_error *err);
+/* Writes to node, which has the bytes of `was`, what `now` has where it does not share data with `was`, both of `from`. Holes and sizes are
+ * for the caller to make. Costs what is written. */
+cb_code data_write_changes(txn *t, inode *node, const txn *from, const tree_view *was_view, const record *was,
+                           const tree_view *now_view, const record *now, cb_error *err);
 
 /* Values of attributes, metadata and keys. */
 cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_error *err);

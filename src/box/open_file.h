@@ -13,8 +13,6 @@
 
 #include "box/internal.h"
 
-#include "base/hash.h"
-
 /* What took a file away. */
 typedef enum taken_by {
 	TAKEN_BY_CALL,    /* it was unlinked, by name or with its folder, or replaced */
@@ -22,12 +20,14 @@ typedef enum taken_by {
 	TAKEN_UNKNOWN,    /* a step that was pruned before this handle looked for it */
 } taken_by;
 
-/* The changes made to a file after it went from the box; all handles on it share them. */
+/* The changes made to a file after it went from the box; all handles on it share them. (orphan.c) */
 typedef struct orphan {
 	unsigned refs; /* under the box's lock */
-	txn *t;
-	hash128_value was; /* the bytes it went with */
-	uint64_t was_size;
+	uint64_t ino;
+	txn *t;         /* has them; never committed */
+	pmap went;      /* over t's base: what the file went with. Its contents are in the store */
+	uint64_t least; /* the smallest size that it was given since */
+	size_t crowd;   /* of contents with numbers in t: so many are too many */
 	uint64_t taken; /* the last step known to have taken it, by whichever handle; 0: none */
 	taken_by by;
 } orphan;
@@ -88,5 +88,28 @@ cb_code file_seek_taken(cb_file *f, cb_error *err);
 void file_loosen(cb_file *f);
 /* Lets go of the changes that a detached file had. */
 void orphan_release(cb_file *f);
+
+/* ---- what is written to a file that is gone (orphan.c) ---- */
+
+/* One write or resize. */
+typedef struct write_request {
+	const void *bytes; /* NULL: resize to `offset` */
+	size_t size;
+	uint64_t offset;
+	bool at_end;
+	uint64_t *out_end; /* where it ended; NULL: not wanted */
+} write_request;
+
+/* Into a file as t has it; saved. */
+cb_code write_inode(txn *t, inode *node, const write_request *w, cb_error *err);
+/* A detached file gets changes of its own, which all handles on it share: none so far. */
+cb_code orphan_create(cb_file *f, cb_error *err);
+/* Adds to them. After a failure they are as before. */
+cb_code orphan_write(orphan *o, const write_request *w, cb_error *err);
+/* Has that file the bytes that this one went with? b shows it. */
+cb_code orphan_is_as_it_went(const orphan *o, const cb_box *b, const tree_view *v, const record *r, bool *out, cb_error *err);
+/* Puts them into such a file, as t has it; saved. */
+cb_code orphan_put(const orphan *o, txn *t, inode *node, cb_error *err);
+void orphan_destroy(orphan *o);
 
 #endif

@@ -1,6 +1,8 @@
 /* open_files.c: which files a handle has open, by inode, and the pictures they keep (open_file.h). */
 #include "box/open_file.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 
 enum { SLOTS_LEAST = 16 }; /* of the index by inode; a power of two */
@@ -462,9 +464,7 @@ void files_after_refresh(cb_box *b)
 void orphan_release(cb_file *f)
 {
 	orphan *o = TAKE_PTR(f->private_);
-	if (!o || --o->refs > 0) return;
-	txn_destroy(o->t);
-	free(o);
+	if (o && --o->refs == 0) orphan_destroy(o);
 }
 
 /* The picture, on its own and for this process. CB_STALE: the parent let it go, or it stands on what the parent alone has. */

@@ -78,7 +78,11 @@ cb_code txn_fields(txn *t, const cb_step_info *info, cb_error *err)
 	return CB_OK;
 }
 
-static _Atomic uint32_t serials;
+static uint32_t serial_take(void)
+{
+	static _Atomic uint32_t serials;
+	return atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) & INT32_MAX;
+}
 
 cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, cb_error *err)
 {
@@ -87,7 +91,7 @@ cb_code txn_create(cb_box *b, const char *kind, const char *params, txn **out, c
 	*t = (txn){.cs = b->cs, .b = b, .base = state_ref(b->head), .expected = BUF_INIT(SIZE_MAX), .lost = BUF_INIT(SIZE_MAX)};
 	t->era = entry_era();
 	t->now_ns = t->started_ns = clock_now(store_clock(b->cs->s));
-	t->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) & INT32_MAX;
+	t->serial = serial_take();
 	txn_quotas_set(t, &b->row);
 	CB_TRY(txn_field_set(&t->kind, NULL, span_str(kind), err));
 	CB_TRY(txn_field_set(&t->params, &t->params_size, span_str(params), err));
@@ -340,6 +344,26 @@ static void local_forget(txn *t, local_content *l)
 void txn_content_forget(txn *t, const record *r, size_t since)
 {
 	if (r->form == DATA_CONTENT && content_local_index(r->content) >= since) local_forget(t, txn_content_local(t, r->content));
+}
+
+cb_code txn_content_settle(txn *t, uint64_t *content, cb_error *err)
+{
+	if (!(*content & CONTENT_LOCAL)) return CB_OK;
+	size_t index = content_local_index(*content);
+	if (index >= t->local_count || (*content >> 32 & INT32_MAX) != t->serial)
+		return cb_err_set(err, CB_CORRUPT, "a record refers to an unknown content");
+	if (t->locals[index].bytes.bytes) CB_TRY(txn_contents_store(t, err));
+	*content = t->locals[index].stored;
+	return CB_OK;
+}
+
+void txn_locals_forget(txn *t)
+{
+	for (size_t i = 0; i < t->local_count; i++) buf_done(&t->locals[i].bytes);
+	free(TAKE_PTR(t->locals));
+	t->local_count = t->local_capacity = 0;
+	t->local_bytes = 0;
+	t->serial = serial_take();
 }
 
 txn_point txn_point_take(const txn *t)
