@@ -2,7 +2,7 @@
  * test_open_files.c: open files against a model while their file is changed, renamed, replaced, removed and brought back, by the same box
  * handle and by another, several times in a row without a look at the open file, and closed, alone or after its box handle, also while the
  * running step is in conflict over another file. A handle sees its file, or what it was when it went; what it wrote is in the box, or it
- * was told that it is not.
+ * was told that it is not. The file may have any size: writes and sizes are near or far, and between them are holes.
  */
 #include "harness/boxes.h"
 
@@ -14,10 +14,21 @@ enum {
 	ROW = 4, /* changes of the box before the open files are looked at again, at most */
 };
 
+/* Where bytes are written, besides those at the beginning. */
+static const uint64_t fars[] = {(uint64_t)1 << 21, (uint64_t)1 << 32, (uint64_t)5 << 40};
+enum { FARS = sizeof(fars) / sizeof(*fars) };
+
+/* What the file holds: everything else is zeros, and so is what lies past the size. */
+typedef struct picture {
+	uint64_t size;
+	char near[TEXT];
+	char far[FARS];
+} picture;
+
 /* What is known of the file by looking at the box through a third handle. */
 typedef struct seen {
 	const char *path; /* one of them; NULL: it is not there */
-	char text[TEXT + 1];
+	picture held;
 } seen;
 
 typedef struct world {
@@ -25,13 +36,13 @@ typedef struct world {
 	cb_box *b[2]; /* [0] has the files open */
 	cb_box *look; /* only ever reads */
 	cb_file *f[FILES];
-	bool wrote[FILES];     /* while it was gone */
-	bool lost[FILES];      /* must be told */
-	uint64_t ino;          /* of the file that is open; 0: none is */
-	seen now;              /* it in the box */
-	bool gone, dirty;      /* to its handles it is not in the box; something was written to it since */
-	char handle[TEXT + 1]; /* what its handles see */
-	char went[TEXT + 1];   /* what it went with, when dirty */
+	bool wrote[FILES]; /* while it was gone */
+	bool lost[FILES];  /* must be told */
+	uint64_t ino;      /* of the file that is open; 0: none is */
+	seen now;          /* it in the box */
+	bool gone, dirty;  /* to its handles it is not in the box; something was written to it since */
+	picture handle;    /* what its handles see */
+	picture went;      /* what it went with, when dirty */
 	enum { BY_CALL, BY_HISTORY, BY_NOBODY_KNOWS } by; /* what took it away */
 	test_rng r;
 	unsigned landed, told, unseen;
@@ -51,17 +62,54 @@ static uint64_t ino_at(world *w, const char *path)
 	return code == CB_OK ? info.ino : 0;
 }
 
+static bool same(const picture *a, const picture *b)
+{
+	return a->size == b->size && memcmp(a->near, b->near, TEXT) == 0 && memcmp(a->far, b->far, FARS) == 0;
+}
+
+static void check_same(const picture *is, const picture *expected)
+{
+	CHECK_MSG(same(is, expected), "%llu bytes of '%.*s', not %llu of '%.*s'", (unsigned long long)is->size, TEXT, is->near,
+	          (unsigned long long)expected->size, TEXT, expected->near);
+}
+
+static picture read_picture(cb_file *f)
+{
+	picture out = {0};
+	size_t n = 0;
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_pread(f, out.near, TEXT, 0, &n, &err));
+	for (int i = 0; i < FARS; i++) CHECK_OK(cb_pread(f, out.far + i, 1, fars[i], &n, &err));
+	CHECK_OK(cb_fstat(f, &info, &err));
+	out.size = info.size;
+	return out;
+}
+
+static void picture_resize(picture *p, uint64_t size)
+{
+	if (size < TEXT) memset(p->near + size, 0, TEXT - (size_t)size);
+	for (int i = 0; i < FARS; i++)
+		if (size <= fars[i]) p->far[i] = 0;
+	p->size = size;
+}
+
 static seen look(world *w)
 {
 	seen out = {0};
 	for (int i = 0; i < PATHS && w->ino && !out.path; i++)
 		if (ino_at(w, paths[i]) == w->ino) out.path = paths[i];
 	if (!out.path) return out;
-	char *bytes = NULL;
-	CHECK_OK(cb_read_file(w->look, out.path, &bytes, NULL, &err));
-	(void)snprintf(out.text, sizeof(out.text), "%s", bytes);
-	cb_free(bytes);
+	cb_file *f = NULL;
+	CHECK_OK(cb_open(w->look, out.path, CB_READ, 0, &f, &err));
+	out.held = read_picture(f);
+	CHECK_OK(cb_close(f, &err));
 	return out;
+}
+
+static void check_landed(world *w)
+{
+	seen now = look(w);
+	check_same(&now.held, &w->handle);
 }
 
 /* Short ones are in the file's record, long ones are contents. */
@@ -81,7 +129,7 @@ static void box_changed(world *w, int by)
 	bool was = w->now.path != NULL;
 	w->now = look(w);
 	if (was && !w->now.path) w->by = by;
-	if (!w->dirty && w->now.path) memcpy(w->handle, w->now.text, sizeof(w->handle));
+	if (!w->dirty && w->now.path) w->handle = w->now.held;
 }
 
 /* What cb_fsync, and cb_close of the last handle, say of what was written to a file that is gone. */
@@ -94,13 +142,10 @@ static void check_gone(const world *w, cb_code code)
 static void check_handles(world *w)
 {
 	for (int i = 0; i < FILES; i++) {
-		char text[TEXT + 2] = "";
-		size_t n = 0;
 		cb_stat_info info = CB_INIT(cb_stat_info);
 		if (!w->f[i]) continue;
-		CHECK_OK(cb_pread(w->f[i], text, sizeof(text) - 1, 0, &n, &err));
-		text[n] = 0;
-		CHECK_STR(text, w->handle);
+		picture is = read_picture(w->f[i]);
+		check_same(&is, &w->handle);
 		CHECK_OK(cb_fstat(w->f[i], &info, &err));
 		CHECK((info.links == 0) == w->gone);
 	}
@@ -137,20 +182,41 @@ static void do_open(world *w, int i)
 	w->ino = info.ino;
 	w->gone = w->dirty = false;
 	w->now = look(w);
-	memcpy(w->handle, w->now.text, sizeof(w->handle));
+	w->handle = w->now.held;
+}
+
+static uint64_t random_size(world *w)
+{
+	uint64_t far = fars[test_rand_below(&w->r, FARS)];
+	return test_rand_below(&w->r, 2) ? test_rand_below(&w->r, 2 * TEXT) : far - 1 + test_rand_below(&w->r, 3);
+}
+
+/* One call; *p as it is afterwards. What was longer keeps its end. */
+static cb_code write_some(world *w, cb_file *f, picture *p)
+{
+	char text[TEXT + 1];
+	uint64_t which = test_rand_below(&w->r, 8), size = random_size(w), far = test_rand_below(&w->r, FARS);
+	if (which == 0) {
+		picture_resize(p, size);
+		return cb_ftruncate(f, size, &err);
+	}
+	random_text(w, "", text);
+	size_t n = which == 1 ? 1 : strlen(text);
+	uint64_t at = which == 1 ? fars[far] : 0;
+	memcpy(which == 1 ? p->far + far : p->near, text, n);
+	if (p->size < at + n) p->size = at + n;
+	return cb_pwrite(f, text, n, at, &err);
 }
 
 static void do_write(world *w, int i)
 {
-	char text[TEXT + 1];
+	picture after = w->handle;
 	if (!w->f[i]) return;
-	random_text(w, "", text);
-	size_t n = strlen(text);
-	cb_code code = cb_pwrite(w->f[i], text, n, 0, &err);
+	cb_code code = write_some(w, w->f[i], &after);
 	if (told(w, i, code)) return;
 	CHECK_OK(code);
-	if (w->gone && !w->dirty) memcpy(w->went, w->handle, sizeof(w->went));
-	memcpy(w->handle, text, n); /* what was longer keeps its end */
+	if (w->gone && !w->dirty) w->went = w->handle;
+	w->handle = after;
 	w->wrote[i] = w->wrote[i] || w->gone;
 	w->dirty = w->dirty || w->gone;
 }
@@ -162,7 +228,7 @@ static void do_sync(world *w, int i)
 	if (told(w, i, code)) return;
 	if (w->gone && w->wrote[i]) check_gone(w, code);
 	else CHECK_OK(code);
-	if (!w->gone) CHECK_STR(look(w).text, w->handle);
+	if (!w->gone) check_landed(w);
 	w->now = look(w);
 }
 
@@ -176,7 +242,7 @@ static void do_close(world *w, int i)
 	if (!told(w, i, code)) {
 		if (w->gone && wrote && last) check_gone(w, code);
 		else CHECK_OK(code);
-		if (!w->gone) CHECK_STR(look(w).text, w->handle);
+		if (!w->gone) check_landed(w);
 	}
 	if (!last) w->wrote[!i] = w->wrote[!i] || wrote;
 	if (last) {
@@ -188,11 +254,11 @@ static void do_close(world *w, int i)
 /* What was written while it was gone lands or is lost, if it is back at this moment. True: it lands. */
 static bool settle(world *w)
 {
-	bool lands = w->now.path && w->dirty && strcmp(w->now.text, w->went) == 0;
+	bool lands = w->now.path && w->dirty && same(&w->now.held, &w->went);
 	w->gone = !w->now.path;
 	if (w->gone || !w->dirty) return false;
 	w->landed += lands;
-	if (!lands) memcpy(w->handle, w->now.text, sizeof(w->handle));
+	if (!lands) w->handle = w->now.held;
 	for (int i = 0; i < FILES; i++) w->lost[i] = w->lost[i] || (!lands && w->wrote[i]);
 	memset(w->wrote, 0, sizeof(w->wrote));
 	w->dirty = false;
@@ -263,7 +329,7 @@ static void change_through_file(world *w, const char *path)
 	if (!ino_at(w, path)) return;
 	CHECK_OK(cb_open(w->b[1], path, CB_WRITE, 0, &g, &err));
 	CHECK_OK(cb_pwrite(g, "through", 7, 0, &err));
-	CHECK_OK(cb_ftruncate(g, 4 + test_rand_below(&w->r, 4), &err)); /* not longer: the model has strings */
+	CHECK_OK(cb_ftruncate(g, test_rand_below(&w->r, 4) ? 4 + test_rand_below(&w->r, 4) : random_size(w), &err));
 	CHECK_OK(cb_close(g, &err));
 	box_changed(w, BY_CALL);
 }
@@ -329,13 +395,12 @@ static void some_change(world *w, cb_box *b)
 
 static void change_box(world *w)
 {
-	sync_all(w); /* the running step must not meet a change of the other handle: that is in_conflict() */
-	char before[TEXT + 1];
-	memcpy(before, w->handle, sizeof(before)); /* what they saw last */
-	bool foreign = test_rand_below(&w->r, 2);  /* the handle with the open files sees none of it until it is over */
+	sync_all(w);                /* the running step must not meet a change of the other handle: that is in_conflict() */
+	picture before = w->handle; /* what they saw last */
+	bool foreign = test_rand_below(&w->r, 2); /* the handle with the open files sees none of it until it is over */
 	for (uint64_t left = 1 + test_rand_below(&w->r, ROW); left > 0; left--)
 		some_change(w, w->b[foreign || test_rand_below(&w->r, 2)]);
-	w->unseen += foreign && w->ino && !w->now.path && !w->dirty && strcmp(before, w->handle) != 0;
+	w->unseen += foreign && w->ino && !w->now.path && !w->dirty && !same(&before, &w->handle);
 	bool pruned = test_rand_below(&w->r, 48) == 0, noticed = test_rand_below(&w->r, 4);
 	if (pruned && !noticed) prune(w, false);
 	files_used(w);
@@ -399,7 +464,7 @@ static void close_in_conflict(world *w, int i)
 		if (taken && w->by == BY_NOBODY_KNOWS) CHECK(code == CB_CONFLICT || code == CB_STALE);
 		else CHECK_CODE(code, taken && w->by == BY_HISTORY ? CB_STALE : CB_CONFLICT);
 	}
-	if (lands) CHECK_STR(look(w).text, w->handle);
+	if (lands) check_landed(w);
 	if (!last) w->wrote[!i] = w->wrote[!i] || wrote;
 	if (!last) return;
 	w->ino = 0;
@@ -422,7 +487,7 @@ static void close_box_first(world *w)
 {
 	w->at_box_close += w->ino && settle(w);
 	cb_box_close(w->b[0]);
-	if (w->ino && !w->gone) CHECK_STR(look(w).text, w->handle);
+	if (w->ino && !w->gone) check_landed(w);
 	for (int i = 0; i < FILES; i++) do_close(w, i);
 	w->b[0] = must_open(w->s, "demo");
 }
