@@ -270,6 +270,8 @@ json_writer *cli_json(cli *c);
 void cli_json_time(json_writer *w, const char *name, int64_t ns); /* "name": "2026-…Z" */
 /* Members of a file's stat: type, mode ("0644"), size, links, ino, version, mtime, ctime. */
 void cli_json_stat(json_writer *w, const cb_stat_info *info);
+/* May a file's content be a member? CB_TOOBIG: it would be in memory, twice. */
+cb_code cli_json_content_fits(const char *path, const cb_stat_info *info, cb_error *err);
 /* "tags" and "metadata" of what is at path. */
 cb_code cli_json_tags(json_writer *w, cb_box *box, const char *path, cb_error *err);
 cb_code cli_json_meta(json_writer *w, cb_box *box, const char *path, cb_error *err);

@@ -9,7 +9,6 @@
 enum {
 	CAT_WHOLE_BYTES = 8 << 20, /* up to here one call reads the file */
 	CAT_PIECE_BYTES = 1 << 20,
-	CAT_JSON_BYTES = 256 << 20, /* a content in JSON is in memory twice */
 };
 
 /* Which lines, and how they are shown. */
@@ -130,8 +129,7 @@ static cb_code cat_json(cat *k, cb_box *box, const char *path, cb_error *err)
 	size_t size = 0;
 	json_writer *w = cli_json(k->c);
 	CB_TRY(cb_stat(box, path, 0, &info, err));
-	if (info.size > CAT_JSON_BYTES)
-		return cb_err_set(err, CB_TOOBIG, "'%s' has more than %d bytes: too many for JSON", path, CAT_JSON_BYTES);
+	CB_TRY(cli_json_content_fits(path, &info, err));
 	CB_TRY(cb_read_file(box, path, &bytes, &size, err));
 	span wanted = lines_of(k, bytes, size);
 	json_object_begin(w);

@@ -160,6 +160,21 @@ static void print_content(cli *c, const char *text, size_t size)
 	cli_write(c, text, size);
 }
 
+/* In pieces, which belong together: the box is one state. */
+static cb_code print_file(cli *c, cb_box *state, const char *path, cb_error *err)
+{
+	enum { PIECE_BYTES = 1 << 20 };
+	AUTO_FREE char *piece = mem_alloc_bytes(PIECE_BYTES);
+	if (!piece) return cb_err_nomem(err);
+	for (uint64_t at = 0;;) {
+		size_t n = 0;
+		CB_TRY(cb_read_at(state, path, at, piece, PIECE_BYTES, &n, err));
+		if (n == 0) return CB_OK;
+		print_content(c, piece, n);
+		at += n;
+	}
+}
+
 static cb_code show_file(cli *c, cb_box *box, const cb_box_info *box_info, const char *path, cb_error *err)
 {
 	AUTO_FREE char *text = NULL;
@@ -167,7 +182,10 @@ static cb_code show_file(cli *c, cb_box *box, const cb_box_info *box_info, const
 	cb_stat_info info = CB_INIT(cb_stat_info);
 	json_writer *w = cli_is_json(c) ? cli_json(c) : NULL;
 	CB_TRY(cb_stat(box, path, 0, &info, err));
-	if (info.type == CB_FILE) CB_TRY(cb_read_file(box, path, &text, &size, err));
+	if (w && info.type == CB_FILE) {
+		CB_TRY(cli_json_content_fits(path, &info, err));
+		CB_TRY(cb_read_file(box, path, &text, &size, err));
+	}
 	if (w) {
 		json_object_begin(w);
 		json_member_str(w, "box", box_info->name);
@@ -177,7 +195,7 @@ static cb_code show_file(cli *c, cb_box *box, const cb_box_info *box_info, const
 		if (info.type == CB_FILE) json_member_bytes(w, "content", text, size);
 		else json_member_array(w, "entries");
 	} else if (info.type == CB_FILE) {
-		print_content(c, text, size);
+		CB_TRY(print_file(c, box, path, err));
 	}
 	if (info.type == CB_DIR) CB_TRY(cb_readdir(box, path, print_entry, c, err));
 	if (w && info.type == CB_DIR) json_array_end(w);

@@ -306,6 +306,13 @@ void cli_json_time(json_writer *w, const char *name, int64_t ns)
 	json_member_str(w, name, cli_format_time(ns, text));
 }
 
+cb_code cli_json_content_fits(const char *path, const cb_stat_info *info, cb_error *err)
+{
+	enum { CONTENT_BYTES = 256 << 20 };
+	if (info->size <= CONTENT_BYTES) return CB_OK;
+	return cb_err_set(err, CB_TOOBIG, "'%s' has more than %d bytes: too many for JSON", path, CONTENT_BYTES);
+}
+
 void cli_json_stat(json_writer *w, const cb_stat_info *info)
 {
 	char mode[CLI_FORMAT_MAX];

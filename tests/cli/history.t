@@ -72,6 +72,20 @@ fails(['show', 'demo@99'], 'NOTFOUND', 4, qr/cowbox log/);
 fails(['show', 'demo@1:/work/b.txt'], 'NOTFOUND', 4, qr/b\.txt/);
 fails(['show', 'demo@1:/work/a.txt', '--stat'], 'INVALID', 2, qr/no changes/);
 
+# Of a large file only a part is in memory at a time, as of cat.
+mkdir 'holes' or die;
+spill('holes/h', "begin\n");
+truncate 'holes/h', 600 << 20 or die;
+cow('new', 'holes');
+cow('import', 'holes', 'holes', {notes => 1});
+my ($program, $bound) = (program(), program() =~ m{/asan/} ? '' : 'ulimit -v 400000;');
+for my $command ('show', 'cat') {
+	is(script_ok("$bound '$program' $command holes\@1:/work/h | tail -c +629145600 | od -An -c", "$command: a large file in little memory"), "  \\0\n", 'to its end');
+	my $r = cowbox('--json', $command, 'holes@1:/work/h');
+	is($r->{status}, 10, "$command: too large for JSON");
+	like($r->{err}, qr/too many for JSON/, 'and it says so');
+}
+
 # ---- diff ----
 is(cow('diff', 'demo@0', 'demo', '--name-status'), "A\t/work/b.txt\nA\t/work/src\nA\t/work/src/main.c\nK\tplan\n", 'names with their kind');
 is(cow('diff', 'demo@0', 'demo', '--name-status', '--all', '/tmp'), "A\t/tmp/scratch\n", 'a path that names /tmp');
