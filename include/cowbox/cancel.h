@@ -12,8 +12,13 @@
  * A call that waits or works when its limit ends returns CB_CANCELLED or CB_TIMEOUT, some 10 ms later (one system call, a flush of the
  * disk say, is not cut short, nor the last part of a vacuum: once SQLite brings the new database into its place that is done to the end).
  * Nothing has changed then; of a call that is made in pieces (gc, vacuum, prune, apply, an export into a folder) as much as when its
- * process had been killed, and the same call goes on. A call that succeeded is not taken back. Calls that close and free are never cut
- * short. CB_CANCELLED is not CB_INTERRUPTED, by which a visitor says that it has seen enough.
+ * process had been killed, and the same call goes on. A cursor keeps its place where it can (cursor.h says which). A call that succeeded
+ * is not taken back.
+ *
+ * A limit that is over before the call ends it at once. Calls that neither wait nor work do not look: those that hand out or set a word in
+ * memory (cb_store_who_set, cb_box_who_set, cb_box_step, cb_log_pruned, cb_grep_counted, versions and codes), that pass something on to a
+ * running program (cb_exec_pump, cb_exec_kill, cb_exec_tick, cb_exec_resize, cb_exec_input), and cb_txn_drop. Calls that close and free are
+ * never cut short. CB_CANCELLED is not CB_INTERRUPTED, by which a visitor says that it has seen enough.
  */
 #ifndef COWBOX_CANCEL_H
 #define COWBOX_CANCEL_H

@@ -12,6 +12,11 @@
  * entry, whatever opened the cursor; another one is CB_INVALID. At the end it gives CB_OK and NULL, as often as it is called. After a
  * failure it gives the same failure again: a list never looks complete when it is not.
  *
+ * Limits (cancel.h). One that is over when ..._next is called ends that call alone, with CB_CANCELLED or CB_TIMEOUT: the cursor keeps its
+ * place, and the next call goes on. One that ends while ..._next works does the same to diffs, blame, boxes, checkpoints, uses, conflicts
+ * and what a command changed. To readdir, walk, glob, find, grep, attributes, tags, metadata, key-values, the log and the audit, which read
+ * as they go, it is a failure like any other: the next call gives it again, and the list is to be opened anew.
+ *
  * What is lent. An entry and all it points to are lent until the next call on the cursor.
  *
  * Time. A cursor shows what there was when it was opened, whatever happens to the box meanwhile: it may be changed, pruned, deleted and

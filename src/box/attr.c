@@ -153,7 +153,7 @@ static void name_done(cb_cursor *c)
 
 static cb_code name_open(cb_box *b, char sort, name_cursor **out, cb_error *err)
 {
-	static const cursor_ops ops = {CURSOR_NAMES, name_next, name_done};
+	static const cursor_ops ops = {CURSOR_NAMES, name_next, name_done, false};
 	CB_TRY(cursor_create(sizeof(**out), &ops, b->cs, b, out, err));
 	(*out)->sort = sort;
 	return CB_OK;

@@ -391,7 +391,7 @@ static cb_code audit_start(audit_cursor *a, const cb_audit_options *options, cb_
 
 cb_code cb_audit_open(cb_store *cs, const cb_audit_options *options, cb_cursor **out, cb_error *err)
 {
-	static const cursor_ops ops = {CURSOR_AUDIT, audit_next, audit_done};
+	static const cursor_ops ops = {CURSOR_AUDIT, audit_next, audit_done, false};
 	audit_cursor *a = NULL;
 	cb_audit_options o;
 	NEED(err, "store out", cs, out);

@@ -343,8 +343,8 @@ static cb_code names_learn(blame_cursor *m, cb_error *err)
 static cb_code blame_next(cb_cursor *c, const void **out, cb_error *err)
 {
 	blame_cursor *m = (blame_cursor *)c;
+	(void)err;
 	*out = NULL;
-	CB_TRY(cancel_check(err));
 	if (m->next == m->count) return CB_OK;
 	size_t i = m->next++, end = m->next < m->count ? m->starts[m->next] : m->l.size;
 	uint64_t origin = i < m->l.count ? m->l.origins[i] : 0;
@@ -404,7 +404,7 @@ static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error 
 
 cb_code cb_blame_open(cb_box *b, const char *path, cb_cursor **out, cb_error *err)
 {
-	static const cursor_ops ops = {CURSOR_BLAME_LINES, blame_next, blame_done};
+	static const cursor_ops ops = {CURSOR_BLAME_LINES, blame_next, blame_done, true};
 	blame_cursor *m = NULL;
 	NEED(err, "box path out", b, path, out);
 	CB_TRY(box_enter(b, err));

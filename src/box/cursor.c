@@ -67,11 +67,14 @@ cb_code cursor_next_public(cb_cursor *c, cursor_gives gives, const void **out, c
 	if (c->ops->gives != gives) return wrong_next(c->ops->gives, err);
 	if (c->era != store_fork_era())
 		return cb_err_set(err, CB_FORKED, "a cursor stays with the process that opened it: open another in this one");
+	CB_TRY(cancel_check(err));
 	if (c->failed != CB_OK) return cb_err_pass(err, c->failed, &c->why);
 	*out = NULL;
 	if (c->ended) return CB_OK;
 	cb_code code = rules_hold(c, cb_err_aside(&c->why));
-	if (code == CB_OK) code = cursor_next(c, out, cb_err_aside(&c->why));
+	bool moved = code == CB_OK && !c->ops->resumes;
+	if (code == CB_OK) code = c->ops->next(c, out, cb_err_aside(&c->why));
+	if (cancel_is_code(code) && !moved) return cb_err_pass(err, code, &c->why);
 	c->failed = code;
 	c->ended = !*out;
 	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &c->why);
@@ -121,11 +124,11 @@ cb_code list_cursor_create(cursor_gives gives, size_t item_size, void (*item_don
                            list_cursor **out, cb_error *err)
 {
 	static const cursor_ops ops[] = {
-		[CURSOR_CHANGES] = {CURSOR_CHANGES, list_next, list_done},
-		[CURSOR_CHECKPOINTS] = {CURSOR_CHECKPOINTS, list_next, list_done},
-		[CURSOR_CONFLICTS] = {CURSOR_CONFLICTS, list_next, list_done},
-		[CURSOR_BOXES] = {CURSOR_BOXES, list_next, list_done},
-		[CURSOR_USES] = {CURSOR_USES, list_next, list_done},
+		[CURSOR_CHANGES] = {CURSOR_CHANGES, list_next, list_done, true},
+		[CURSOR_CHECKPOINTS] = {CURSOR_CHECKPOINTS, list_next, list_done, true},
+		[CURSOR_CONFLICTS] = {CURSOR_CONFLICTS, list_next, list_done, true},
+		[CURSOR_BOXES] = {CURSOR_BOXES, list_next, list_done, true},
+		[CURSOR_USES] = {CURSOR_USES, list_next, list_done, true},
 	};
 	CB_TRY(cursor_create(sizeof(**out), &ops[gives], cs, b, out, err));
 	(*out)->item_size = item_size;

@@ -10,6 +10,7 @@
 #include <cowbox/cursor.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 
 /* Which ..._next it is for. */
 typedef enum cursor_gives {
@@ -33,6 +34,8 @@ typedef struct cursor_ops {
 	cb_code (*next)(cb_cursor *c, const void **out, cb_error *err);
 	/* Ends what the kind added, as far as it got: all its fields are zero before they are set. NULL: nothing. */
 	void (*done)(cb_cursor *c);
+	/* A next that its limit ended has not moved: it may be called again. */
+	bool resumes;
 } cursor_ops;
 
 struct cb_cursor {
@@ -49,12 +52,14 @@ struct cb_cursor {
 /* *out, the address of a pointer to a struct of that size that begins with a cb_cursor: zero behind that. b NULL: of the store.
  * cb_cursor_close() it. */
 cb_code cursor_create(size_t size, const cursor_ops *ops, cb_store *cs, cb_box *b, void *out, cb_error *err);
-/* For visitors: the next one, without what only the public calls have to ask. */
+/* For visitors: the next one, without what only the public calls have to ask. It looks at the limit first: a list that is in memory does
+ * not look by itself. */
 static inline cb_code cursor_next(cb_cursor *c, const void **out, cb_error *err)
 {
+	CB_TRY(cancel_check(err));
 	return c->ops->next(c, out, err);
 }
-/* For the public ..._next. */
+/* For the public ..._next. A limit that is over before anything is done does not end the cursor, only the call. */
 cb_code cursor_next_public(cb_cursor *c, cursor_gives gives, const void **out, cb_error *err);
 
 static inline void cursor_auto_(cb_cursor **c)

@@ -210,6 +210,7 @@ typedef struct stat_cursor {
 	cb_cursor c;
 	snapshot a, b;
 	cb_cursor *changes;
+	const void *counting; /* a cb_change whose lines are not counted yet: a limit may end that, and the next call goes on */
 	cb_change_stat stat;
 } stat_cursor;
 
@@ -252,12 +253,14 @@ static bool is_countable(const cb_change *c)
 static cb_code stat_next(cb_cursor *c, const void **out, cb_error *err)
 {
 	stat_cursor *k = (stat_cursor *)c;
-	const void *change = NULL;
 	*out = NULL;
-	do CB_TRY(cursor_next(k->changes, &change, err));
-	while (change && !is_countable(change));
-	if (!change) return CB_OK;
-	CB_TRY(count_change(k, change, err));
+	if (!k->counting) {
+		do CB_TRY(cursor_next(k->changes, &k->counting, err));
+		while (k->counting && !is_countable(k->counting));
+	}
+	if (!k->counting) return CB_OK;
+	CB_TRY(count_change(k, k->counting, err));
+	k->counting = NULL;
 	*out = &k->stat;
 	return CB_OK;
 }
@@ -272,7 +275,7 @@ static void stat_done(cb_cursor *c)
 
 cb_code cb_diff_stat_open(cb_box *from, cb_box *to, const char *path, cb_cursor **out, cb_error *err)
 {
-	static const cursor_ops ops = {CURSOR_CHANGE_STATS, stat_next, stat_done};
+	static const cursor_ops ops = {CURSOR_CHANGE_STATS, stat_next, stat_done, true};
 	stat_cursor *k = NULL;
 	NEED(err, "from to out", from, to, out);
 	CB_TRY(args_path("path", path, err));

@@ -669,7 +669,7 @@ static void log_done(cb_cursor *c)
 	kept_done(&l->history);
 }
 
-static const cursor_ops log_ops = {CURSOR_STEPS, log_next, log_done};
+static const cursor_ops log_ops = {CURSOR_STEPS, log_next, log_done, false};
 
 static cb_code log_start_path(log_cursor *l, cb_box *b, const char *path, cb_error *err)
 {

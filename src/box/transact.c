@@ -222,6 +222,7 @@ static cb_code txn_end_by_commit(cb_box *b, const cb_commit_options *options, fo
 	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	o.step = &step;
 	CB_TRY(choices_check(&o, err));
+	CB_TRY(cancel_check(err));
 	CB_TRY(end_begin(b, false, err));
 	b->txn->folder = folder;
 	cb_code code = commit_locked(b, &o, &result, &over, err);
@@ -259,6 +260,7 @@ cb_code cb_txn_keep(cb_box *b, const char *name, cb_commit_result *out, cb_error
 	cb_commit_result result = CB_INIT(cb_commit_result);
 	CB_TRY(SIZED_CHECK(cb_commit_result, fork, out, err));
 	if (name) CB_TRY(box_name_check(name, false, err));
+	CB_TRY(cancel_check(err));
 	CB_TRY(end_begin(b, false, err));
 	cb_code code = box_refused(b, "fork", name ? name : "", txn_fork(b, b->txn, name, &result, err), err);
 	if (code == CB_OK) txn_destroy(TAKE_PTR(b->txn));
@@ -306,6 +308,7 @@ cb_code cb_conflict_open(cb_box *b, cb_cursor **out, cb_error *err)
 {
 	list_cursor *l = NULL;
 	NEED(err, "txn out", b, out);
+	CB_TRY(cancel_check(err));
 	CB_TRY(end_begin(b, true, err));
 	cb_code code = list_cursor_create(CURSOR_CONFLICTS, sizeof(conflict_row), conflict_done, b->cs, b, &l, err);
 	if (code == CB_OK) code = conflicts_copy(b, b->txn ? &b->txn->lost : &b->lost, &l->items, err);

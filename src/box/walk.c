@@ -184,7 +184,7 @@ static void entry_done(cb_cursor *c)
 
 static cb_code entry_open(cb_box *b, entry_cursor **out, cb_error *err)
 {
-	static const cursor_ops ops = {CURSOR_ENTRIES, entry_next, entry_done};
+	static const cursor_ops ops = {CURSOR_ENTRIES, entry_next, entry_done, false};
 	CB_TRY(cursor_create(sizeof(**out), &ops, b->cs, b, out, err));
 	(*out)->entry = CB_WITH(cb_entry, .info = &(*out)->info);
 	walker_init(&(*out)->w, &(*out)->now.v);

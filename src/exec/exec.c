@@ -547,6 +547,7 @@ cb_code cb_exec_changes_open(cb_exec *e, cb_cursor **out, cb_error *err)
 {
 	NEED(err, "exec out", e, out);
 	CB_TRY(sandbox_own(e->sandbox, err));
+	CB_TRY(cancel_check(err));
 	if (!e->finished) return cb_err_set(err, CB_BADHANDLE, "what a program changed is known after cb_exec_wait");
 	if (e->result.fork[0]) return changes_of_fork(e, out, err);
 	if (e->result.step) return cb_diff_step_open(e->sandbox->box, e->result.step, NULL, out, err);

@@ -3,6 +3,7 @@
  * a file, and a look whether the file came back. What is in the way is told by switches of the kernel that are known to be.
  */
 #include "base/args.h"
+#include "base/cancel.h"
 #include "base/sized.h"
 #include "exec/exec.h"
 
@@ -187,6 +188,7 @@ cb_code cb_sandbox_try(const char *folder, cb_tier tier, cb_tier_report *out, cb
 	CB_TRY(folder_make(folder, &trial, err));
 	if (asprintf(&store, "%s/store", trial.path) < 0) return cb_err_nomem(err);
 	cb_code code = run_in(store, tier, &why);
+	if (cancel_is_code(code)) return cb_err_pass(err, code, &why); /* that says nothing of the machine */
 	report.works = code == CB_OK;
 	if (!report.works) {
 		(void)snprintf(report.why, sizeof(report.why), "%.255s", why.message);

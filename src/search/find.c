@@ -148,7 +148,7 @@ static void find_done(cb_cursor *c)
 
 cb_code cb_find_open(cb_box *box, const char *path, const cb_find_options *options, cb_cursor **out, cb_error *err)
 {
-	static const cursor_ops ops = {CURSOR_ENTRIES, find_next, find_done};
+	static const cursor_ops ops = {CURSOR_ENTRIES, find_next, find_done, false};
 	find *f = NULL;
 	cb_find_options o;
 	NEED(err, "box path out", box, path, out);

@@ -449,7 +449,7 @@ static void grep_done(cb_cursor *c)
 	buf_done(&g->matches);
 }
 
-static const cursor_ops grep_ops = {CURSOR_GREP_LINES, grep_next, grep_done};
+static const cursor_ops grep_ops = {CURSOR_GREP_LINES, grep_next, grep_done, false};
 
 static cb_code grep_start(grep *g, cb_box *box, const char *path, const cb_grep_options *options, cb_error *err)
 {

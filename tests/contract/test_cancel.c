@@ -529,7 +529,7 @@ TEST_LIMIT(every_look_of_reads_disk, 300)
 
 /* ---- a limit that is over from the beginning ---- */
 
-TEST_BOTH(a_fired_token_ends_every_call_at_once)
+TEST_BOTH(a_fired_token_ends_each_of_them_at_once)
 {
 	begin(memory);
 	cb_cancel_fire(token);
