@@ -94,13 +94,15 @@ CB_API cb_code cb_txn_begin(cb_box *box, const cb_txn_options *options, cb_box *
  * symlink and rename without replacing. Quotas hold as they are at commit. This is snapshot isolation without read sets: two
  * transactions that each read what the other wrote may both commit.
  *
- * Afterwards the transaction is over: only close it. Whatever failed, it stays open (but see cb_lost), and the same call may be made
- * again. On a box whose open files have writes under way these are committed, with the same choices; CB_NOTHING when there are none.
- * options and out may be NULL. */
+ * Afterwards the transaction is over: close it; any other call on it is CB_INVALID (but see cb_txn_conflicts). Whatever failed, it stays
+ * open (but see cb_lost), and the same call may be made again. On a box whose open files have writes under way these are committed, with
+ * the same choices; CB_NOTHING when there are none. options and out may be NULL. */
 CB_API cb_code cb_txn_commit(cb_box *txn, const cb_commit_options *options, cb_commit_result *out, cb_error *err);
 /* The conflicts of the last commit that failed for them; also when the transaction is over by that (cb_lost), until the handle is
- * closed. Once these are answered others may come up, which their answers make: then the next commit lists those. On a box, right after
- * a cb_undo or cb_redo that failed for them: its conflicts. CB_NOTHING: there is neither. */
+ * closed. None where it failed for no path: no_merge refuses a box that moved, whatever moved. Once these are answered others may come up,
+ * which their answers make: then the next commit lists those. On a box: those of the last cb_undo or cb_redo that failed for them, or of a
+ * commit of its open files' writes that lost them (cb_lost), until a step is made through this handle. CB_NOTHING: there is neither.
+ * CB_INVALID: the transaction is over, and not by a conflict. */
 CB_API cb_code cb_txn_conflicts(cb_box *txn, cb_conflict_visit visit, void *context, cb_error *err);
 /* Ends it as a new box that starts where it began and has it as its first step. name NULL: one is made, "demo-conflict-7"; out may
  * be NULL. Such a box is marked (cb_box_info.lost) until it is renamed or changed, and a marked one is removed by gc after an age

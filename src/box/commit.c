@@ -27,6 +27,23 @@ void lost_paths_forget(buf *lost)
 	lost->size = 0;
 }
 
+void box_lost_listed(cb_box *b)
+{
+	b->has_lost = true;
+	b->lost_after = atomic_load(&b->last_seq);
+}
+
+bool box_lists_lost(const cb_box *b)
+{
+	return b->has_lost && (b->is_txn || b->lost_after == atomic_load(&b->last_seq));
+}
+
+void box_lost_forget(cb_box *b)
+{
+	lost_paths_forget(&b->lost);
+	b->has_lost = false;
+}
+
 cb_code lost_paths_add(buf *lost, const char *path, const char *reason, bool contradicts, cb_error *err)
 {
 	lost_path one = {mem_strdup(path), reason, contradicts};

@@ -311,6 +311,10 @@ cb_code txn_commit_exact(cb_box *b, txn *t, bool *out_moved, cb_commit_result *o
 cb_code txn_fork(cb_box *b, txn *t, const char *name, cb_commit_result *out, cb_error *err);
 cb_code lost_paths_add(buf *lost, const char *path, const char *reason, bool contradicts, cb_error *err);
 void lost_paths_forget(buf *lost);
+/* b->lost, which the caller filled, is what cb_txn_conflicts lists. */
+void box_lost_listed(cb_box *b);
+bool box_lists_lost(const cb_box *b);
+void box_lost_forget(cb_box *b);
 
 /* What a call relied on, to be looked at again at commit (expect.c). r is what was resolved in t. */
 struct resolved;
@@ -360,7 +364,10 @@ struct cb_box {
 	uint64_t stamp;     /* of head, for store_fresh */
 	txn *txn;           /* a transaction's own, or the running step of open files; NULL: none */
 	bool is_txn;        /* cb_txn_begin's: without a txn it is over */
-	buf lost;           /* lost_path: what its last commit failed for, when the transaction is over by that */
+	/* lost_path: what its last commit failed for, when the transaction is over by that, or its last undo. */
+	buf lost;
+	bool has_lost;       /* there is such a list, perhaps an empty one; */
+	uint64_t lost_after; /* of a box: as long as this is the newest step made through the handle */
 	bool closed;        /* by the caller; what is left waits for its open files and for calls that closed it from inside */
 	bool is_over;       /* nothing is left but what cursors count */
 	char *who;          /* with the lock: another thread may set another */

@@ -159,7 +159,7 @@ static cb_code end_begin(cb_box *b, bool listing, cb_error *err)
 	CB_TRY(box_lock(b, err));
 	cb_code code = CB_OK;
 	if (b->closed) code = cb_err_set(err, CB_BADHANDLE, "the box handle was closed");
-	else if (listing && !b->txn && b->lost.size) code = CB_OK;
+	else if (listing && !b->txn && box_lists_lost(b)) code = CB_OK;
 	else if (b->is_txn && !b->txn) code = cb_err_set(err, CB_INVALID, "this transaction is over: close it");
 	else if (!b->txn) code = cb_err_set(err, CB_NOTHING, "no writes are under way on this handle");
 	else if (b->changing) code = cb_err_set(err, CB_BUSY, "a call on this handle is under way: it cannot end its transaction");
@@ -227,11 +227,12 @@ static cb_code txn_end_by_commit(cb_box *b, const cb_commit_options *options, fo
 	b->txn->folder = folder;
 	cb_code code = commit_locked(b, &o, &result, &over, err);
 	b->txn->folder = NULL;
-	lost_paths_forget(&b->lost);
+	box_lost_forget(b);
 	if (over && code == CB_CONFLICT) { /* they can be listed until the handle is closed */
 		buf lost = b->lost;
 		b->lost = b->txn->lost;
 		b->txn->lost = lost;
+		box_lost_listed(b);
 	}
 	if (over) txn_destroy(TAKE_PTR(b->txn));
 	if (over && !b->is_txn) box_committed(b);

@@ -193,6 +193,7 @@ static cb_code list_conflicts(cb_box *b, const merge_conflicts *c, cb_error *err
 	cb_code code = CB_OK;
 	for (const merge_conflict *one = c->all; one < c->all + c->count && code == CB_OK; one++)
 		code = lost_paths_add(&b->lost, one->path, one->reason, one->contradicts, err);
+	if (code == CB_OK) box_lost_listed(b);
 	return code;
 }
 
@@ -278,7 +279,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	bool redo = u->redo;
 	uint64_t seq = u->seq;
 	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
-	lost_paths_forget(&b->lost);
+	box_lost_forget(b);
 	AUTO_KEPT kept_state history = {0}; /* what is chosen must be there when it is taken back */
 	CB_TRY(kept_history(&history, b->cs, o->t->base, KEPT_VISIT, err));
 	choosing c = {.b = b, .cs = b->cs, .box = b->id, .cancelled = BUF_INIT(1 << 26)};
