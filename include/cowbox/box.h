@@ -58,8 +58,9 @@ CB_API cb_code cb_box_quota_set(cb_box *box, uint64_t bytes, uint64_t files, uin
 /* What cb_prune keeps when it is not told: so many of the newest steps, and those younger than keep_ns; 0: all. CB_INVALID: keep_ns is
  * below zero. */
 CB_API cb_code cb_box_retention_set(cb_box *box, uint64_t keep_steps, int64_t keep_ns, cb_error *err);
-/* Every so many steps the newest gets the checkpoint "auto-SEQ"; the newest 32 automatic ones are kept, and all that somebody named.
- * 0: none. */
+/* Every so many steps the newest gets the checkpoint "auto-SEQ", or "auto-SEQ-2" and so on where somebody gave that name to another
+ * step; one of such a name that somebody gave to this step serves as well. The newest 32 automatic ones are kept, and all that somebody
+ * named. 0: none. */
 CB_API cb_code cb_box_checkpoint_every_set(cb_box *box, uint64_t steps, cb_error *err);
 /* The name under which steps made through this handle are recorded. Default: the store's. */
 CB_API cb_code cb_box_who_set(cb_box *box, const char *who, cb_error *err);

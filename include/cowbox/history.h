@@ -114,7 +114,7 @@ CB_API cb_code cb_undo(cb_box *box, uint64_t seq, uint64_t *out_seq, cb_error *e
 CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);
 
 /* seq 0: the current step. Flushed to disk unless no_sync. The named step is never pruned. name NULL: an automatic one, called
- * "auto-SEQ"; of these the newest 32 are kept, and a checkpoint of that step and name serves as well. CB_EXISTS. */
+ * as those of cb_box_checkpoint_every_set, of which the newest 32 are kept. CB_EXISTS: another has the name that was given. */
 CB_API cb_code cb_checkpoint_save(cb_box *box, const char *name, uint64_t seq, bool no_sync, cb_error *err);
 /* The step stays until it is pruned. CB_NOTFOUND. */
 CB_API cb_code cb_checkpoint_delete(cb_box *box, const char *name, cb_error *err);

@@ -2,7 +2,7 @@
  * checkpoints.c: names for steps, by hand and every so many steps.
  *
  * An automatic checkpoint is called "auto-" and the number of its step and is marked in its row; one that somebody saved under such a
- * name is theirs and stays. Those made every so many steps are put in the transaction of their step and not flushed: as durable as the
+ * name is theirs and stays: where it names another step, the automatic one is "auto-SEQ-2", or the next that is free. Those made every so many steps are put in the transaction of their step and not flushed: as durable as the
  * step is.
  */
 #include "base/args.h"
@@ -43,19 +43,22 @@ static cb_code auto_trim(cb_store *cs, uint64_t box, cb_error *err)
 	return CB_OK;
 }
 
-/* Inside a write transaction. *made false: the step has a checkpoint of that name already, or another step has (*taken): somebody's
- * own. */
-static cb_code auto_put(cb_store *cs, uint64_t box, uint64_t seq, bool *made, bool *taken, cb_error *err)
+/* Inside a write transaction, as *out. *made false: the step has a checkpoint of such a name already. */
+static cb_code auto_put(cb_store *cs, uint64_t box, uint64_t seq, store_checkpoint *out, bool *made, cb_error *err)
 {
-	store_checkpoint c = {.box = box, .seq = seq, .created_ns = clock_now(store_clock(cs->s)), .automatic = true}, there;
-	cb_error why;
-	box_checkpoint_auto_name(seq, c.name);
-	*made = *taken = false;
-	cb_code code = store_checkpoint_get(cs->s, box, c.name, &there, cb_err_aside(&why));
-	if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
-	*taken = code == CB_OK && there.seq != seq;
-	if (code == CB_OK) return CB_OK;
-	CB_TRY(store_checkpoint_put(cs->s, &c, err));
+	store_checkpoint there;
+	*out = (store_checkpoint){.box = box, .seq = seq, .created_ns = clock_now(store_clock(cs->s)), .automatic = true};
+	*made = false;
+	box_checkpoint_auto_name(seq, out->name);
+	for (unsigned n = 2;; n++) {
+		cb_error why;
+		cb_code code = store_checkpoint_get(cs->s, box, out->name, &there, cb_err_aside(&why));
+		if (code == CB_NOTFOUND) break;
+		if (code != CB_OK) return cb_err_pass(err, code, &why);
+		if (there.seq == seq) return CB_OK;
+		(void)snprintf(out->name, sizeof(out->name), "auto-%" PRIu64 "-%u", seq, n); /* that one is somebody's own */
+	}
+	CB_TRY(store_checkpoint_put(cs->s, out, err));
 	*made = true;
 	return auto_trim(cs, box, err);
 }
@@ -74,10 +77,8 @@ static cb_code save_in_write(cb_box *b, const char *name, uint64_t seq, cb_error
 	uint64_t found = 0;
 	CB_TRY(step_exists(b->cs, b->id, c.seq, &found, err));
 	if (!name) {
-		bool made = false, taken = false;
-		CB_TRY(auto_put(b->cs, c.box, c.seq, &made, &taken, err));
-		box_checkpoint_auto_name(c.seq, c.name);
-		if (taken) return name_taken(b, c.name, err);
+		bool made = false;
+		CB_TRY(auto_put(b->cs, c.box, c.seq, &c, &made, err));
 		return made ? audit_did(b->cs, &b->row, &(audit_note){b->who, "checkpoint", c.name}, err) : CB_OK;
 	}
 	memcpy(c.name, name, strlen(name));
@@ -207,6 +208,7 @@ cb_code box_checkpoint_auto(cb_box *b, uint64_t seq, cb_error *err)
 {
 	CB_TRY(every_known(b, err));
 	if (b->every == 0 || seq % b->every != 0) return CB_OK;
-	bool made, taken; /* a name of somebody's own stays what it is */
-	return auto_put(b->cs, b->id, seq, &made, &taken, err);
+	store_checkpoint put;
+	bool made;
+	return auto_put(b->cs, b->id, seq, &put, &made, err);
 }

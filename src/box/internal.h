@@ -354,24 +354,24 @@ struct cb_box {
 	entry_lock lock;
 	unsigned era; /* of forks: a child makes the handle its own with its first call (handle.c) */
 	cb_store *cs;
-	uint64_t id;        /* of the box */
-	store_box row;      /* as last read, with the lock; its head is not kept up to date, `head` is */
-	bool pinned;        /* one state, read-only */
-	state *head;        /* the newest known, or the pinned one */
-	kept_state kept;    /* the pinned one */
-	store_use *call;    /* shows the head while a call runs */
-	unsigned depth;     /* calls under way, one inside the other */
-	uint64_t stamp;     /* of head, for store_fresh */
-	txn *txn;           /* a transaction's own, or the running step of open files; NULL: none */
-	bool is_txn;        /* cb_txn_begin's: without a txn it is over */
+	uint64_t id;     /* of the box */
+	store_box row;   /* as last read, with the lock; its head is not kept up to date, `head` is */
+	bool pinned;     /* one state, read-only */
+	state *head;     /* the newest known, or the pinned one */
+	kept_state kept; /* the pinned one */
+	store_use *call; /* shows the head while a call runs */
+	unsigned depth;  /* calls under way, one inside the other */
+	uint64_t stamp;  /* of head, for store_fresh */
+	txn *txn;        /* a transaction's own, or the running step of open files; NULL: none */
+	bool is_txn;     /* cb_txn_begin's: without a txn it is over */
 	/* lost_path: what its last commit failed for, when the transaction is over by that, or its last undo. */
 	buf lost;
 	bool has_lost;       /* there is such a list, perhaps an empty one; */
 	uint64_t lost_after; /* of a box: as long as this is the newest step made through the handle */
-	bool closed;        /* by the caller; what is left waits for its open files and for calls that closed it from inside */
-	bool is_over;       /* nothing is left but what cursors count */
-	char *who;          /* with the lock: another thread may set another */
-	char *recorded_for; /* who its steps are said to be of, other than who asks; NULL: the same */
+	bool closed;         /* by the caller; what is left waits for its open files and for calls that closed it from inside */
+	bool is_over;        /* nothing is left but what cursors count */
+	char *who;           /* with the lock: another thread may set another */
+	char *recorded_for;  /* who its steps are said to be of, other than who asks; NULL: the same */
 	/* Does a rule lie in the box, for `who`? As of that version of the rules (gate_version); without one views have no veil. */
 	bool ruled;
 	uint64_t ruled_version;

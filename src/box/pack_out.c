@@ -331,6 +331,14 @@ static cb_code note_checkpoint(void *context, const store_checkpoint *c, cb_erro
 	return c->seq <= p->head->seq ? buf_append(&p->checkpoints, c, sizeof(*c), err) : CB_OK;
 }
 
+/* The name of an automatic one follows from its step. One that had to take another name goes with it, as if somebody had named it. */
+static bool is_automatic(const store_checkpoint *c)
+{
+	char name[CB_NAME_MAX + 1];
+	box_checkpoint_auto_name(c->seq, name);
+	return c->automatic && strcmp(c->name, name) == 0;
+}
+
 static cb_code add_checkpoints(packing *p, cb_error *err)
 {
 	const store_checkpoint *all = (const store_checkpoint *)(const void *)p->checkpoints.bytes;
@@ -338,9 +346,9 @@ static cb_code add_checkpoints(packing *p, cb_error *err)
 		uint8_t head[16];
 		put_le64(head, all[i].seq);
 		put_le64(head + 8, (uint64_t)all[i].created_ns);
-		/* The name of an automatic one follows from its step. */
-		pack_type type = all[i].automatic ? PACK_AUTOMATIC : PACK_CHECKPOINT;
-		CB_TRY(put(p, type, span_make(head, sizeof(head)), all[i].automatic ? (span){0} : span_str(all[i].name), err));
+		bool automatic = is_automatic(&all[i]);
+		CB_TRY(put(p, automatic ? PACK_AUTOMATIC : PACK_CHECKPOINT, span_make(head, sizeof(head)),
+		           automatic ? (span){0} : span_str(all[i].name), err));
 		p->info->checkpoints++;
 	}
 	return CB_OK;
@@ -416,7 +424,7 @@ static uint32_t format_needed(const packing *p)
 {
 	const store_checkpoint *all = (const store_checkpoint *)(const void *)p->checkpoints.bytes;
 	for (size_t i = 0; i < p->checkpoints.size / sizeof(store_checkpoint); i++)
-		if (all[i].automatic) return PACK_FORMAT_AUTOMATIC;
+		if (is_automatic(&all[i])) return PACK_FORMAT_AUTOMATIC;
 	return PACK_FORMAT_FIRST;
 }
 

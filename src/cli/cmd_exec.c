@@ -163,7 +163,23 @@ static cb_code read_exec(cli *c, const cli_call *call, program *p, request *q, c
 
 /* ---- checkpoints ---- */
 
-/* One without a name is called auto-STEP, as those of checkpoint.every are. */
+typedef struct automatic {
+	uint64_t seq;
+	char *name;
+} automatic;
+
+/* The one that serves the step, called auto-STEP; or auto-STEP-2, where another step has that name. */
+static cb_code find_automatic(void *context, const cb_checkpoint *p, cb_error *err)
+{
+	(void)err;
+	automatic *a = context;
+	char name[CB_NAME_MAX + 1];
+	(void)snprintf(name, sizeof(name), "auto-%llu", (unsigned long long)a->seq);
+	if (p->seq == a->seq && (p->automatic || strcmp(p->name, name) == 0)) memcpy(a->name, p->name, sizeof(p->name));
+	return CB_OK;
+}
+
+/* One without a name is called as those of checkpoint.every are. */
 static cb_code save_checkpoint(cli *c, const cli_call *call, cb_box *box, request *q, cb_error *err)
 {
 	const char *always = NULL, *name = cli_text(call, "checkpoint");
@@ -172,8 +188,8 @@ static cb_code save_checkpoint(cli *c, const cli_call *call, cb_box *box, reques
 	if (name) q->exec.checkpoint = name;
 	if (name || (!cli_flag(call, "checkpoint") && strcmp(always, "yes") != 0)) return CB_OK;
 	CB_TRY(cb_box_info_get(box, &info, err));
-	(void)snprintf(q->checkpoint, sizeof(q->checkpoint), "auto-%llu", (unsigned long long)info.seq);
-	return cb_checkpoint_save(box, NULL, info.seq, false, err);
+	CB_TRY(cb_checkpoint_save(box, NULL, info.seq, false, err));
+	return cb_checkpoint_list(box, find_automatic, &(automatic){info.seq, q->checkpoint}, err);
 }
 
 /* ---- */

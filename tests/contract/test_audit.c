@@ -560,7 +560,7 @@ TEST_BOTH(checkpoints_every_so_many_steps)
 	(void)must_commit(t);
 	CHECK_OK(cb_step_record(b, &CB_WITH(cb_step_info, .kind = "sh"), NULL, &err));
 	CHECK_OK(cb_restore(b, f, NULL, NULL, &err)); /* 9 */
-	CHECK_STR(checkpoints(b)->bytes, "auto-6@1 auto-3@3 auto-9@9 ");
+	CHECK_STR(checkpoints(b)->bytes, "auto-6@1 auto-3@3 auto-6-2@6 auto-9@9 ");
 	cb_box *at = must_open(s, "demo@auto-3");
 	CHECK_STR(must_read(at, "/work/a"), "3");
 	cb_box_close(at);
@@ -568,7 +568,7 @@ TEST_BOTH(checkpoints_every_so_many_steps)
 	CHECK_U64(info.checkpoint_every, 0);
 	CHECK_OK(cb_box_checkpoint_every_set(b, 0, &err));
 	for (char c = 'a'; c < 'h'; c++) CHECK_OK(cb_kv_set(other, "k", &c, 1, &err));
-	CHECK_U64(checkpoints(b)->entries, 3);
+	CHECK_U64(checkpoints(b)->entries, 4);
 	CHECK_CODE(cb_box_checkpoint_every_set(b, UINT64_MAX, &err), CB_INVALID);
 	test_store_sound(s);
 	cb_box_close(f);
