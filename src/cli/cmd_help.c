@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static void print_global_options(cli *c)
-{
-	for (const cli_option *o = cli_global_options; o->kind != CLI_END; o++) cli_print(c, "  --%-24s %s\n", o->name, o->help);
-}
-
 static cb_code topic(cli *c, const cli_call *call, const char *name, cb_error *err)
 {
 	const char *const *names = NULL;
@@ -16,7 +11,7 @@ static cb_code topic(cli *c, const cli_call *call, const char *name, cb_error *e
 	cli_words rest = {0};
 	if (strcmp(name, "exit-codes") == 0) return help_exit_codes(c, cli_flag(call, "markdown"), err);
 	if (strcmp(name, "options") == 0) {
-		print_global_options(c);
+		help_global_options(c);
 		return CB_OK;
 	}
 	command = cli_command_find(name);
@@ -53,6 +48,9 @@ const cli_command cmd_help = {
 	.examples = (const char *const[]){"cowbox help", "cowbox help checkpoint save", "cowbox help exit-codes", NULL},
 	.json = "commands    all of them, each as below\n"
 		"name parent group summary usage operands options examples json subcommands    of one command\n"
+		"operands    for each: name, optional, many (may be repeated), help\n"
+		"options     for each: name, letter (when it has one), kind (flag, text, list, count, size, duration, moment, "
+		"choice), value (what stands for it, when it takes one), help; of 'options': those of every command\n"
 		"exit_codes  of 'exit-codes': code, exit, text of each",
 	.run = run_help,
 };

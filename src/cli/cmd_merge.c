@@ -337,6 +337,7 @@ const cli_command cmd_merge = {
 		"dry_run         whether nothing was to be changed\n"
 		"change_count    how many paths and keys changed\n"
 		"resolved        conflicts settled by --prefer; for each: path, reason, preferred\n"
+		"notes           answers (--prefer PATH=BOX) for which there was no conflict, or one that is told by another path\n"
 		"When conflicts are open the error object has conflicts; for each: path, reason, and contradicts (true) where "
 		"answers contradict each other.",
 	.run = run_merge,

@@ -89,6 +89,7 @@ const cli_command cmd_use = {
 		},
 	.examples = (const char *const[]){"cowbox use demo", "cowbox use", "cowbox use --none", NULL},
 	.json = "box    the chosen box; null when there is none\nby     what chose it: --box, COWBOX_BOX, folder, use; null when "
-		"there is none",
+		"there is none\n"
+		"notes  that another box is still meant here, and why",
 	.run = run_use,
 };

@@ -111,6 +111,8 @@ void pager_end(void);
 
 /* help.c */
 void help_summary(cli *c);
+/* The options of every command. */
+void help_global_options(cli *c);
 void help_command(cli *c, const cli_command *command, const cli_command *parent);
 void help_command_json(json_writer *w, const cli_command *command, const cli_command *parent);
 /* "cowbox checkpoint save [--no-sync] [BOX] NAME" */

@@ -178,6 +178,33 @@ static const char *kind_name(cli_kind kind)
 	return names[kind];
 }
 
+static void options_json(json_writer *w, const cli_option *options)
+{
+	json_member_array(w, "options");
+	for (const cli_option *o = options; o && o->kind != CLI_END; o++) {
+		char letter[2] = {o->letter, 0};
+		json_object_begin(w);
+		json_member_str(w, "name", o->name);
+		if (o->letter) json_member_str(w, "letter", letter);
+		json_member_str(w, "kind", kind_name(o->kind));
+		if (o->value) json_member_str(w, "value", o->value);
+		json_member_str(w, "help", o->help);
+		json_object_end(w);
+	}
+	json_array_end(w);
+}
+
+void help_global_options(cli *c)
+{
+	if (cli_is_json(c)) {
+		json_object_begin(cli_json(c));
+		options_json(cli_json(c), cli_global_options);
+		json_object_end(cli_json(c));
+		return;
+	}
+	for (const cli_option *o = cli_global_options; o->kind != CLI_END; o++) cli_print(c, "  --%-24s %s\n", o->name, o->help);
+}
+
 static void command_json_parts(json_writer *w, const cli_command *command)
 {
 	json_member_array(w, "operands");
@@ -190,18 +217,7 @@ static void command_json_parts(json_writer *w, const cli_command *command)
 		json_object_end(w);
 	}
 	json_array_end(w);
-	json_member_array(w, "options");
-	for (const cli_option *o = command->options; o && o->kind != CLI_END; o++) {
-		char letter[2] = {o->letter, 0};
-		json_object_begin(w);
-		json_member_str(w, "name", o->name);
-		if (o->letter) json_member_str(w, "letter", letter);
-		json_member_str(w, "kind", kind_name(o->kind));
-		if (o->value) json_member_str(w, "value", o->value);
-		json_member_str(w, "help", o->help);
-		json_object_end(w);
-	}
-	json_array_end(w);
+	options_json(w, command->options);
 	json_member_array(w, "examples");
 	for (const char *const *e = command->examples; e && *e; e++) json_str(w, *e);
 	json_array_end(w);

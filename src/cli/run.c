@@ -260,6 +260,10 @@ static cb_code run_words(cli *c, cli_words words, cb_error *err)
 		}
 		return CB_OK;
 	}
+	if (words.count == 0 && c->globals.json && !c->globals.help) {
+		cli_hint(c, "'cowbox --json help' lists them");
+		return cb_err_set(err, CB_INVALID, "a command is needed");
+	}
 	if (words.count == 0) {
 		help_summary(c);
 		if (!c->globals.help) c->status = 2;

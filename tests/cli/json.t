@@ -28,8 +28,8 @@ sub words_of {
 # Two things share a word: a list, or in a summary how many there are. Beyond these a member has one type.
 my %is_plural = map { $_ => 1 } qw(boxes steps checkpoints files changes forks);
 # A program's version is a text, a file's a number; the sides of a diff are states, those of a copy paths; undo names the change it took back, exec
-# lists what changed.
-my %has_two = map { $_ => 1 } qw(version from to change changed);
+# lists what changed. Of a command usage is how it is called, of a program what it took.
+my %has_two = map { $_ => 1 } qw(version from to change changed usage);
 my (%type, %where, %undocumented, @wrong);
 
 sub type_of {
@@ -45,7 +45,7 @@ sub walk {
 		my $t = type_of($v->{$member});
 		(my $plain = $member) =~ s/_base64\z//;
 		push @wrong, "$name: '$member' is no lower_snake_case" if $member !~ /\A[a-z][a-z0-9]*(?:_[a-z0-9]+)*\z/;
-		$undocumented{"$name: $member"} = 1 unless $words->{$plain} || $member eq 'notes';
+		$undocumented{"$name: $member"} = 1 unless $words->{$plain} || ($member eq 'notes' && $name ne 'merge');
 		if ($t ne 'null') { $type{$member}{$t} = $where{$member}{$t} = $name }
 		my $value = $v->{$member};
 		push @wrong, "$name: $member is '$value'"
@@ -74,6 +74,8 @@ my %more = (
 	'pack' => ['cowbox --json pack demo -o x.cbx'],
 	'export' => ['cowbox --json export demo:/work out'],
 	'find' => ['cowbox --json find demo try-1 --name a.txt'],
+	'help' => ['cowbox --json help options', 'cowbox --json help exit-codes', 'cowbox --json help checkpoint save'],
+	'merge' => ['cowbox --json merge try-1 --into demo --prefer /work/none=demo'],
 	'use' => ['cowbox --json use demo'],
 );
 for my $name (sort keys %described) {
@@ -88,7 +90,7 @@ for my $name (sort keys %described) {
 		my $r = shell($line);
 		my $value = eval { JSON::PP->new->utf8->decode($r->{out}) } or next;
 		$shown++;
-		walk($name, \%words, $value) unless $name eq 'help';
+		walk($name, \%words, $value);
 	}
 	ok($shown, "$name: seen");
 }

@@ -65,6 +65,10 @@ subtest 'errors are one line, or one object' => sub {
 	fails(['list', '--color', 'pink'], 'INVALID', 2, qr/pink.*auto\|always\|never/);
 	my $late = cowbox('list', '--color', 'pink', '--json');
 	is(decode($late->{err})->{error}{code}, 'INVALID', '--json behind the word that is wrong');
+	my $none = cowbox('--json');
+	is("$none->{status}$none->{out}", '2', 'without a command nothing but an error');
+	is(decode($none->{err})->{error}{code}, 'INVALID', 'which is an object');
+	ok(json('help', 'options')->{options}[0]{help}, 'the options of every command are an object too');
 };
 
 subtest 'options' => sub {
