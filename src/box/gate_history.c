@@ -170,12 +170,27 @@ bool gate_named(const cb_box *b, const char *text)
 	return g->ask(g->context, &r) == GATE_PASS;
 }
 
-/* Was it said by who asks, and does it name nothing that is hidden from him: as a path, and as a key? */
+/* Of a rename, or of several operands: each path that one blank sets apart from the next. */
+static bool paths_named(const cb_store *cs, uint64_t box, const char *who, const char *params)
+{
+	if (!gate_path_named(cs, box, who, params)) return false;
+	if (!strstr(params, " /")) return true;
+	AUTO_FREE char *text = mem_strdup(params);
+	bool named = text != NULL;
+	for (char *at = text, *next; named && at; at = next) {
+		next = strstr(at, " /");
+		if (next) *next++ = 0;
+		named = gate_path_named(cs, box, who, at);
+	}
+	return named;
+}
+
+/* Was it said by who asks, and does it name nothing that is hidden from him: as paths, and as a key? */
 static bool params_named(const cb_store *cs, uint64_t box, const char *who, const char *step_who, const char *params)
 {
 	const gate *g = cs->gate;
 	gate_request as_key = {.who = who, .box = box, .access = GATE_READ, .name = span_str(params)};
-	return strcmp(who, step_who) == 0 && gate_path_named(cs, box, who, params) && g->ask(g->context, &as_key) == GATE_PASS;
+	return strcmp(who, step_who) == 0 && paths_named(cs, box, who, params) && g->ask(g->context, &as_key) == GATE_PASS;
 }
 
 cb_code gate_step_told(gate_past *p, cb_store *cs, uint64_t box, const char *who, uint64_t seq, const char *step_who,

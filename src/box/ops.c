@@ -144,6 +144,12 @@ static cb_code do_write(op *o, void *context, cb_error *err)
 	return inode_save(o->t, &r.node, err);
 }
 
+/* To append nothing makes an empty file, or changes nothing. */
+static const char *write_kind(const writing *w)
+{
+	return !w->how.append ? "write" : w->bytes.size ? "append" : "create";
+}
+
 cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t size, const cb_write_options *options, cb_error *err)
 {
 	NEED(err, "box path", b, path);
@@ -152,7 +158,7 @@ cb_code cb_write_file(cb_box *b, const char *path, const void *bytes, size_t siz
 	cb_commit_result result = {0};
 	CB_TRY(SIZED_TAKE(cb_write_options, out_version, &w.how, options, err));
 	CB_TRY(args_mode(w.how.mode, err));
-	CB_TRY(op_run_bytes(b, w.bytes.size, w.how.append ? "append" : "write", path, do_write, &w, &result, err));
+	CB_TRY(op_run_bytes(b, w.bytes.size, write_kind(&w), path, do_write, &w, &result, err));
 	if (w.how.out_version) *w.how.out_version = w.version ? w.version : result.state;
 	return CB_OK;
 }
@@ -398,14 +404,15 @@ static cb_code rename_check_target(const tree_view *v, const resolved *f, const 
 }
 
 /* In the order in which Linux looks. */
-static cb_code rename_check(const tree_view *v, const resolved *f, const resolved *r, unsigned flags, cb_error *err)
+static cb_code rename_check(const tree_view *v, const char *from, const resolved *f, const resolved *r, unsigned flags,
+                            cb_error *err)
 {
 	bool exchange = flags & CB_EXCHANGE, from_dir = f->exists && f->node.rec.type == CB_DIR;
 	if (f->is_dot) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be renamed");
 	if (r->is_dot && !(flags & CB_NOREPLACE)) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be replaced");
 	if (r->is_dot) return cb_err_set(err, CB_EXISTS, "the target exists already");
 	CB_TRY(name_fits(f, "the source", err));
-	if (!f->exists) return cb_err_set(err, CB_NOTFOUND, "no such file or folder");
+	if (!f->exists) return cb_err_set(err, CB_NOTFOUND, "no such file or folder: '%s'", from);
 	CB_TRY(name_fits(r, "the target", err));
 	if (r->exists && (flags & CB_NOREPLACE)) return cb_err_set(err, CB_EXISTS, "the target exists already");
 	if (exchange && !r->exists) return cb_err_set(err, CB_NOTFOUND, "there is nothing to exchange with");
@@ -415,9 +422,10 @@ static cb_code rename_check(const tree_view *v, const resolved *f, const resolve
 	return refuse_cycle(v, f, r, exchange, err);
 }
 
-static cb_code rename_resolved(op *o, const tree_view *v, const resolved *f, const resolved *r, unsigned flags, cb_error *err)
+static cb_code rename_resolved(op *o, const tree_view *v, const char *from, const resolved *f, const resolved *r, unsigned flags,
+                               cb_error *err)
 {
-	CB_TRY(rename_check(v, f, r, flags, err));
+	CB_TRY(rename_check(v, from, f, r, flags, err));
 	if (flags & CB_EXCHANGE) return rename_exchange(o, f, r, err);
 	if (flags & CB_NOREPLACE) CB_TRY(expect_absent(o->t, r, err));
 	if (r->exists) {
@@ -437,7 +445,7 @@ static cb_code do_rename(op *o, const char *from, const char *to, unsigned flags
 	resolved f, r;
 	CB_TRY(path_resolve(o->b, &v, from, PATH_ENTRY, GATE_REMOVE, &f, err));
 	CB_TRY(path_resolve(o->b, &v, to, PATH_ENTRY, GATE_CREATE, &r, err));
-	cb_code code = rename_resolved(o, &v, &f, &r, flags, err);
+	cb_code code = rename_resolved(o, &v, from, &f, &r, flags, err);
 	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "renaming '%s' to '%s'", from, to);
 }
 
@@ -445,7 +453,11 @@ cb_code cb_rename(cb_box *b, const char *from, const char *to, unsigned flags, c
 {
 	NEED(err, "box from to", b, from, to);
 	CB_TRY(args_flags(flags, CB_NOREPLACE | CB_EXCHANGE | CB_PARENTS, err));
+	AUTO_BUF buf text = BUF_INIT(SIZE_MAX);
+	AUTO_FREE char *both = NULL;
+	CB_TRY(buf_printf(&text, err, "%s %s", from, to));
+	CB_TRY(buf_take(&text, &both, NULL, err));
 	op o;
-	CB_TRY(op_begin(&o, b, "rename", from, err));
+	CB_TRY(op_begin(&o, b, "rename", both, err));
 	return op_end(&o, do_rename(&o, from, to, flags, err), NULL, err);
 }

@@ -20,7 +20,8 @@ typedef struct walk {
 	unsigned links;
 	span pending; /* what is still to be resolved, read from `at` on: the caller's path, or `spliced` */
 	size_t at;
-	buf spliced; /* with the targets of links put in */
+	buf spliced;    /* with the targets of links put in */
+	size_t missing; /* a folder on the way is missing, of which no link is the reason: where it ends in the path; else 0 */
 } walk;
 
 static cb_code name_check(span name, cb_error *err)
@@ -131,6 +132,7 @@ static cb_code step_into(walk *w, span name, bool last, bool slash, unsigned how
 	if (last) out->must_be_dir = out->must_be_dir || slash;
 	if (!out->exists) {
 		*done = true;
+		if (!last && !w->links) w->missing = w->at;
 		return last ? result_is(w, name, out) : CB_NOTFOUND;
 	}
 	const record *r = &out->node.rec;
@@ -184,8 +186,11 @@ static cb_code path_look(cb_box *b, const tree_view *v, const char *path, unsign
 	w.pending = span_make(path, size);
 	w.at = 0;
 	w.spliced = BUF_INIT(PENDING_MAX);
+	w.missing = 0;
 	cb_code code = walk_run(&w, how, out, err);
 	buf_done(&w.spliced);
+	if (code == CB_NOTFOUND && w.missing)
+		return cb_err_set(err, code, "no such folder: '%.*s', on the way to '%s'", (int)w.missing, path, path);
 	return code == CB_OK ? CB_OK : path_error(path, code, err);
 }
 

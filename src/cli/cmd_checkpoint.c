@@ -105,7 +105,7 @@ static const cli_command checkpoint_list = {
 	.name = "list",
 	.summary = "list the checkpoints of a box",
 	.text = "By step. Automatic ones are called auto-SEQ, or auto-SEQ-2 where somebody gave that name to another step (see "
-                "'cowbox config set checkpoint.every' and 'cowbox exec "
+		"'cowbox config set checkpoint.every' and 'cowbox exec "
 		"--checkpoint'), and the newest 32 are kept.",
 	.operands = (const cli_operand[]){{CLI_BOX, "BOX", true, false, "the box"}, {0}},
 	.examples = (const char *const[]){"cowbox checkpoint list demo", NULL},

@@ -11,6 +11,14 @@ typedef struct moving {
 	const char **to; /* where each went */
 } moving;
 
+/* Something is missing, and it is not the source: then it is a folder above the target. */
+static void hint_folders(cli *c, cb_box *box, const char *source)
+{
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	if (source && cb_stat(box, source, CB_NOFOLLOW, &info, NULL) != CB_OK) return;
+	cli_hint(c, "'cowbox mkdir --parents' makes folders");
+}
+
 static cb_code move_work(void *context, cb_box *box, cb_error *err)
 {
 	moving *m = context;
@@ -24,7 +32,11 @@ static cb_code move_work(void *context, cb_box *box, cb_error *err)
 	}
 	for (size_t i = 0; i < m->sources; i++) CB_TRY(cli_target_path(m->c, box, target, m->paths[i], &m->to[i], err));
 	CB_TRY(cli_targets_distinct(m->to, m->sources, err));
-	for (size_t i = 0; i < m->sources; i++) CB_TRY(cb_rename(box, m->paths[i], m->to[i], flags, err));
+	for (size_t i = 0; i < m->sources; i++) {
+		cb_code code = cb_rename(box, m->paths[i], m->to[i], flags, err);
+		if (code == CB_NOTFOUND) hint_folders(m->c, box, m->paths[i]);
+		if (code != CB_OK) return code;
+	}
 	return CB_OK;
 }
 
@@ -69,6 +81,7 @@ static cb_code run_mv(cli *c, const cli_call *call, cb_error *err)
 /* ---- ln ---- */
 
 typedef struct linking {
+	cli *c;
 	bool symbolic;
 	const char *target, *path;
 } linking;
@@ -76,14 +89,16 @@ typedef struct linking {
 static cb_code link_work(void *context, cb_box *box, cb_error *err)
 {
 	const linking *l = context;
-	return l->symbolic ? cb_symlink(box, l->target, l->path, err) : cb_link(box, l->target, l->path, err);
+	cb_code code = l->symbolic ? cb_symlink(box, l->target, l->path, err) : cb_link(box, l->target, l->path, err);
+	if (code == CB_NOTFOUND) hint_folders(l->c, box, l->symbolic ? NULL : l->target);
+	return code;
 }
 
 static cb_code run_ln(cli *c, const cli_call *call, cb_error *err)
 {
 	const char *texts[2] = {cli_operand_text(call, "TARGET"), cli_operand_text(call, "PATH")};
 	const char *const *paths = NULL;
-	linking l = {.symbolic = cli_flag(call, "symbolic"), .target = texts[0]};
+	linking l = {.c = c, .symbolic = cli_flag(call, "symbolic"), .target = texts[0]};
 	cb_box *box = NULL;
 	uint64_t seq = 0;
 	size_t first = l.symbolic ? 1 : 0;

@@ -347,6 +347,7 @@ static cb_code leaf_or_gone(importing *im, const host_entry *e, cb_error *err)
 		return cb_err_set(err, CB_BUSY, "'%s' was replaced meanwhile: try again", import_name(e->path));
 	(void)cb_err_pass(err, code, &why);
 	if (code == CB_DENIED) return cb_err_wrap(err, code, "'%s': leave it out, or import as its owner", import_name(e->path));
+	if (code == CB_QUOTA || code == CB_TOOBIG) return cb_err_wrap(err, code, "'%s'", import_name(e->path));
 	return code;
 }
 

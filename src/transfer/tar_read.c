@@ -540,7 +540,8 @@ static cb_code member_import(importing *i, const tar_member *m, cb_error *err)
 	CB_TRY(member_path(i, m->name, i->path, err));
 	if (is_excluded(i, i->path, m->type == '5')) return CB_OK;
 	CB_TRY(progress(i, m->name, err));
-	return place(i, m, err);
+	cb_code code = place(i, m, err);
+	return code == CB_QUOTA || code == CB_TOOBIG ? cb_err_wrap(err, code, "member '%s'", m->name) : code;
 }
 
 /* ---- the whole ---- */

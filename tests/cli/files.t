@@ -214,4 +214,33 @@ for my $words (['touch'], ['chmod', '600'], ['rm']) {
 	is_deeply([@$result{'paths', 'paths_base64'}], [["/work/n\x{fffd}", '/work/plain'], [MIME::Base64::encode("/work/n\xff", ''), undef]], "$words->[0]: exact paths");
 }
 
+subtest 'what is missing, and what was done' => sub {
+	cow('new', 'told');
+	cow('write', 'told:/work/f', '1');
+	my $makes = qr{no such folder: '/work/nodir', on the way to '/work/nodir/x'; 'cowbox mkdir --parents' makes folders};
+	fails(['mv', 'told:/work/f', 'told:/work/nodir/x'], 'NOTFOUND', 4, qr{/work/nodir', on the way to});
+	for my $words (['mv', 'told:/work/f'], ['ln', 'told:/work/f'], ['ln', '-s', 'f'], ['cp', 'told:/work/f']) {
+		my $r = cowbox(@$words, 'told:/work/nodir/x');
+		like($r->{err}, $makes, "@$words into a folder that is missing");
+	}
+	my $r = cowbox('mv', 'told:/work/nope', 'told:/work/x');
+	like($r->{err}, qr{no such file or folder: '/work/nope'$}, 'the source is missing, and no folder');
+	$r = cowbox('ln', 'told:/work/nope', 'told:/work/x');
+	like($r->{err}, qr{no such file or folder: '/work/nope'$}, 'so with ln');
+	cow('touch', 'told:/work/t');
+	cow('mv', 'told:/work/f', 'told:/work/g');
+	is(cow('log', 'told', '--oneline'), "3 rename /work/f /work/g\n2 create /work/t\n1 write /work/f\n0 new\n", 'both names; made, not appended to');
+	is(json('log', 'told', '-n', '1')->{steps}[0]{params}, '/work/f /work/g', 'json: both names');
+	like(cow('audit', 'told'), qr{rename.*/work/f /work/g}, 'the audit: both names');
+	cow('quota', 'told', '--file-bytes', '10');
+	mkdir 'in';
+	mkdir 'in/deep';
+	spill('in/small', 'x');
+	spill('in/deep/large', 'x' x 100);
+	fails(['import', 'in', 'told'], 'QUOTA', 10, qr{'deep/large': a file of this box may have 10 bytes});
+	system('tar', 'cf', 'in.tar', '-C', 'in', '.') == 0 or die;
+	$r = cowbox('import', '-', 'told', {in => slurp('in.tar')});
+	like($r->{err}, qr{member '\./deep/large': a file of this box may have 10 bytes}, 'a member of a tar stream');
+};
+
 done_testing();

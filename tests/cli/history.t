@@ -20,14 +20,14 @@ cow('kv', 'set', 'demo', 'plan', 'value');                                      
 is(cow('log', 'demo', '--oneline'), <<'END', 'log, a line per step');
 6 kv plan
 5 write /tmp/scratch
-4 rename /work/a.txt
+4 rename /work/a.txt /work/b.txt
 3 (middle) write /work/a.txt
 2 write /work/src/main.c
 1 write /work/a.txt
 0 new
 END
 like(cow('log', 'demo', '-n', '1'), qr/\Astep 6\nWho:  tester\nWhen: \d{4}-\S+Z\n\n    kv plan\n\n\z/, 'log in full');
-is(cow('log', 'demo:b.txt', '--oneline'), "4 rename /work/a.txt\n3 (middle) write /work/a.txt\n1 write /work/a.txt\n", 'a file through a rename');
+is(cow('log', 'demo:b.txt', '--oneline'), "4 rename /work/a.txt /work/b.txt\n3 (middle) write /work/a.txt\n1 write /work/a.txt\n", 'a file through a rename');
 is(cow('log', 'demo:/work/src', '--oneline'), "2 write /work/src/main.c\n", 'a folder');
 is(cow('log', 'demo@2', '--oneline'), "2 write /work/src/main.c\n1 write /work/a.txt\n0 new\n", 'from an old state');
 is(cow('log', 'demo', '--oneline', '--who', 'alice'), "3 (middle) write /work/a.txt\n", '--who');
@@ -119,7 +119,7 @@ fails(['diff', 'demo', '-z'], 'INVALID', 2, qr/--name-only/);
 # ---- restore, undo, redo ----
 like(cow('undo', 'demo'), qr/\Astep 8: took back step 7 \(chmod \/work\/b.txt\)\n\z/, 'undo says what');
 like(cow('redo', 'demo'), qr/\Astep 9: brought back step 7 \(chmod \/work\/b.txt\)\n\z/, 'redo says what');
-like(cow('undo', 'demo@4'), qr/took back step 4 \(rename \/work\/a.txt\)/, 'a middle step');
+like(cow('undo', 'demo@4'), qr/took back step 4 \(rename \/work\/a.txt \/work\/b.txt\)/, 'a middle step');
 is(cow('show', 'demo:/work'), "a.txt\nsrc/\n", 'and only that');
 like(cow('log', 'demo', '--oneline', '-n', '1'), qr/\A10 undo of step 4\n/, 'the log tells what was undone');
 like(cow('restore', 'demo@middle'), qr/\Astep 11: restored demo\@3 \(\d+ changes\)\n\z/, 'restore a checkpoint');
