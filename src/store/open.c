@@ -484,6 +484,16 @@ static cb_code store_make(const store_options *o, store **out, cb_error *err)
 	return lock_turn_init(&s->turn, err);
 }
 
+/* Which of its files was met first is of no interest: none of them can be written. */
+static cb_code refuse_writer(const store *s, cb_code code, const cb_error *why, cb_error *err)
+{
+	const char *reason = why->os_error == EROFS ? "is on a read-only filesystem" : "cannot be written by you";
+	const char *remedy = why->os_error == EROFS ? "" : "see to its rights, or ";
+	(void)cb_err_set(err, code, "store '%s' %s: %sopen it for reading (read_only, or_read_only)", s->path, reason, remedy);
+	if (err) err->os_error = why->os_error;
+	return code;
+}
+
 /*
  * Without room for what stands beside the database (a copy of a store has none of it, and the disk filled up since) it can still be read;
  * and where writing is denied though the rights allow it (a filesystem that the kernel has made read-only after an error), or to a file
@@ -503,6 +513,7 @@ static cb_code attach_or_read(store *s, const store_options *o, cb_error *err)
 		s->read_only = true;
 		if (store_attach(s, false, NULL) == CB_OK) return CB_OK;
 	}
+	if (denied && !o->read_only) return refuse_writer(s, code, &why, err);
 	(void)cb_err_pass(err, code, &why);
 	if (bounded || denied) return code;
 	return cb_err_wrap(err, code, "store '%s' cannot be opened%s: make room on its disk", s->path,

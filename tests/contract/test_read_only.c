@@ -126,6 +126,16 @@ static cb_store *open_reading(const char *path)
 	return s;
 }
 
+/* Who wants to write is told what is wrong and what to do, not which file was met first. */
+static void refuse_writer(const char *place)
+{
+	cb_error err = {0};
+	cb_store *s = NULL;
+	CHECK_CODE(cb_store_open(place, NULL, &s, &err), CB_READONLY);
+	CHECK_MSG(strstr(err.message, "is on a read-only filesystem: open it for reading"), "%s", err.message);
+	CHECK_U64((uint64_t)err.os_error, EROFS);
+}
+
 static void on_a_read_only_filesystem(remains r)
 {
 	cb_error err = {0};
@@ -143,7 +153,7 @@ static void on_a_read_only_filesystem(remains r)
 	check_state(second);
 	cb_store_close(second);
 	cb_store_close(s);
-	CHECK_CODE(cb_store_open(place, NULL, &s, &err), CB_READONLY);
+	refuse_writer(place);
 	mounts_writable(place);
 	CHECK_STR(host_dump(place), before);
 	s = open_reading(place); /* writable again, so it is */
@@ -198,6 +208,10 @@ static void as_another(const char *place)
 		check_state(s);
 		check_refusals(s, "cannot be written by you");
 		cb_store_close(s);
+		cb_error err = {0};
+		CHECK(cb_store_open(place, NULL, &s, &err) != CB_OK);
+		CHECK_MSG(strstr(err.message, "cannot be written by you: see to its rights, or open it for reading"), "%s",
+		          err.message);
 		_exit(0);
 	}
 	int status = 0;
@@ -254,7 +268,7 @@ TEST(filesystem_with_an_error)
 	check_state(s);
 	check_refusals(s, "read-only filesystem");
 	cb_store_close(s);
-	CHECK_CODE(cb_store_open(d.folder, NULL, &s, &err), CB_READONLY);
+	refuse_writer(d.folder);
 	disk_unmount(&d);
 }
 
