@@ -10,7 +10,20 @@
 extern "C" {
 #endif
 
-/* One recorded action. */
+/*
+ * One recorded action. Its kind says which:
+ *
+ *   step 0           new, fork, unpack (of a pack without history)
+ *   files            write, append, create (an empty file), edit, truncate, mkdir, rmdir, unlink, remove, rename, copy, link, symlink,
+ *                    chmod, utimens, xattr, tag, meta
+ *   key-values       kv
+ *   history          undo, redo, restore, merge
+ *   host, programs   import, apply, exec
+ *   by the caller    txn, record, where cb_step_info names none; else what it names. The command line names steps of several changes
+ *                    after the command: cp, mv, rm, touch...
+ *
+ * Its params are the path or key (of a rename both paths, with a blank between), of an import the host's path, of a merge the other box.
+ */
 typedef struct cb_step {
 	size_t struct_size;
 	uint64_t seq, state;
@@ -23,6 +36,9 @@ typedef struct cb_step {
 	char other[CB_NAME_MAX + 1]; /* merge, restore, fork: the other parent's box, "" when none or gone */
 	uint64_t other_seq;          /* its step; 0 without a box */
 	bool gap;                    /* steps before it were pruned */
+	/* The box was unpacked, and `other` is a box of the store it was packed in: a name only. One of that name in this store is
+	 * another. */
+	bool foreign;
 } cb_step;
 typedef cb_code (*cb_step_visit)(void *context, const cb_step *step, cb_error *err);
 
@@ -154,8 +170,8 @@ CB_API cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *opti
  * the covered one did not have are the rename's. */
 typedef struct cb_blame_line {
 	size_t struct_size;
-	uint64_t line; /* from 1 */
-	const char *text;
+	uint64_t line;    /* from 1 */
+	const char *text; /* with its newline; the last may have none */
 	size_t size;
 	const char *box;
 	uint64_t seq;

@@ -189,7 +189,9 @@ typedef struct cb_pack_info {
  * checkpoints. A handle on an old state packs up to there; CB_STALE when its box was deleted and gc took
  * the history: no_history packs the state. out may be NULL. */
 CB_API cb_code cb_pack(cb_box *box, int fd, const cb_pack_options *options, cb_pack_info *out, cb_error *err);
-/* Makes a box of a pack. name NULL: the one it was packed under. watch and out may be NULL. A damaged, cut or hostile stream is
+/* Makes a box of a pack, which is read to its end and not a byte further, in a file too: what follows is the caller's, another pack say.
+ * name NULL: the one it was packed under. watch and out may be NULL. Other boxes that its steps name are those of the store it was packed
+ * in (cb_step.foreign). A damaged, cut or hostile stream is
  * CB_CORRUPT and leaves no box, one of a box whose files have more bytes than a box may CB_LIMIT. CB_DENIED: rules will lie in it, for the
  * store's who. */
 CB_API cb_code cb_unpack(cb_store *store, int fd, const char *name, const cb_transfer_watch *watch, cb_pack_info *out,

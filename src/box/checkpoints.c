@@ -2,8 +2,8 @@
  * checkpoints.c: names for steps, by hand and every so many steps.
  *
  * An automatic checkpoint is called "auto-" and the number of its step and is marked in its row; one that somebody saved under such a
- * name is theirs and stays: where it names another step, the automatic one is "auto-SEQ-2", or the next that is free. Those made every so many steps are put in the transaction of their step and not flushed: as durable as the
- * step is.
+ * name is theirs and stays: where it names another step, the automatic one is "auto-SEQ-2", or the next that is free. Those made every so
+ * many steps are put in the transaction of their step and not flushed: as durable as the step is.
  */
 #include "base/args.h"
 #include "box/audit.h"

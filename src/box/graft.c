@@ -446,11 +446,16 @@ void box_live_name(cb_store *cs, uint64_t asking, uint64_t box, char out[CB_NAME
 	memcpy(out, row.name, sizeof(row.name));
 }
 
+bool step_other_is_foreign(uint64_t other_box)
+{
+	return other_box & FOREIGN_BOX && other_box != FOREIGN_BOX;
+}
+
 void step_other_name(cb_store *cs, uint64_t box, uint64_t other_box, char out[CB_NAME_MAX + 1])
 {
 	out[0] = 0;
 	if (!other_box) return;
-	if (!(other_box & FOREIGN_BOX) || other_box == FOREIGN_BOX) {
+	if (!step_other_is_foreign(other_box)) {
 		box_live_name(cs, box, other_box == FOREIGN_BOX ? box : other_box, out);
 		return;
 	}

@@ -116,5 +116,7 @@ cb_code graft_stage_of(cb_store *cs, const store_box *row, graft_stage *out, cb_
 void box_live_name(cb_store *cs, uint64_t asking, uint64_t box, char out[CB_NAME_MAX + 1]);
 /* The same of a step's second parent; "" also when it is not known. */
 void step_other_name(cb_store *cs, uint64_t box, uint64_t other_box, char out[CB_NAME_MAX + 1]);
+/* Is that a box of the store that the step was packed in, of which nothing but the name is known? */
+bool step_other_is_foreign(uint64_t other_box);
 
 #endif

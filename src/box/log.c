@@ -38,6 +38,7 @@ static cb_code step_public(const cb_box *b, gate_past *past, const step_row *r, 
 		.gap = r->row.gap,
 	};
 	step_other_name(cs, r->row.box, r->row.other_box, out->other);
+	out->foreign = out->other[0] && step_other_is_foreign(r->row.other_box);
 	if (out->other[0]) out->other_seq = r->row.other_seq; /* a number of a box that nobody can name tells nothing */
 	if (!gate_has_rules(cs, b)) return CB_OK;
 	CB_TRY(gate_step_told(past, cs, r->row.box, b->who, r->row.seq, r->who, r->params, &told, &touch, err));

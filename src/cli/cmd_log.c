@@ -178,21 +178,25 @@ const cli_command cmd_log = {
 		"was merged. --who lists the "
 		"steps of one only.",
 	.operands = (const cli_operand[]){{CLI_PLACE, "PLACE", true, false, "a box, a state, or a path in one"}, {0}},
-	.options = (const cli_option[]){{CLI_COUNT, "max", 'n', "N", "at most so many steps; 0: all"},
-                                        {CLI_TEXT, "kind", 0, "KIND", "only steps of this kind, such as write, merge or undo"},
-                                        {CLI_MOMENT, "since", 0, "TIME", "only steps since then: 2h, 2026-01-31"},
-                                        {CLI_MOMENT, "until", 0, "TIME", "only steps until then"},
-                                        {CLI_FLAG, "oneline", 0, NULL, "a line per step"},
-                                        {CLI_FLAG, "stat", 0, NULL, "with the lines each step changed, counted"},
-                                        {CLI_FLAG, "patch", 'p', NULL, "with what each step changed"},
-                                        {CLI_COUNT, "unified", 'U', "LINES", "lines around each change (default: 3)"},
-                                        {0}},
+	.options =
+		(const cli_option[]){
+			{CLI_COUNT, "max", 'n', "N", "at most so many steps; 0: all"},
+			{CLI_TEXT, "kind", 0, "KIND",
+                         "only steps of this kind: write, edit, import, exec, merge, undo and so on, the second word of --oneline"},
+			{CLI_MOMENT, "since", 0, "TIME", "only steps since then: 2h, 2026-01-31"},
+			{CLI_MOMENT, "until", 0, "TIME", "only steps until then"},
+			{CLI_FLAG, "oneline", 0, NULL, "a line per step"},
+			{CLI_FLAG, "stat", 0, NULL, "with the lines each step changed, counted"},
+			{CLI_FLAG, "patch", 'p', NULL, "with what each step changed"},
+			{CLI_COUNT, "unified", 'U', "LINES", "lines around each change (default: 3)"},
+			{0}},
 	.examples = (const char *const[]){"cowbox log demo", "cowbox log demo:/work/a.txt --patch",
                                           "cowbox log demo --oneline -n 5 --since 7d", NULL},
 	.json = "box path   what was asked for\n"
 		"steps      for each: step, kind, who, started, ended, changed, params, result, target_step (undo, redo), other, "
 		"other_step (merge, "
-		"restore, fork), pruned_before, checkpoints; with --stat or --patch: changes, left_out, patch as of diff\n"
+		"restore, fork), foreign (true: the box was unpacked, and other names a box of the store it was packed in, none of "
+		"this one), pruned_before, checkpoints; with --stat or --patch: changes, left_out, patch as of diff\n"
 		"pruned     whether older steps are gone\n"
 		"origin origin_step    of a fork\n"
 		"notes      that older steps of a path are not known, since they were pruned",

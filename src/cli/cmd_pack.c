@@ -161,7 +161,7 @@ const cli_command cmd_unpack = {
 	.summary = "make a box of a pack",
 	.text = "The box appears when the whole pack was read and found sound; a pack that is damaged, cut off or made to deceive "
 		"is "
-		"refused and leaves nothing. What follows a pack on standard input is left unread.",
+		"refused and leaves nothing. What follows a pack, on standard input or in a file, is left unread.",
 	.operands =
 		(const cli_operand[]){
 			{CLI_HOST, "FILE", false, false, "the pack; - is standard input"},

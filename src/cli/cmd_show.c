@@ -238,7 +238,7 @@ const cli_command cmd_show = {
                                           "cowbox show demo@2:/work/a.txt", NULL},
 	.json = "of a step:\n"
 		"box step kind who started ended changed params result    as of log\n"
-		"target_step other other_step pruned_before checkpoints   as of log\n"
+		"target_step other other_step foreign pruned_before checkpoints   as of log\n"
 		"changes left_out patch                                   as of diff\n"
 		"notes                                                    that the state before it was pruned, when it was\n"
 		"of a file:\n"

@@ -65,7 +65,8 @@ void step_print_what(cli *c, const cb_step *step)
 	if (step->target) {
 		cli_print(c, " of step %llu", (unsigned long long)step->target);
 	} else if (step->other[0]) {
-		cli_print(c, " of %s@%llu", step->other, (unsigned long long)step->other_seq);
+		cli_print(c, " of %s@%llu%s", step->other, (unsigned long long)step->other_seq,
+		          step->foreign ? " in another store" : "");
 		if (strcmp(step->kind, "merge") == 0) return; /* its params are the same name */
 	}
 	if (step->params_size) {
@@ -88,6 +89,7 @@ void step_json(cli *c, const cb_step *step, const step_names *names)
 	if (step->target) json_member_uint(w, "target_step", step->target);
 	if (step->other[0]) json_member_str(w, "other", step->other);
 	if (step->other[0]) json_member_uint(w, "other_step", step->other_seq);
+	if (step->foreign) json_member_bool(w, "foreign", true);
 	json_member_bool(w, "pruned_before", step->gap);
 	json_member_array(w, "checkpoints");
 	for (size_t i = 0; i < name_count(names); i++)

@@ -68,5 +68,21 @@ like(pty('cowbox pack demo'), qr/terminal.*-o/s, 'no pack to a terminal');
 $ENV{COWBOX_STORE} .= '-new';
 cow('unpack', 'demo.cbx');
 is(cow('cat', 'demo:/work/a.txt'), "two\n", 'into a store that was not there, under its own name');
+spill('longer.cbx', slurp('demo.cbx') . 'more');
+cow('unpack', 'longer.cbx', 'longer');
+is(cow('cat', 'longer:/work/a.txt'), "two\n", 'what follows a pack is left unread');
+
+# A box of another store that steps name is none of this one, though one has its name.
+cow('new', 'base');
+cow('write', 'base:/work/x', '1');
+cow('fork', 'base', 'twig');
+ok(!exists json('log', 'twig')->{steps}[-1]{foreign}, 'a box of this store');
+cow('pack', 'twig', '-o', 'twig.cbx');
+$ENV{COWBOX_STORE} .= '-er';
+cow('new', 'base');
+cow('unpack', 'twig.cbx');
+my $first = json('log', 'twig')->{steps}[-1];
+is("$first->{kind} $first->{other}\@$first->{other_step} $first->{foreign}", 'fork base@1 1', 'a box of the store it was packed in');
+like(cow('log', 'twig', '--oneline'), qr/^0 fork of base\@1 in another store/m, 'so to people');
 
 done_testing();
