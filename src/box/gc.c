@@ -310,7 +310,7 @@ typedef struct reaping {
 /* Steps that two living boxes may have in common. */
 static cb_code keep_common_pasts(reaping *r, const store_box *row, bool in_use, buf *needed, cb_error *err)
 {
-	CB_TRY(past_keepers(r->cs, &r->edges, row, in_use, needed, err));
+	CB_TRY(past_keepers(r->cs, &r->edges, row, in_use, UINT64_MAX, needed, err));
 	if (needed->size) qsort(needed->bytes, needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }

@@ -51,9 +51,10 @@ typedef struct past_edges {
 } past_edges;
 void past_edges_done(past_edges *p);
 
-/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t. in_use: of a deleted box, somebody has a
- * state of it open, and can still merge that. Reads what is new into edges, which begins zeroed. */
-cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, buf *seqs, cb_error *err);
+/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t; what stays for other reasons is there
+ * already. in_use: of a deleted box, somebody has a state of it open, and can still merge that. recent: from this step on all stay
+ * (UINT64_MAX: none). Reads what is new into edges, which begins zeroed. */
+cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, uint64_t recent, buf *seqs, cb_error *err);
 
 /* Steps of a box that go in the transaction that asks: they count as gone. */
 typedef struct past_going {

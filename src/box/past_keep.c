@@ -3,12 +3,13 @@
  *
  * The common past of two living boxes A and B in a box X is the older of "the newest step of X in A's past" and the same for B. Where X
  * was restored its line has branches: a box may have several such steps, and two of them come from a step that was restored. So those are
- * kept, and for every living box the newest steps of X in its past. They are found in one pass over all edges from the oldest on: what an
- * edge's step has of X is what the step before it had, and what the step it leads to had. A fork so has what its origin had when it was
- * forked, for as long as it lives, whatever its origin merges later.
+ * kept (see keep_partings), and for every living box the newest steps of X in its past. They are found in one pass over all edges from the
+ * oldest on: what an edge's step has of X is what the step before it had, and what the step it leads to had. A fork so has what its origin
+ * had when it was forked, for as long as it lives, whatever its origin merges later.
  *
  * Of a deleted box X nothing is kept where all that others have of it came to them through one box (see ways_find), by steps that
- * cannot be undone any more: one of those steps is in the past of any two that have some of X, and is the better base.
+ * cannot be undone any more: one of those steps is in the past of any two that have some of X, and is the better base. Nor where only one
+ * state that merges may begin at has any of it, and no undo changes that (see undo_may_change).
  */
 #include "base/id_set.h"
 #include "box/past.h"
@@ -28,9 +29,11 @@ typedef struct top {
 	uint64_t mark;
 } top;
 
-/* Steps of X from a restore to the next one. They come from a step of an earlier branch. */
+/* Steps of X from a restore to the next one. They come from a step of an earlier branch, also where that was restored from another box:
+ * then it is the newest step of X that the other one had. */
 typedef struct branch {
 	uint64_t start, from;
+	bool across; /* it came through another box */
 	size_t up;   /* the branch of `from`; its own number: none, or nobody can say */
 	size_t jump; /* a branch further up, so that any of them is reached in few jumps */
 	size_t depth;
@@ -43,10 +46,12 @@ typedef struct keeping {
 	const sorted *by; /* p's */
 	size_t count;
 	const past_going *going; /* NULL: none */
+	uint64_t recent;         /* from this step of X on all stay; UINT64_MAX: none */
 	size_t *of;              /* by position in edges: what its step has of X, 1 + the first in tops; 0: nothing */
 	buf tops;                /* top */
 	buf branches;            /* branch */
 	uint64_t mark;
+	size_t linked; /* of the branches: the newest that is joined to the one it comes from */
 } keeping;
 
 /* ---- edges in memory ---- */
@@ -166,7 +171,6 @@ static bool was_undone(const keeping *k, const store_edge *e)
 	return false;
 }
 
-/* Of a restore that was undone the steps behind it have two pasts, and which is meant depends on when: it counts as neither. */
 static cb_code branches_find(keeping *k, cb_error *err)
 {
 	branch first = {0};
@@ -174,17 +178,8 @@ static cb_code branches_find(keeping *k, cb_error *err)
 	for (size_t i = sorted_below(k->by, k->count, k->box, 0); i < k->count && k->by[i].box == k->box; i++) {
 		const store_edge *e = edge_at(k, k->by[i].at);
 		size_t number = k->branches.size / sizeof(branch);
-		if (e->kind != STORE_EDGE_RESTORE) continue;
 		branch b = {.start = e->seq, .up = number, .jump = number};
-		if (e->other_box == k->box && e->other_seq < e->seq && !was_undone(k, e)) {
-			b.from = e->other_seq;
-			b.up = branch_of(k, b.from);
-			const branch *up = branch_at(k, b.up), *far = branch_at(k, up->jump);
-			bool even = up->depth - far->depth == far->depth - branch_at(k, far->jump)->depth;
-			b.jump = even ? far->jump : b.up;
-			b.depth = up->depth + 1;
-		}
-		CB_TRY(buf_append(&k->branches, &b, sizeof(b), err));
+		if (e->kind == STORE_EDGE_RESTORE) CB_TRY(buf_append(&k->branches, &b, sizeof(b), err));
 	}
 	return CB_OK;
 }
@@ -277,6 +272,29 @@ static cb_code edge_tops(keeping *k, size_t at, size_t *set, cb_error *err)
 	return point_tops(k, e->other_box, e->other_seq, set, err);
 }
 
+/* Joins the branch that begins with a restore of X to where it comes from. set: what its source has of X; of several, the newest is taken,
+ * and the others stand for themselves. Of a restore that was undone the steps behind it have two pasts, and which is meant depends on
+ * when: it counts as neither. */
+static void branch_join(keeping *k, const store_edge *e, size_t set)
+{
+	bool across = e->other_box != k->box;
+	size_t number = branch_of(k, e->seq);
+	uint64_t from = across ? 0 : e->other_seq;
+	for (size_t n = across ? set : 0; n; n = top_at(k, n)->next)
+		if (top_at(k, n)->seq > from) from = top_at(k, n)->seq;
+	/* The older ones are joined first: depths of those that come from them count on it. */
+	if (!set || from >= e->seq || number <= k->linked || was_undone(k, e)) return;
+	branch *b = (branch *)(void *)k->branches.bytes + number;
+	b->from = from;
+	b->across = across;
+	b->up = branch_of(k, from);
+	const branch *up = branch_at(k, b->up), *far = branch_at(k, up->jump);
+	bool even = up->depth - far->depth == far->depth - branch_at(k, far->jump)->depth;
+	b->jump = even ? far->jump : b->up;
+	b->depth = up->depth + 1;
+	k->linked = number;
+}
+
 static cb_code fill_tops(keeping *k, cb_error *err)
 {
 	const sorted *to = k->p->to;
@@ -284,17 +302,13 @@ static cb_code fill_tops(keeping *k, cb_error *err)
 	for (size_t i = sorted_below(to, k->count, k->box, 0); i < k->count && to[i].box == k->box; i++)
 		if (to[i].at < start) start = to[i].at;
 	for (size_t i = start; i < k->count; i++) { /* from the oldest on: what an edge leads to is done */
+		const store_edge *e = edge_at(k, i);
 		size_t set = 0;
-		CB_TRY(edge_tops(k, sorted_before(k, edge_at(k, i)->box, edge_at(k, i)->seq), &set, err));
+		CB_TRY(edge_tops(k, sorted_before(k, e->box, e->seq), &set, err));
 		k->of[i] = set;
+		if (e->box == k->box && e->kind == STORE_EDGE_RESTORE) branch_join(k, e, set);
 	}
 	return CB_OK;
-}
-
-static cb_code take_head(void *context, const store_box *row, cb_error *err)
-{
-	past_point p = {row->id, row->head.seq};
-	return buf_append(context, &p, sizeof(p), err);
 }
 
 static int newest_first(const void *a, const void *b)
@@ -308,13 +322,15 @@ bool past_goes(const past_going *g, uint64_t box, uint64_t seq)
 	       bsearch(&seq, g->seqs.bytes, g->seqs.size / sizeof(uint64_t), sizeof(uint64_t), newest_first) != NULL;
 }
 
-/* May the step of an edge be undone yet? A step can be while it is there and its box is. */
+/* May the step of an edge be undone yet? A step can be while it is there and its box is. (Of X, which is pruned, those that the rules keep:
+ * were others counted, which stay for what is found here, some would stay for one another.) */
 static cb_code may_be_undone(const keeping *k, const store_edge *edge, bool *out, cb_error *err)
 {
 	store_box row;
 	uint64_t state_id;
 	cb_error why;
-	*out = false;
+	*out = edge->box == k->box && edge->seq >= k->recent;
+	if (edge->box == k->box) return CB_OK;
 	if (k->going && past_goes(k->going, edge->box, edge->seq)) return CB_OK;
 	cb_code code = store_box_get(k->cs->s, edge->box, &row, cb_err_aside(&why));
 	if (code == CB_OK && row.deleted) code = CB_NOTFOUND;
@@ -340,37 +356,78 @@ static cb_code nobody_is_at(const keeping *k, uint64_t box, bool *out, cb_error 
 	return CB_OK;
 }
 
-/* Does every way to a box lead through X, as to a fork of X that was merged back into it? Nobody is there, nor in those on the way. */
-static cb_code lies_within(const keeping *k, uint64_t box, bool *out, cb_error *err)
+/* How states outside of X came to have something of it. */
+typedef struct ways {
+	uint64_t through; /* the box whose edges lead to X, or to boxes behind which it lies; 0: none does */
+	size_t count;
+	uint64_t oldest, newest; /* of the steps there */
+	past_point to;           /* that the last of them leads to */
+	bool one_line;           /* all are steps of one line of one box, and none was undone */
+	bool undoable;           /* some may be undone yet */
+} ways;
+
+/* X and the boxes that lie between it and where others came from, in which nobody is. */
+typedef struct inner {
+	id_set boxes, doors; /* doors: boxes that have edges to these, or had when they were not yet among them */
+	buf edges;           /* size_t: of the doors to these boxes, by position */
+	buf waiting;         /* uint64_t: doors that may become inner boxes */
+	size_t open;         /* doors that are no inner boxes, waiting or not */
+	uint64_t held;       /* the one that cannot become one: somebody is there */
+} inner;
+
+static void inner_done(inner *in)
 {
-	enum { MOST = 32 };
-	uint64_t boxes[MOST] = {box};
+	id_set_done(&in->boxes);
+	id_set_done(&in->doors);
+	buf_done(&in->edges);
+	buf_done(&in->waiting);
+}
+
+static cb_code inner_add(const keeping *k, inner *in, uint64_t box, cb_error *err)
+{
 	const sorted *to = k->p->to;
-	for (size_t at = 0, count = 1; at < count; at++) {
-		CB_TRY(nobody_is_at(k, boxes[at], out, err));
-		if (!*out) return CB_OK;
-		for (size_t i = sorted_below(to, k->count, boxes[at], 0); i < k->count && to[i].box == boxes[at]; i++) {
-			uint64_t from = edge_at(k, to[i].at)->box;
-			bool known = from == k->box;
-			for (size_t n = 0; n < count && !known; n++) known = boxes[n] == from;
-			if (known) continue;
-			*out = count < MOST;
-			if (!*out) return CB_OK;
-			boxes[count++] = from;
-		}
+	size_t before = in->waiting.size;
+	bool was;
+	CB_TRY(id_set_add(&in->boxes, box, &was, err));
+	CB_TRY(id_set_add(&in->doors, box, &was, err));
+	for (size_t i = sorted_below(to, k->count, box, 0); i < k->count && to[i].box == box; i++) {
+		uint64_t from = edge_at(k, to[i].at)->box;
+		if (id_set_has(&in->boxes, from)) continue;
+		CB_TRY(buf_append(&in->edges, &to[i].at, sizeof(to[i].at), err));
+		CB_TRY(id_set_add(&in->doors, from, &was, err));
+		if (was) continue;
+		in->open++;
+		CB_TRY(buf_append(&in->waiting, &from, sizeof(from), err));
 	}
+	/* The youngest is taken first: forks of a box are younger than the one into which it and they were merged. */
+	if (in->waiting.size > before)
+		qsort(in->waiting.bytes + before, (in->waiting.size - before) / sizeof(box), sizeof(box), u64_compare);
 	return CB_OK;
 }
 
-/* How states outside of X came to have something of it. */
-typedef struct ways {
-	uint64_t through; /* the box whose edges lead to X; 0: none does */
-	size_t count;
-	uint64_t newest; /* of the steps there */
-	uint64_t to;     /* the step of X that the last of them leads to */
-	bool one_line;   /* all are steps of one line of one box, and none was undone */
-	bool undoable;   /* some may be undone yet */
-} ways;
+/* The edges of the one door. */
+static cb_code ways_of_door(const keeping *k, const inner *in, ways *out, cb_error *err)
+{
+	const size_t *all = (const size_t *)(const void *)in->edges.bytes;
+	*out = (ways){.one_line = true, .oldest = UINT64_MAX};
+	for (size_t i = 0; i < in->edges.size / sizeof(*all); i++) {
+		const store_edge *e = edge_at(k, all[i]);
+		if (id_set_has(&in->boxes, e->box)) continue;
+		out->one_line = e->kind == STORE_EDGE_FORK || !was_undone(k, e);
+		if (!out->one_line) return CB_OK;
+		if (e->kind != STORE_EDGE_FORK && !out->undoable) CB_TRY(may_be_undone(k, e, &out->undoable, err));
+		out->through = e->box;
+		out->to = (past_point){e->other_box, e->other_seq};
+		if (out->oldest > e->seq) out->oldest = e->seq;
+		if (out->newest < e->seq) out->newest = e->seq;
+		out->count++;
+	}
+	if (out->count < 2) return CB_OK;
+	for (size_t i = sorted_below(k->by, k->count, out->through, out->oldest + 1);
+	     i < k->count && k->by[i].box == out->through && k->by[i].seq <= out->newest; i++)
+		if (edge_at(k, k->by[i].at)->kind == STORE_EDGE_RESTORE) out->one_line = false;
+	return CB_OK;
+}
 
 /*
  * Can no two states outside of X have a step of X as a best common past? Not while one_line holds, and never if undoable is false, too.
@@ -381,59 +438,200 @@ typedef struct ways {
  * that is made later: a step of Y above the undo, common to both, has s below it, but undone, and what both have of X by other ways, around
  * the undo, is then in the past of no step they have in common. So while a merge can be undone, what was merged is kept.
  *
- * Several edges, all from Y: the same, as long as the steps of Y are one line, in which the older of two has all that both have. A restore
- * ends that: X may have come in twice, on two lines, with nothing else in common since. (One that is made later does no harm: nothing of
- * X comes in any more.)
+ * Several edges, all from Y: the same, as long as the steps of Y from the first to the last are one line, in which the older of two has all
+ * that both have. A restore among them ends that: X may have come in twice, on two lines, with nothing else in common since. (One that is
+ * made later does no harm: nothing of X comes in any more. Nor does the undo of anything else: these edges count with it as without.)
  *
- * Edges from a box that lies within X do not count: whoever has something of that box came to it through X.
+ * The same holds for X and other boxes together: where nobody is at one that has something of X (a fork of X; deleted), it is enough that
+ * all ways to it and to X come from Y. Then what two states have in common there, both have by edges of Y.
  */
-static cb_code ways_find(const keeping *k, bool look_within, ways *out, cb_error *err)
+static cb_code ways_look(const keeping *k, inner *in, ways *out, cb_error *err)
 {
-	const sorted *to = k->p->to;
 	*out = (ways){.one_line = true};
-	for (size_t i = sorted_below(to, k->count, k->box, 0); i < k->count && to[i].box == k->box; i++) {
-		const store_edge *e = edge_at(k, to[i].at);
-		bool within = e->box == k->box;
-		if (!within && look_within) CB_TRY(lies_within(k, e->box, &within, err));
-		if (within) continue;
-		if (out->through && out->through != e->box && !look_within) return ways_find(k, true, out, err);
-		out->one_line = (!out->through || out->through == e->box) && (e->kind == STORE_EDGE_FORK || !was_undone(k, e));
-		if (!out->one_line) return CB_OK;
-		if (e->kind != STORE_EDGE_FORK && !out->undoable) CB_TRY(may_be_undone(k, e, &out->undoable, err));
-		out->through = e->box;
-		out->to = e->other_seq;
-		if (out->newest < e->seq) out->newest = e->seq;
-		out->count++;
-	}
-	for (size_t i = sorted_below(k->by, k->count, out->through, 0);
-	     out->count > 1 && i < k->count && k->by[i].box == out->through; i++) {
-		const store_edge *e = edge_at(k, k->by[i].at);
-		if (e->kind == STORE_EDGE_RESTORE || e->kind == STORE_EDGE_UNDO) out->one_line = false;
+	CB_TRY(inner_add(k, in, k->box, err));
+	while (in->open) {
+		if (in->open == 1) CB_TRY(ways_of_door(k, in, out, err));
+		if (in->open == 1 && out->one_line) return CB_OK;
+		out->one_line = false;
+		if (!in->waiting.size) return CB_OK;
+		uint64_t box = ((const uint64_t *)(const void *)(in->waiting.bytes + in->waiting.size))[-1];
+		bool empty = false;
+		in->waiting.size -= sizeof(box);
+		CB_TRY(nobody_is_at(k, box, &empty, err));
+		if (!empty && in->held) return CB_OK;
+		if (!empty) in->held = box;
+		if (!empty) continue;
+		in->open--;
+		CB_TRY(inner_add(k, in, box, err));
+		*out = (ways){.one_line = true};
 	}
 	return CB_OK;
 }
 
-/* What the living boxes have of X. */
-static cb_code keep_tops(keeping *k, buf *seqs, cb_error *err)
+static cb_code ways_find(const keeping *k, ways *out, cb_error *err)
 {
-	AUTO_BUF buf heads = BUF_INIT(SIZE_MAX);
-	CB_TRY(store_box_list(k->cs->s, false, take_head, &heads, err));
-	const past_point *all = (const past_point *)(const void *)heads.bytes;
-	for (size_t i = 0; i < heads.size / sizeof(past_point); i++) {
+	ATTR_CLEANUP(inner_done) inner in = {.edges = BUF_INIT(SIZE_MAX), .waiting = BUF_INIT(SIZE_MAX)};
+	return ways_look(k, &in, out, err);
+}
+
+/* ---- where merges begin ---- */
+
+static cb_code take_head(void *context, const store_box *row, cb_error *err)
+{
+	past_point p = {row->id, row->head.seq};
+	return buf_append(context, &p, sizeof(p), err);
+}
+
+static cb_code take_pin(void *context, const store_pin *pin, cb_error *err)
+{
+	past_point p = {pin->box, pin->seq};
+	return pin->seq == KEPT_ALL_STEPS ? CB_OK : buf_append(context, &p, sizeof(p), err);
+}
+
+static int point_compare(const void *a, const void *b)
+{
+	const past_point *x = a, *y = b;
+	if (x->box != y->box) return x->box < y->box ? -1 : 1;
+	return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* The heads of the living, and old states that somebody has open. */
+static cb_code starts_read(cb_store *cs, buf *points, cb_error *err)
+{
+	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_box_list(cs->s, false, take_head, points, err));
+	CB_TRY(store_removal_begin(cs->s, &uses, err));
+	const store_used *used = (const store_used *)(const void *)uses.bytes;
+	for (size_t i = 0; i < uses.size / sizeof(*used); i++) {
+		past_point p = {used[i].box, used[i].seq};
+		if (p.seq != KEPT_ALL_STEPS) CB_TRY(buf_append(points, &p, sizeof(p), err));
+	}
+	CB_TRY(store_pins_list(cs->s, 0, take_pin, points, err));
+	past_point *all = (past_point *)(void *)points->bytes;
+	size_t count = points->size / sizeof(*all), kept = 0;
+	if (count) qsort(all, count, sizeof(*all), point_compare);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || point_compare(&all[i], &all[kept - 1]) != 0) all[kept++] = all[i];
+	points->size = kept * sizeof(*all);
+	return CB_OK;
+}
+
+/* What the states that merges begin at have of X. *who: of those that have some, how many, and the box of the last. */
+typedef struct havers {
+	size_t count;
+	uint64_t box;
+} havers;
+
+static cb_code keep_tops(keeping *k, buf *seqs, havers *who, cb_error *err)
+{
+	AUTO_BUF buf starts = BUF_INIT(SIZE_MAX);
+	CB_TRY(starts_read(k->cs, &starts, err));
+	const past_point *all = (const past_point *)(const void *)starts.bytes;
+	for (size_t i = 0; i < starts.size / sizeof(*all); i++) {
 		size_t set = 0;
 		CB_TRY(point_tops(k, all[i].box, all[i].seq, &set, err));
+		who->count += set != 0;
+		if (set) who->box = all[i].box;
 		for (; set; set = top_at(k, set)->next) CB_TRY(buf_append(seqs, &top_at(k, set)->seq, sizeof(uint64_t), err));
 	}
 	return CB_OK;
 }
 
-/* Where branches of X part. */
-static cb_code keep_restored(const keeping *k, buf *seqs, cb_error *err)
+static bool same_tops(const keeping *k, size_t a, size_t b)
 {
+	size_t of_a = 0, of_both = 0, of_b = 0;
+	if (a == b) return true;
+	for (size_t n = b; n; n = top_at(k, n)->next) of_b++;
+	for (; a; a = top_at(k, a)->next, of_a++)
+		for (size_t n = b; n; n = top_at(k, n)->next) of_both += top_at(k, n)->seq == top_at(k, a)->seq;
+	return of_a == of_b && of_both == of_b;
+}
+
+/* Has the source of a restore step `least` of the restored box, or a later one, by an edge of its own? */
+static bool comes_from(const keeping *k, const store_edge *e, uint64_t least)
+{
+	if (e->other_box == e->box) return e->other_seq >= least;
+	for (size_t i = sorted_below(k->by, k->count, e->other_box, 0); i < k->count && k->by[i].box == e->other_box; i++) {
+		const store_edge *x = edge_at(k, k->by[i].at);
+		if (x->seq <= e->other_seq && x->other_box == e->box && x->other_seq >= least && x->kind != STORE_EDGE_UNDO &&
+		    !was_undone(k, x))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Only the head of Y has anything of X. All that merges will ever begin at comes from there, and two of these have a step of Y in common,
+ * the head or a later one. Is what they have of X in its past? Where all later steps of Y have the same of X, it is. A later step has less,
+ * or more, only by the undo of one that changed what Y has of X.
+ *
+ * While a restore can be undone, steps that it left aside may be there, and be forked from. They have a step in common with the head where
+ * the two parted: that must have the same, too.
+ */
+static cb_code undo_may_change(const keeping *k, uint64_t box, bool *out, cb_error *err)
+{
+	size_t before = 0, first = sorted_below(k->by, k->count, box, 0);
+	uint64_t changed = 0;
+	*out = false;
+	for (size_t i = first; i < k->count && k->by[i].box == box; i++) {
+		const store_edge *e = edge_at(k, k->by[i].at);
+		size_t set = k->of[k->by[i].at];
+		if (!same_tops(k, before, set)) {
+			changed = e->seq;
+			if (e->kind != STORE_EDGE_FORK) CB_TRY(may_be_undone(k, e, out, err));
+		}
+		if (*out) return CB_OK;
+		before = set;
+	}
+	for (size_t i = first; i < k->count && k->by[i].box == box; i++) {
+		const store_edge *e = edge_at(k, k->by[i].at);
+		if (e->kind != STORE_EDGE_RESTORE || e->seq <= changed || comes_from(k, e, changed)) continue;
+		CB_TRY(may_be_undone(k, e, out, err));
+		if (*out) return CB_OK;
+	}
+	return CB_OK;
+}
+
+/* ---- where branches part ---- */
+
+static bool any_between(const buf *seqs, uint64_t low, uint64_t high)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)seqs->bytes;
+	size_t from = 0, to = seqs->size / sizeof(*all), count = to;
+	while (from < to) {
+		size_t mid = (from + to) / 2;
+		if (all[mid] <= low) from = mid + 1;
+		else to = mid;
+	}
+	return from < count && all[from] < high;
+}
+
+/*
+ * Where branches of X part. A step of X that was restored stays. One that X came back to by a restore from another box is needed where
+ * something that the restore left aside stays: a step between the two, which a living box has, or that has a name, or that prune's rules
+ * keep. From the newest branch on: of two steps that stay, the one on the older branch lies before the restore that the newer one comes
+ * from. So that keeps the step where it began, if it is the newer of the two; and so on, down to where they part.
+ */
+static cb_code keep_partings(const keeping *k, buf *seqs, cb_error *err)
+{
+	AUTO_BUF buf stay = BUF_INIT(SIZE_MAX);
+	size_t count = k->branches.size / sizeof(branch);
+	uint64_t lowest = UINT64_MAX; /* of the partings that stay */
 	for (size_t i = sorted_below(k->by, k->count, k->box, 0); i < k->count && k->by[i].box == k->box; i++) {
 		const store_edge *e = edge_at(k, k->by[i].at);
 		if (e->kind == STORE_EDGE_RESTORE && e->other_box == k->box)
 			CB_TRY(buf_append(seqs, &e->other_seq, sizeof(e->other_seq), err));
+	}
+	CB_TRY(buf_append(&stay, seqs->bytes, seqs->size, err));
+	if (stay.size) qsort(stay.bytes, stay.size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
+	for (size_t i = count; i > 0; i--) {
+		const branch *b = branch_at(k, i - 1);
+		if (!b->across) continue;
+		uint64_t next = b->from + 1 > k->recent ? b->from + 1 : k->recent;
+		if (next >= b->start && !any_between(&stay, b->from, b->start) && (lowest <= b->from || lowest >= b->start))
+			continue;
+		if (b->from < lowest) lowest = b->from;
+		CB_TRY(buf_append(seqs, &b->from, sizeof(b->from), err));
 	}
 	return CB_OK;
 }
@@ -442,20 +640,25 @@ static cb_code keep_restored(const keeping *k, buf *seqs, cb_error *err)
 static cb_code keep_run(keeping *k, bool nobody_starts_here, ways *w, buf *seqs, cb_error *err)
 {
 	size_t before = seqs->size;
+	havers who = {0};
+	bool alone = false;
 	*w = (ways){0};
-	if (nobody_starts_here) CB_TRY(ways_find(k, false, w, err));
+	if (nobody_starts_here) CB_TRY(ways_find(k, w, err));
 	if (w->one_line && !w->undoable) return CB_OK;
 	/* One merge: without a look at all the edges since, which are many where forks are merged and deleted, one after the other. */
-	if (w->one_line && w->count == 1) return buf_append(seqs, &w->to, sizeof(w->to), err);
+	if (w->one_line && w->count == 1 && w->to.box == k->box) return buf_append(seqs, &w->to.seq, sizeof(w->to.seq), err);
 	k->of = mem_alloc_zeroed((k->count + 1) * sizeof(*k->of));
 	if (!k->of) return cb_err_nomem(err);
 	CB_TRY(branches_find(k, err));
 	CB_TRY(fill_tops(k, err));
-	CB_TRY(keep_tops(k, seqs, err));
+	CB_TRY(keep_tops(k, seqs, &who, err));
+	if (who.count == 1) CB_TRY(undo_may_change(k, who.box, &alone, err));
+	alone = who.count == 1 && !alone;
+	if (alone) seqs->size = before;
 	const uint64_t *all = (const uint64_t *)(const void *)(seqs->bytes + before);
 	bool several = false;
 	for (size_t i = 1; i < (seqs->size - before) / sizeof(*all); i++) several = several || all[i] != all[0];
-	return several || !nobody_starts_here ? keep_restored(k, seqs, err) : CB_OK;
+	return several || !nobody_starts_here ? keep_partings(k, seqs, err) : CB_OK;
 }
 
 static keeping keeping_of(cb_store *cs, const past_edges *edges, uint64_t box, const past_going *going)
@@ -466,6 +669,7 @@ static keeping keeping_of(cb_store *cs, const past_edges *edges, uint64_t box, c
 	                 .by = edges->by,
 	                 .count = edges->count,
 	                 .going = going,
+	                 .recent = UINT64_MAX,
 	                 .tops = BUF_INIT(SIZE_MAX),
 	                 .branches = BUF_INIT(SIZE_MAX)};
 }
@@ -477,11 +681,12 @@ static void keeping_done(keeping *k)
 	buf_done(&k->branches);
 }
 
-cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, buf *seqs, cb_error *err)
+cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, uint64_t recent, buf *seqs, cb_error *err)
 {
 	CB_TRY(edges_read(edges, cs, err));
 	ways ignored;
 	keeping k = keeping_of(cs, edges, row->id, NULL);
+	k.recent = recent;
 	cb_code code = keep_run(&k, row->deleted && !in_use, &ignored, seqs, err);
 	keeping_done(&k);
 	return code;

@@ -61,15 +61,18 @@ static void keepers_done(keepers *k)
 	buf_done(&k->deleted);
 }
 
-/* The steps of a box that others rely on: checkpoints, fork points, common pasts, what is in use. *all: every one. */
-static cb_code keepers_read(cb_store *cs, past_edges *edges, uint64_t box, keepers *k, bool *all, cb_error *err)
+/* The steps of a box that others rely on: checkpoints, fork points, common pasts, what is in use. *all: every one. recent: from this step
+ * on the rules keep all. */
+static cb_code keepers_read(cb_store *cs, past_edges *edges, uint64_t box, uint64_t recent, keepers *k, bool *all, cb_error *err)
 {
 	store_box row;
 	CB_TRY(store_checkpoint_list(cs->s, box, keep_checkpoint, &k->seqs, err));
 	CB_TRY(store_box_forks(cs->s, box, keep_origin, k, err));
 	CB_TRY(store_box_get(cs->s, box, &row, err));
-	CB_TRY(past_keepers(cs, edges, &row, true, &k->seqs, err));
-	return kept_keepers(cs, box, &k->seqs, all, err); /* sorts them */
+	CB_TRY(kept_keepers(cs, box, &k->seqs, all, err));
+	CB_TRY(past_keepers(cs, edges, &row, true, recent, &k->seqs, err));
+	if (k->seqs.size) qsort(k->seqs.bytes, k->seqs.size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
+	return CB_OK;
 }
 
 typedef struct age_search {
@@ -190,7 +193,7 @@ static cb_code prune_batch(pruning *p, batch most, uint64_t *limit, uint64_t *pr
 	uint64_t box = p->b->id;
 	ATTR_CLEANUP(keepers_done) keepers keep = {BUF_INIT(SIZE_MAX), BUF_INIT(SIZE_MAX), most.all_forks};
 	bool all = false;
-	CB_TRY(keepers_read(cs, &p->edges, box, &keep, &all, err));
+	CB_TRY(keepers_read(cs, &p->edges, box, p->recent, &keep, &all, err));
 	if (all) { /* somebody reads the whole history */
 		*limit = 0;
 		return CB_OK;

@@ -12,9 +12,11 @@
  * graph of merges in both, crosswise ones too: there cowbox may see a conflict more (a file in which the common pasts conflict has no
  * base), never one less.
  *
- * Last, a store is its own referee: in two stores the same is done, boxes are merged, undone, restored, forked and deleted, but only one is
- * pruned and collected. That must not change a merge: what is cleared away was needed by none. (But for what several common pasts came from
- * in turn, which prune does not keep: with several, a merge must not be refused, but may come out otherwise.)
+ * Last, a store is its own referee: in two stores the same is done, boxes are merged, undone, restored, also from one another, forked and
+ * deleted, but only one is pruned and collected. That must not change a merge: what is cleared away was needed by none. (But for what
+ * several common pasts came from in turn, which prune does not keep: with several, a merge must not be refused, but may come out
+ * otherwise.) And no more is kept than that: once all boxes but one are deleted and its steps are pruned, nothing of the others is left in
+ * either.
  */
 #include <stdarg.h>
 #include <unistd.h>
@@ -620,12 +622,25 @@ typedef struct twin {
 	cb_box *boxes[SLOTS];
 	heard h; /* of the last merge, and how it ended */
 	cb_code code;
-	size_t bases;
-	uint64_t floors
-		[SLOTS]; /* the head when it was last cleared: what is older may be gone, or its common pasts with others may */
+	size_t bases; /* the most that a merge of the last deed had */
+	/* The heads when they were last pruned, and when gc last ran. What is older may be gone, or the common pasts with others may: of
+	 * what is undone, by the one; of what is restored, by either. */
+	uint64_t pruned[SLOTS], collected[SLOTS];
+	bool went_back[SLOTS]; /* it was restored to a step of its own, which stays */
 } twin;
 
-typedef enum deed { DEED_CHANGE, DEED_MERGE, DEED_UNDO, DEED_REDO, DEED_RESTORE, DEED_REPLACE, DEED_TRY } deed;
+typedef enum deed {
+	DEED_CHANGE,
+	DEED_MERGE,
+	DEED_UNDO,
+	DEED_UNDO_ANY, /* not only of the newest step */
+	DEED_REDO,
+	DEED_RESTORE,
+	DEED_TAKE, /* a restore from another box */
+	DEED_REPLACE,
+	DEED_TRY,
+	DEED_BRANCHES /* forks, and forks of these; each may be merged or restored; all are deleted */
+} deed;
 
 static void slot_fork(twin *t, unsigned slot, const char *origin)
 {
@@ -657,7 +672,8 @@ static size_t bases_of(twin *t, cb_box *ours, cb_box *theirs)
 static void twin_merge(twin *t, unsigned into, cb_box *from)
 {
 	cb_error err = {0};
-	t->bases = bases_of(t, t->boxes[into], from);
+	size_t bases = bases_of(t, t->boxes[into], from);
+	if (bases > t->bases) t->bases = bases;
 	t->h = (heard){0};
 	t->code = cb_merge(t->boxes[into], from, &CB_WITH(cb_merge_options, .resolve = hear, .context = &t->h), NULL, NULL, &err);
 	CHECK_MSG(t->code == CB_OK || t->code == CB_NOTHING || t->code == CB_CONFLICT, "%s: %s", cb_code_name(t->code),
@@ -670,12 +686,20 @@ static void twin_restore(world *w, twin *t, unsigned slot)
 {
 	cb_error err = {0};
 	char address[64];
-	uint64_t floor = t->floors[slot], seq = must_seq(t->boxes[slot]);
+	uint64_t floor = t->collected[slot], seq = must_seq(t->boxes[slot]);
 	(void)snprintf(address, sizeof(address), "b%u@%" PRIu64, slot, floor + below(w, seq - floor + 1));
 	cb_box *old = must_open(t->s, address);
 	cb_code code = cb_restore(t->boxes[slot], old, NULL, NULL, &err);
 	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
 	cb_box_close(old);
+	t->went_back[slot] = t->went_back[slot] || code == CB_OK;
+}
+
+static void twin_take(cb_box *into, cb_box *from)
+{
+	cb_error err = {0};
+	cb_code code = cb_restore(into, from, NULL, NULL, &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
 }
 
 /* A box of a few changes, merged into the one it was forked from, then into another if that is one, and deleted. So may a part of it be
@@ -701,11 +725,46 @@ static void twin_try(world *w, twin *t, unsigned origin, unsigned other)
 	CHECK_OK(cb_box_delete(t->s, "trial", &err));
 }
 
+static void twin_bring(world *w, twin *t, unsigned into, cb_box *from)
+{
+	if (below(w, 6) == 0) twin_take(t->boxes[into], from);
+	else twin_merge(t, into, from);
+}
+
+/* Up to four forks, each of a box or of one before it, brought into a or b as they are made or in the end. */
+static void twin_branches(world *w, twin *t, unsigned a, unsigned b)
+{
+	enum { MOST = 4 };
+	cb_error err = {0};
+	cb_box *forks[MOST];
+	unsigned count = 2 + (unsigned)below(w, MOST - 1);
+	char name[16], origin[16];
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t from = below(w, i + 1);
+		(void)snprintf(name, sizeof(name), "fork%u", i);
+		(void)snprintf(origin, sizeof(origin), from ? "fork%u" : "b%u", from ? (unsigned)from - 1 : a);
+		forks[i] = must_fork(t->s, origin, name);
+		changes(w, forks[i], name, false, 1 + below(w, 2));
+		if (below(w, 2)) twin_bring(w, t, below(w, 4) ? a : b, forks[i]);
+		if (below(w, 4) == 0) changes(w, t->boxes[a], "origin", false, 1);
+		if (below(w, 8) == 0) twin_restore(w, t, a);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		if (below(w, 2)) twin_bring(w, t, below(w, 4) ? a : b, forks[i]);
+		cb_box_close(forks[i]);
+		(void)snprintf(name, sizeof(name), "fork%u", i);
+		CHECK_OK(cb_box_delete(t->s, name, &err));
+	}
+}
+
 static void twin_do(world *w, twin *t, deed what, unsigned a, unsigned b)
 {
 	cb_error err = {0};
 	cb_code code = CB_OK;
 	char name[16];
+	t->bases = 0;
+	t->code = CB_OK;
+	t->h = (heard){0};
 	switch (what) {
 	case DEED_CHANGE:
 		changes(w, t->boxes[a], "box", false, 1 + below(w, 2));
@@ -714,20 +773,31 @@ static void twin_do(world *w, twin *t, deed what, unsigned a, unsigned b)
 		twin_merge(t, a, t->boxes[b]);
 		return;
 	case DEED_UNDO: /* of what was done since the last clearing: an older merge, taken back, leads to pasts that need not be kept */
-		if (must_seq(t->boxes[a]) <= t->floors[a]) return;
+		if (must_seq(t->boxes[a]) <= t->pruned[a]) return;
 		code = cb_undo(t->boxes[a], must_seq(t->boxes[a]), NULL, &err);
 		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
 		return;
+	case DEED_UNDO_ANY:
+		if (must_seq(t->boxes[a]) <= t->pruned[a]) return;
+		code = cb_undo(t->boxes[a], t->pruned[a] + 1 + below(w, must_seq(t->boxes[a]) - t->pruned[a]), NULL, &err);
+		CHECK_MSG(code == CB_OK || code == CB_NOTHING || code == CB_CONFLICT, "%s: %s", cb_code_name(code), err.message);
+		return;
 	case DEED_REDO:
-		if (must_seq(t->boxes[a]) <= t->floors[a]) return;
+		if (must_seq(t->boxes[a]) <= t->pruned[a]) return;
 		code = cb_redo(t->boxes[a], NULL, &err);
 		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "%s: %s", cb_code_name(code), err.message);
 		return;
 	case DEED_RESTORE:
 		twin_restore(w, t, a);
 		return;
+	case DEED_TAKE:
+		twin_take(t->boxes[a], t->boxes[b]);
+		return;
 	case DEED_TRY:
 		twin_try(w, t, a, b);
+		return;
+	case DEED_BRANCHES:
+		twin_branches(w, t, a, b);
 		return;
 	case DEED_REPLACE:
 		(void)snprintf(name, sizeof(name), "b%u", a);
@@ -735,7 +805,8 @@ static void twin_do(world *w, twin *t, deed what, unsigned a, unsigned b)
 		CHECK_OK(cb_box_delete(t->s, name, &err));
 		(void)snprintf(name, sizeof(name), "b%u", b);
 		slot_fork(t, a, name);
-		t->floors[a] = 0;
+		t->pruned[a] = t->collected[a] = 0;
+		t->went_back[a] = false;
 		return;
 	}
 }
@@ -743,7 +814,8 @@ static void twin_do(world *w, twin *t, deed what, unsigned a, unsigned b)
 /* The same in both, with the same random numbers. */
 static void both_do(world *w, twin twins[2], deed what, unsigned a, unsigned b)
 {
-	static const char *const deeds[] = {"change", "merge", "undo", "redo", "restore", "replace", "try"};
+	static const char *const deeds[] = {"change",  "merge", "undo",    "undo any", "redo",
+	                                    "restore", "take",  "replace", "try",      "branches"};
 	test_rng rng = w->rng;
 	unsigned stamp = w->stamp;
 	model_note(&w->trace, "%s %u %u", deeds[what], a, b);
@@ -757,10 +829,15 @@ static void both_do(world *w, twin twins[2], deed what, unsigned a, unsigned b)
 static void clear_away(world *w, twin twins[2])
 {
 	cb_error err = {0};
+	bool prunes = below(w, 3);
 	for (unsigned i = 0; i < SLOTS; i++) {
-		twins[0].floors[i] = twins[1].floors[i] = must_seq(twins[1].boxes[i]);
+		uint64_t seq = must_seq(twins[1].boxes[i]);
+		twins[0].collected[i] = twins[1].collected[i] = seq;
+		if (!prunes) continue;
+		twins[0].pruned[i] = twins[1].pruned[i] = seq;
 		if (below(w, 2)) CHECK_OK(cb_prune(twins[1].boxes[i], &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
 	}
+	model_note(&w->trace, prunes ? "prune and gc" : "gc");
 	CHECK_OK(cb_store_gc(twins[1].s, NULL, &err));
 }
 
@@ -772,10 +849,10 @@ static bool both_same(world *w, twin twins[2], unsigned into)
 	for (unsigned i = 0; same && i < whole->h.count; i++) same = names(&cleared->h, whole->h.paths[i]);
 	model_state *a = model_read(whole->boxes[into]), *b = model_read(cleared->boxes[into]);
 	same = same && model_same(a, b);
-	CHECK_U64(cleared->bases, whole->bases);
+	if (whole->bases <= 1) CHECK_U64(cleared->bases, whole->bases);
 	w->clean += cleared->code == CB_OK;
 	w->conflicts += cleared->code == CB_CONFLICT;
-	if (!same && whole->bases == 1) {
+	if (!same && whole->bases <= 1) {
 		for (unsigned k = 0; k < 2; k++)
 			for (unsigned i = 0; i < twins[k].h.count; i++)
 				test_note("%s: conflict in %s", k ? "cleared" : "whole", twins[k].h.paths[i]);
@@ -789,6 +866,121 @@ static bool both_same(world *w, twin twins[2], unsigned into)
 	return same;
 }
 
+static void delete_others(twin *t, unsigned but)
+{
+	cb_error err = {0};
+	char name[16];
+	for (unsigned i = 0; i < SLOTS; i++) {
+		(void)snprintf(name, sizeof(name), "b%u", i);
+		if (i == but) continue;
+		cb_box_close(t->boxes[i]);
+		t->boxes[i] = NULL;
+		CHECK_OK(cb_box_delete(t->s, name, &err));
+	}
+	cb_code code = cb_box_delete(t->s, "base", &err);
+	CHECK_MSG(code == CB_OK || code == CB_NOTFOUND, "%s", err.message);
+}
+
+/* All are deleted but one, which goes on: of the others nothing is left, and of that one its first step and its newest. (Steps of its own
+ * that it was restored to stay, too, and with them what they merged.) */
+static void little_is_left(world *w, twin *t, unsigned but)
+{
+	enum { FILES = 6 };
+	cb_error err = {0};
+	buf rows = BUF_INIT(SIZE_MAX);
+	cb_store_stats st = CB_INIT(cb_store_stats);
+	delete_others(t, but);
+	for (unsigned i = 0; i < 3; i++) {
+		must_write(t->boxes[but], "/w/last", i % 2 ? "odd" : "even");
+		CHECK_OK(cb_prune(t->boxes[but], &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
+		CHECK_OK(cb_store_gc(t->s, NULL, &err));
+	}
+	CHECK_OK(store_box_list(t->s->s, true, store_box_collect, &rows, &err));
+	CHECK_OK(cb_store_stats_get(t->s, &st, &err));
+	size_t boxes = rows.size / sizeof(store_box);
+	if (!t->went_back[but] && (boxes != 1 || st.steps > 2 || st.contents > 2 * FILES)) {
+		model_tell(&w->trace);
+		test_fail(__FILE__, __LINE__, "of b%u %zu boxes, %llu steps and %llu contents are left", but, boxes,
+		          (unsigned long long)st.steps, (unsigned long long)st.contents);
+	}
+	buf_done(&rows);
+}
+
+/* What a has is forked, then partly undone; the forks merge what is left, and each other. false: as both_same. */
+static bool undone_between(world *w, twin twins[2], unsigned a)
+{
+	unsigned b = (a + 1) % SLOTS, c = (a + 2) % SLOTS;
+	both_do(w, twins, below(w, 2) ? DEED_BRANCHES : DEED_TRY, a, a);
+	if (!both_same(w, twins, a)) return false;
+	both_do(w, twins, DEED_REPLACE, b, a);
+	if (below(w, 3) == 0) both_do(w, twins, DEED_BRANCHES, a, a);
+	both_do(w, twins, DEED_REPLACE, c, below(w, 3) ? a : b);
+	if (below(w, 2)) clear_away(w, twins);
+	for (uint64_t i = below(w, 4); i > 0; i--) both_do(w, twins, below(w, 4) ? DEED_UNDO_ANY : DEED_REDO, a, 0);
+	both_do(w, twins, DEED_CHANGE, a, 0);
+	both_do(w, twins, DEED_MERGE, b, a);
+	if (!both_same(w, twins, b)) return false;
+	both_do(w, twins, DEED_MERGE, c, a);
+	if (!both_same(w, twins, c)) return false;
+	if (below(w, 2)) clear_away(w, twins);
+	both_do(w, twins, DEED_CHANGE, b, 0);
+	both_do(w, twins, DEED_CHANGE, c, 0);
+	both_do(w, twins, DEED_MERGE, b, c);
+	return both_same(w, twins, b);
+}
+
+/* false: as both_same. */
+static bool one_turn(world *w, twin twins[2])
+{
+	bool same = true;
+	unsigned a = (unsigned)below(w, SLOTS), b = (a + 1 + (unsigned)below(w, SLOTS - 1)) % SLOTS;
+	unsigned other = (b + 1 + (unsigned)below(w, SLOTS - 1)) % SLOTS;
+	switch (below(w, 11)) {
+	case 10:
+		same = undone_between(w, twins, a);
+		break;
+	case 8:
+		both_do(w, twins, DEED_TAKE, a, b);
+		break;
+	case 9:
+		both_do(w, twins, DEED_BRANCHES, a, b);
+		same = both_same(w, twins, a) && both_same(w, twins, b);
+		if (!same) break;
+		if (below(w, 2) && other != a) both_do(w, twins, DEED_REPLACE, other, a);
+		if (below(w, 3) == 0) both_do(w, twins, DEED_UNDO, a, 0);
+		break;
+	case 0:
+		both_do(w, twins, DEED_REPLACE, a, b);
+		break;
+	case 1:
+		both_do(w, twins, DEED_RESTORE, a, 0);
+		break;
+	case 2:
+		both_do(w, twins, DEED_CHANGE, b, 0);
+		break;
+	case 3:
+	case 4:
+		if (below(w, 3) == 0) b = a;
+		both_do(w, twins, DEED_TRY, a, b);
+		same = both_same(w, twins, b);
+		if (same && below(w, 2) && other != a) both_do(w, twins, DEED_REPLACE, other, a);
+		if (same && below(w, 3) == 0) both_do(w, twins, DEED_UNDO, a, 0);
+		break;
+	default:
+		both_do(w, twins, DEED_CHANGE, a, 0);
+		if (below(w, 2)) both_do(w, twins, DEED_CHANGE, b, 0);
+		both_do(w, twins, DEED_MERGE, a, b);
+		same = both_same(w, twins, a);
+		/* Somebody may have forked before the merge was taken back, and what was merged may be deleted. */
+		if (same && below(w, 3) == 0 && other != a) both_do(w, twins, DEED_REPLACE, other, a);
+		if (same && below(w, 3) == 0) {
+			both_do(w, twins, DEED_UNDO, a, 0);
+			if (below(w, 3) == 0) both_do(w, twins, DEED_REDO, a, 0);
+		}
+	}
+	return same;
+}
+
 static void one_pair_of_twins(world *w)
 {
 	twin twins[2] = {{0}, {0}};
@@ -798,41 +990,14 @@ static void one_pair_of_twins(world *w)
 	w->stamp = 0;
 	twin_open(w, &twins[1]);
 	for (unsigned i = 0, same = 1; same && i < TWIN_TURNS; i++) {
-		unsigned a = (unsigned)below(w, SLOTS), b = (a + 1 + (unsigned)below(w, SLOTS - 1)) % SLOTS;
-		unsigned other = (b + 1 + (unsigned)below(w, SLOTS - 1)) % SLOTS;
-		switch (below(w, 8)) {
-		case 0:
-			both_do(w, twins, DEED_REPLACE, a, b);
-			break;
-		case 1:
-			both_do(w, twins, DEED_RESTORE, a, 0);
-			break;
-		case 2:
-			both_do(w, twins, DEED_CHANGE, b, 0);
-			break;
-		case 3:
-		case 4:
-			if (below(w, 3) == 0) b = a;
-			both_do(w, twins, DEED_TRY, a, b);
-			same = both_same(w, twins, b);
-			if (same && below(w, 2) && other != a) both_do(w, twins, DEED_REPLACE, other, a);
-			if (same && below(w, 3) == 0) both_do(w, twins, DEED_UNDO, a, 0);
-			break;
-		default:
-			both_do(w, twins, DEED_CHANGE, a, 0);
-			if (below(w, 2)) both_do(w, twins, DEED_CHANGE, b, 0);
-			both_do(w, twins, DEED_MERGE, a, b);
-			same = both_same(w, twins, a);
-			/* Somebody may have forked before the merge was taken back, and what was merged may be deleted. */
-			if (same && below(w, 3) == 0 && other != a) both_do(w, twins, DEED_REPLACE, other, a);
-			if (same && below(w, 3) == 0) {
-				both_do(w, twins, DEED_UNDO, a, 0);
-				if (below(w, 3) == 0) both_do(w, twins, DEED_REDO, a, 0);
-			}
-		}
+		same = one_turn(w, twins);
 		if (below(w, 2)) clear_away(w, twins);
 	}
+	unsigned last = (unsigned)below(w, SLOTS);
+	for (unsigned i = 1; i < SLOTS && twins[0].went_back[last]; i++) last = (last + 1) % SLOTS;
 	for (unsigned k = 0; k < 2; k++) {
+		test_store_sound(twins[k].s);
+		little_is_left(w, &twins[k], last);
 		test_store_sound(twins[k].s);
 		for (unsigned i = 0; i < SLOTS; i++) cb_box_close(twins[k].boxes[i]);
 		cb_store_close(twins[k].s);
