@@ -120,7 +120,8 @@ CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options
 /* Makes an older state (path NULL or "/"), or one file or folder of it, the newest, as a new step. source: an open state of this
  * store. A path is the same in both states: a symbolic link on the way to it, in either, is CB_LOOP, for it may lead elsewhere now. One
  * that was not there is removed, also where the folders above it were not; one that is in neither state is CB_NOTFOUND. What lies
- * elsewhere stays: a file that changes and has further names outside of the path becomes a file of its own below it. */
+ * elsewhere stays: a file that changes and has further names outside of the path becomes a file of its own below it. Where nothing differs
+ * but times of folders, *out_seq is 0 and no step is made. */
 CB_API cb_code cb_restore(cb_box *box, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err);
 /* seq 0: the last change not yet undone, CB_NOTHING when there is none. Otherwise that step, taken back as a reverse three-way merge:
  * CB_CONFLICT names paths that later steps changed, and cb_txn_conflicts() on the box lists all of them; CB_NOTHING when nothing is left

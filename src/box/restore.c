@@ -388,9 +388,31 @@ typedef struct bringing {
 	bool whole;
 } bringing;
 
-static cb_code do_restore(op *o, void *context, cb_error *err)
+/* The times of a folder follow its entries, and are no difference. They come back with whatever else does; alone they make no step. */
+static cb_code drop_times_alone(txn *t, const txn_point *before, cb_error *err)
 {
-	const bringing *back = context;
+	tree_view base = state_view(t->cs, t->base);
+	pmap_cursor c;
+	span k, value;
+	bool tombstone;
+	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &k, &value, &tombstone); pmap_cursor_next(&c)) {
+		tree_value old_value;
+		bool touch = false;
+		cb_code code = tree_get(&base, k, &old_value, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+		if (tombstone && code == CB_NOTFOUND) continue;
+		if (tombstone || code == CB_NOTFOUND) return CB_OK;
+		span was = span_make(old_value.bytes, old_value.size);
+		if (span_equal(was, value)) continue;
+		CB_TRY(step_is_dir_touch(k, was, value, &touch, err));
+		if (!touch) return CB_OK;
+	}
+	txn_point_back(before, t);
+	return CB_OK;
+}
+
+static cb_code bring_back(op *o, const bringing *back, cb_error *err)
+{
 	o->t->other_box = back->wanted->box;
 	o->t->other_seq = back->wanted->seq;
 	const state *wanted = back->wanted;
@@ -403,6 +425,13 @@ static cb_code do_restore(op *o, void *context, cb_error *err)
 	if (wanted->box == o->b->id)
 		CB_TRY(past_ends_in_merge(o->b->cs, wanted->box, wanted->seq, o->t->base->seq, &o->t->record, err));
 	return restore_whole(o, &all, wanted->box, wanted->seq, err);
+}
+
+static cb_code do_restore(op *o, void *context, cb_error *err)
+{
+	ATTR_CLEANUP(txn_point_done) txn_point before = txn_point_take(o->t);
+	CB_TRY(bring_back(o, context, err));
+	return o->own ? drop_times_alone(o->t, &before, err) : CB_OK;
 }
 
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)

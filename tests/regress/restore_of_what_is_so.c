@@ -1,6 +1,7 @@
 /*
  * restore_of_what_is_so.c: a restore of a path that is as it was makes no step, also after it was brought back before; each made an empty
- * one, and undo took these back first. And folders that a restored file needs are what they were.
+ * one, and undo took these back first. And folders that a restored file needs are what they were. The times of a folder are in no
+ * difference: where nothing else differs nothing is restored, neither a whole state nor a path; with something else they come back.
  */
 #include "harness/boxes.h"
 
@@ -83,6 +84,47 @@ TEST_BOTH(folders_on_the_way)
 	CHECK_STR(test_keep(value), "v");
 	cb_box_close(old);
 	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
+
+static int64_t mtime_of(cb_box *b, const char *path)
+{
+	cb_error err = {0};
+	cb_stat_info info = CB_INIT(cb_stat_info);
+	CHECK_OK(cb_stat(b, path, 0, &info, &err));
+	return info.mtime_ns;
+}
+
+/* Of a folder, the one above all, and one that somebody gave other times. */
+TEST_BOTH(times_of_a_folder_alone)
+{
+	static const char *const files[] = {"/work/d/f", "/f", "/work/f"}, *const paths[] = {"/work/d", "/", "/work"};
+	cb_store *s = test_store_open(memory);
+	for (int by_hand = 0; by_hand < 2; by_hand++) {
+		cb_error err = {0};
+		cb_box *b = NULL;
+		CHECK_OK(cb_box_create(s, by_hand ? "hand" : "undo", &b, &err));
+		CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
+		cb_box *old = must_open(s, by_hand ? "hand@1" : "undo@1");
+		for (size_t i = 0; i < 3; i++) {
+			must_write(b, files[i], "hello");
+			CHECK_OK(by_hand ? cb_unlink(b, files[i], &err) : cb_undo(b, 0, NULL, &err));
+			CHECK_STR(must_diff(old, b), "");
+			CHECK_U64(restored(b, old, NULL), 0);
+			CHECK_U64(restored(b, old, paths[i]), 0);
+		}
+		CHECK_OK(cb_utimens(b, "/work/d", 5, 5, 0, &err));
+		CHECK_U64(restored(b, old, NULL), 0);
+		CHECK_U64(restored(b, old, "/work/d"), 0);
+		must_write(b, "/work/f", "hello");
+		CHECK(restored(b, old, NULL) != 0);
+		CHECK_U64((uint64_t)mtime_of(b, "/work"), (uint64_t)mtime_of(old, "/work"));
+		CHECK_U64((uint64_t)mtime_of(b, "/work/d"), (uint64_t)mtime_of(old, "/work/d"));
+		CHECK_U64(restored(b, old, NULL), 0);
+		cb_box_close(old);
+		cb_box_close(b);
+	}
 	test_store_sound(s);
 	cb_store_close(s);
 }
