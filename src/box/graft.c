@@ -383,10 +383,11 @@ static cb_code step_write(graft *g, store_step *step, const graft_header *h, cb_
 	step->ended_ns = h->ended_ns;
 	step->target = h->target;
 	step->other_box = h->other_box;
-	/* Without another box: an undo is closed (undo.c). That cannot be seen where steps were pruned; it is no more proved than that the
-	 * step takes back its target at all, and a lie does no more than make undo choose an older step. */
-	bool closed = strcmp(h->kind, "undo") == 0 && h->target && h->other_seq == h->target;
-	step->other_seq = h->other_box || closed ? h->other_seq : 0;
+	/* Without another box: an undo is closed, or passed changes (undo_choice.c). That cannot be seen where steps were pruned; it is no
+	 * more proved than that the step takes back its target at all, and a lie does no more than make undo choose an older step. */
+	bool undoes = strcmp(h->kind, "undo") == 0 && h->target;
+	bool says = undoes && (h->other_seq == h->target || h->other_seq + 1 == step->seq);
+	step->other_seq = h->other_box || says ? h->other_seq : 0;
 	step->gap = g->gap;
 	CB_TRY(field_put(g, &step->params, &step->params_content, err));
 	CB_TRY(field_put(g, &step->result, &step->result_content, err));

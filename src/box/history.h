@@ -50,12 +50,17 @@ typedef struct choosing {
 	cb_box *b;
 	cb_store *cs;
 	uint64_t box;
+	uint64_t next;      /* the step to look at; the head at first */
 	buf cancelled;      /* uint64_t: undos that were redone, steps that were undone, as far as the walk has not passed them */
+	uint64_t passed_to; /* changes above it were passed by undos that stand; 0: none */
 	bool passed_hidden; /* a change that this handle does not see */
+	bool passed_redo;   /* it may have passed undos of which nothing was left */
+	bool passed;        /* something of which nothing was left: by undos that stand, and by the caller, who sets it */
 } choosing;
-/* For undo: the last change that stands. For redo: the last undo that stands, if nothing new came. CB_NOTHING: there is none. */
-cb_code undo_choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_error *err);
-/* Is it one that can be taken back? */
+/* For undo: the last change that stands. For redo: the last undo that stands, if nothing new came. Called again: the one before.
+ * CB_NOTHING: there is none. */
+cb_code undo_choose(choosing *c, bool redo, uint64_t *out, cb_error *err);
+/* Is it one that can be taken back? One without a change of its own can, if it moved the past. */
 bool undo_has_effect(const step_row *r);
 /* Would taking back the step change nothing of what stands? */
 cb_code undo_is_done(cb_box *b, uint64_t seq, bool *out, cb_error *err);

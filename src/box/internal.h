@@ -300,6 +300,8 @@ void txn_locals_forget(txn *t);
 cb_code txn_locals_put(txn *t, cb_error *err);
 /* After it: whether they may keep these numbers. */
 void txn_locals_settle(txn *t, bool committed);
+/* Does it change nothing? Contents that are still in memory count as new. */
+cb_code txn_is_empty(txn *t, bool *out, cb_error *err);
 /* The delta with contents numbered but versions open, as one side of a merge. Inside a write transaction. pmap_done() it. */
 cb_code txn_sealed_delta(txn *t, pmap *out, cb_error *err);
 /* Commits t as the box's next step, merged with what others did meanwhile. Consumes nothing: after a failure t is as it was. b->head
@@ -381,6 +383,7 @@ struct cb_box {
 	_Atomic uint64_t last_seq; /* the newest step made through this handle; 0: none */
 	/* Of the last undo that chose its step itself (undo_choice.c): its number, if it became one; its step; what was cancelled below. */
 	uint64_t undo_seq, undo_target;
+	bool undo_passed;
 	past_run undone;    /* of its box, as the last merge met it */
 	buf undo_cancelled; /* uint64_t */
 	/* Steps between automatic checkpoints as of a stamp of the catalog. */

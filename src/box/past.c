@@ -549,6 +549,68 @@ cb_code past_knows(cb_store *cs, past_point ours, past_point theirs, bool plain,
 	return knows(cs, ours, theirs, plain, &left, out, err);
 }
 
+/* ---- what an edge is needed for ---- */
+
+static bool list_has(const buf *list, uint64_t seq)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)list->bytes;
+	for (size_t i = 0; i < list->size / sizeof(uint64_t); i++)
+		if (all[i] == seq) return true;
+	return false;
+}
+
+static void list_drop_above(buf *list, uint64_t seq)
+{
+	uint64_t *all = (uint64_t *)(void *)list->bytes;
+	size_t kept = 0;
+	for (size_t i = 0; i < list->size / sizeof(uint64_t); i++)
+		if (all[i] <= seq) all[kept++] = all[i];
+	list->size = kept * sizeof(uint64_t);
+}
+
+static bool lists_equal(const buf *a, const buf *b)
+{
+	const uint64_t *all = (const uint64_t *)(const void *)b->bytes;
+	if (a->size != b->size) return false;
+	for (size_t i = 0; i < b->size / sizeof(uint64_t); i++)
+		if (!list_has(a, all[i])) return false;
+	return true;
+}
+
+/* Two walkers go down the box side by side, one of which takes the edge for undone. They go the same way until one follows what the other
+ * does not. */
+static cb_code needs_edge(cb_store *cs, past_point at, buf undone[2], bool *out, cb_error *err)
+{
+	*out = false;
+	while (!lists_equal(&undone[0], &undone[1])) {
+		store_edge e;
+		bool found = false, counts[2];
+		CB_TRY(store_edge_before(cs->s, at.box, at.seq, &e, &found, err));
+		if (!found || e.kind == STORE_EDGE_FORK || e.seq == 0) return CB_OK;
+		for (int i = 0; i < 2; i++) {
+			counts[i] = !list_has(&undone[i], e.seq);
+			if (counts[i] && e.kind == STORE_EDGE_UNDO && !list_has(&undone[i], e.other_seq))
+				CB_TRY(buf_append(&undone[i], &e.other_seq, sizeof(uint64_t), err));
+		}
+		*out = e.kind != STORE_EDGE_UNDO && counts[0] != counts[1];
+		bool leaves = e.kind == STORE_EDGE_RESTORE && counts[0];
+		if (*out || (leaves && e.other_box != at.box)) return CB_OK;
+		at.seq = leaves ? e.other_seq : e.seq - 1;
+		for (int i = 0; i < 2; i++) list_drop_above(&undone[i], at.seq);
+	}
+	return CB_OK;
+}
+
+cb_code past_needs_edge(cb_store *cs, past_point of, uint64_t seq, bool *out, cb_error *err)
+{
+	buf undone[2] = {BUF_INIT(SIZE_MAX), BUF_INIT(SIZE_MAX)};
+	cb_code code = buf_append(&undone[1], &seq, sizeof(seq), err);
+	if (code == CB_OK) code = needs_edge(cs, of, undone, out, err);
+	buf_done(&undone[0]);
+	buf_done(&undone[1]);
+	return code;
+}
+
 /* ---- making edges ---- */
 
 /* A restored state that was itself a restore is as its source: chains of "try, roll back, try" stay short. */

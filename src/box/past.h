@@ -41,6 +41,9 @@ cb_code past_record(cb_store *cs, const store_step *step, cb_error *err);
 /* Is the last edge among the steps (after, to] of a box a merge? */
 cb_code past_ends_in_merge(cb_store *cs, uint64_t box, uint64_t after, uint64_t to, bool *out, cb_error *err);
 
+/* Would the past of a step be another one if the edge of an earlier step of its box did not count? Cost: edges of the box between them. */
+cb_code past_needs_edge(cb_store *cs, past_point of, uint64_t seq, bool *out, cb_error *err);
+
 /* All edges, in memory, for who asks about many boxes (past_keep.c). They are read on, not again: it must not outlive a sweep of edges. */
 typedef struct past_edges {
 	buf edges; /* store_edge, the oldest first */

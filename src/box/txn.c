@@ -906,6 +906,23 @@ cb_code txn_append_prepared(txn *t, prepared *p, uint64_t box, const char *who, 
 	return CB_OK;
 }
 
+cb_code txn_is_empty(txn *t, bool *out, cb_error *err)
+{
+	seal s = {.t = t, .changes = BUF_INIT(CHANGES_MAX_BYTES)};
+	tree_view base = state_view(t->cs, t->base);
+	pmap_cursor c;
+	span key_bytes, value;
+	bool tombstone;
+	cb_code code = CB_OK;
+	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &key_bytes, &value, &tombstone); pmap_cursor_next(&c)) {
+		code = seal_key(&s, &base, key_bytes, value, tombstone, err);
+		if (code != CB_OK || s.count) break;
+	}
+	*out = s.count == 0;
+	seal_done(&s);
+	return code;
+}
+
 cb_code txn_sealed_delta(txn *t, pmap *out, cb_error *err)
 {
 	CB_TRY(txn_locals_put(t, err));

@@ -5,6 +5,7 @@
  * again.
  */
 #include "base/args.h"
+#include "base/cancel.h"
 #include "base/id_set.h"
 #include "box/gate.h"
 #include "box/history.h"
@@ -272,29 +273,21 @@ static cb_code undone_already(uint64_t seq, cb_error *err)
 	return cb_err_set(err, CB_NOTHING, "what step %llu did is undone already", (unsigned long long)seq);
 }
 
-static cb_code undo_chosen(op *o, void *context, cb_error *err)
+/* What changed nothing (a merge that was decided for the box, a restore that took such a one out of the past, an undo of them) can be seen
+ * by the past alone. Where all that came later was taken back, its edge counts; a restore that was passed may lead around it. */
+static cb_code moves_past(const cb_box *b, const choosing *c, uint64_t seq, bool last, bool *out, cb_error *err)
 {
-	undoing *u = context;
+	store_edge e;
+	CB_TRY(store_edge_before(b->cs->s, b->id, seq, &e, out, err));
+	*out = *out && e.seq == seq;
+	if (!*out || (last && !c->passed && !c->passed_hidden && !c->passed_redo)) return CB_OK;
+	return past_needs_edge(b->cs, (past_point){b->id, b->head->seq}, seq, out, err);
+}
+
+/* *done false: nothing is left of the step to be taken back. Then nothing was changed. */
+static cb_code take_back(op *o, const undoing *u, const choosing *c, uint64_t seq, bool *done, cb_error *err)
+{
 	cb_box *b = o->b;
-	bool redo = u->redo;
-	uint64_t seq = u->seq;
-	CB_TRY(box_refuse_txn(b, redo ? "redo" : "undo", err));
-	box_lost_forget(b);
-	AUTO_KEPT kept_state history = {0}; /* what is chosen must be there when it is taken back */
-	CB_TRY(kept_history(&history, b->cs, o->t->base, KEPT_VISIT, err));
-	choosing c = {.b = b, .cs = b->cs, .box = b->id, .cancelled = BUF_INIT(1 << 26)};
-	bool closed = !redo && seq == b->head->seq;
-	cb_code code = seq ? CB_OK : undo_choose(&c, b->head->seq, redo, &seq, err);
-	if (code == CB_OK && !redo && u->seq == 0) {
-		closed = c.cancelled.size == 0 && !c.passed_hidden;
-		buf_done(&b->undo_cancelled);
-		b->undo_cancelled = c.cancelled; /* all below seq */
-		c.cancelled = BUF_INIT(0);
-		b->undo_seq = c.passed_hidden ? 0 : b->head->seq + 1; /* under the writer lock: the step to be */
-		b->undo_target = seq;
-	}
-	buf_done(&c.cancelled);
-	if (code != CB_OK) return code;
 	AUTO_STEP_ROW step_row r = {0};
 	CB_TRY(step_row_load(b->cs, b->id, seq, false, &r, err));
 	gate_touch touch;
@@ -304,20 +297,69 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	/* The part that is seen cannot be taken back alone: the step would count as undone. And nothing is told of a conflict with what is
 	 * hidden. */
 	CB_TRY(gate_step_reversed(b, seq, err));
-	o->t->target = u->target = seq;
 	bool undone = false;
+	*done = false;
 	if (u->seq) CB_TRY(undo_is_done(b, seq, &undone, err));
-	if (undone) return undone_already(seq, err);
-	if (closed) o->t->other_seq = seq;
+	if (undone) return CB_OK;
+	ATTR_CLEANUP(txn_point_done) txn_point before = txn_point_take(o->t);
+	cb_code code = reverse_step(o->t, b->id, seq, err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);
+	bool empty = false;
+	CB_TRY(txn_is_empty(o->t, &empty, err));
+	if (empty && r.row.weight == 0) CB_TRY(moves_past(b, c, seq, u->seq == 0, &o->t->record, err));
+	*done = !empty || o->t->record;
+	if (!*done) txn_point_back(&before, o->t);
+	return CB_OK;
+}
+
+/* The last one of which something is left. What is passed on the way was taken back by others, or is there again: an empty step would say
+ * that it changed something, and be the next to be redone. */
+static cb_code take_back_last(op *o, const undoing *u, choosing *c, uint64_t *out, cb_error *err)
+{
+	for (bool done = false; !done; c->passed = c->passed || !done) {
+		CB_TRY(cancel_check(err));
+		CB_TRY(undo_choose(c, u->redo, out, err));
+		CB_TRY(take_back(o, u, c, *out, &done, err));
+	}
+	return CB_OK;
+}
+
+/* Of an undo that chose its step: what it passed, for whoever comes after it. */
+static void remember_choice(op *o, choosing *c, uint64_t seq)
+{
+	cb_box *b = o->b;
+	bool closed = c->cancelled.size == 0 && !c->passed;
+	if (!c->passed_hidden && (closed || c->passed)) o->t->other_seq = closed ? seq : b->head->seq;
+	buf_done(&b->undo_cancelled);
+	b->undo_cancelled = c->cancelled; /* all below seq */
+	c->cancelled = BUF_INIT(0);
+	b->undo_seq = c->passed_hidden ? 0 : b->head->seq + 1; /* under the writer lock: the step to be */
+	b->undo_target = seq;
+	b->undo_passed = c->passed;
+}
+
+static cb_code undo_chosen(op *o, void *context, cb_error *err)
+{
+	undoing *u = context;
+	cb_box *b = o->b;
+	bool done = true;
+	uint64_t seq = u->seq;
+	CB_TRY(box_refuse_txn(b, u->redo ? "redo" : "undo", err));
+	box_lost_forget(b);
+	AUTO_KEPT kept_state history = {0}; /* what is chosen must be there when it is taken back */
+	CB_TRY(kept_history(&history, b->cs, o->t->base, KEPT_VISIT, err));
+	choosing c = {.b = b, .cs = b->cs, .box = b->id, .next = b->head->seq, .cancelled = BUF_INIT(1 << 26)};
+	cb_code code = seq ? take_back(o, u, &c, seq, &done, err) : take_back_last(o, u, &c, &seq, err);
+	if (code == CB_OK && !u->redo && u->seq == 0) remember_choice(o, &c, seq);
+	buf_done(&c.cancelled);
+	if (code != CB_OK) return code;
+	if (!done) return undone_already(seq, err);
+	o->t->target = u->target = seq;
 	/* One that was named stays the one that is meant, whatever others do. */
 	o->t->rebases = u->seq != 0;
-	o->t->closes = closed;
-	/* One that was chosen is recorded also when nothing is left to change (only times had differed, or a later step took it back): the
-	 * next undo goes on from here, and would otherwise find the same step for ever. A merge that changed nothing has nothing else to be
-	 * seen by. */
-	o->t->record = u->seq == 0 || (r.row.weight == 0 && strcmp(r.kind, "merge") == 0);
-	code = reverse_step(o->t, b->id, seq, err);
-	return code == CB_OK ? CB_OK : cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);
+	if (u->seq && u->seq == b->head->seq) o->t->other_seq = u->seq;
+	o->t->closes = o->t->other_seq != 0;
+	return CB_OK;
 }
 
 static cb_code undo_call(cb_box *b, const char *kind, bool redo, uint64_t seq, uint64_t *out_seq, cb_error *err)
@@ -325,7 +367,7 @@ static cb_code undo_call(cb_box *b, const char *kind, bool redo, uint64_t seq, u
 	undoing u = {redo, seq, 0};
 	cb_commit_result result = {0};
 	CB_TRY(op_run(b, redo ? STORE_GROWS : STORE_SHRINKS, kind, "", undo_chosen, &u, &result, err));
-	/* Nothing differs, so no step was made: it was undone before, or later steps took back what it did. */
+	/* Others were faster, and took back what it did. */
 	if (!result.seq) return undone_already(u.target, err);
 	if (out_seq) *out_seq = result.seq;
 	return CB_OK;

@@ -16,6 +16,11 @@
  * target. It says so in its row (other_seq is its target, without an other_box), and the walk goes on below its target at once, unless
  * something above took back a step between the two. So undoing k times costs k looks, not k times k. One that was chosen while older
  * steps were undone by number is not closed; a handle remembers what was cancelled below its last undo, and goes on from there.
+ *
+ * A change that stands is *passed* where nothing is left of it to take back (undo.c). What was passed counts as taken back while the undo
+ * stands that passed it: an older change that goes could make room for it again, and who calls undo once more wants the one before. Such
+ * an undo is not closed, nor are those that follow it, for a restore that was passed still counts in the past; they say so in their rows
+ * (other_seq is the step before them).
  */
 static bool is_cancelled(const choosing *c, uint64_t seq)
 {
@@ -48,13 +53,21 @@ static bool is_closed(const store_step *r)
 	return r->target && r->other_box == 0 && (r->other_seq == r->target || r->target + 1 == r->seq);
 }
 
+/* It passed changes on the way to its target. */
+static bool has_passed(const store_step *r)
+{
+	return r->target && r->other_box == 0 && r->other_seq + 1 == r->seq && r->other_seq != r->target;
+}
+
 /* An undo that stands: where the walk goes on. */
 static cb_code pass_undo(choosing *c, const store_step *r, uint64_t *next, cb_error *err)
 {
 	const cb_box *b = c->b;
 	bool remembered = b->undo_seq == r->seq && b->undo_target == r->target && !gate_has_rules(c->cs, b);
-	if ((!is_closed(r) && !remembered) || cancels_between(c, r->target, r->seq))
-		return buf_append(&c->cancelled, &r->target, sizeof(uint64_t), err);
+	bool whole = !cancels_between(c, r->target, r->seq);
+	if (has_passed(r) || (remembered && b->undo_passed)) c->passed = true;
+	if (whole && has_passed(r) && (!c->passed_to || r->target < c->passed_to)) c->passed_to = r->target;
+	if (!whole || (!is_closed(r) && !remembered)) return buf_append(&c->cancelled, &r->target, sizeof(uint64_t), err);
 	*next = r->target - 1;
 	return is_closed(r) ? CB_OK : buf_append(&c->cancelled, b->undo_cancelled.bytes, b->undo_cancelled.size, err);
 }
@@ -72,17 +85,20 @@ static cb_code redone_step(choosing *c, uint64_t redo, uint64_t undo, uint64_t *
 	return CB_OK;
 }
 
-/* An undo or redo that found nothing left to change still says which step it took back; a merge that was decided for the box changed
- * nothing but what counts as merged. */
+/* A merge that was decided for the box, or a restore that took it out of the past, changed nothing but what counts as merged, and so did
+ * the undo or redo of one. */
 bool undo_has_effect(const step_row *r)
 {
-	return r->row.weight > 0 || strcmp(r->kind, "undo") == 0 || strcmp(r->kind, "redo") == 0 || strcmp(r->kind, "merge") == 0;
+	static const char *const kinds[] = {"undo", "redo", "merge", "restore"};
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(r->kind, kinds[i]) == 0) return true;
+	return r->row.weight > 0;
 }
 
-cb_code undo_choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_error *err)
+cb_code undo_choose(choosing *c, bool redo, uint64_t *out, cb_error *err)
 {
 	AUTO_PAST gate_past past = {0};
-	for (uint64_t seq = head, next; seq > 0; seq = next) {
+	for (uint64_t seq = c->next, next; seq > 0; seq = next) {
 		AUTO_STEP_ROW step_row r = {0};
 		cb_error why;
 		cb_code code = step_row_load(c->cs, c->box, seq, false, &r, cb_err_aside(&why));
@@ -105,6 +121,7 @@ cb_code undo_choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_err
 		}
 		if (is_redo) {
 			uint64_t stands = 0;
+			c->passed_redo = true;
 			CB_TRY(redone_step(c, seq, r.row.target, &stands, err));
 			if (stands) next = stands;
 			else CB_TRY(buf_append(&c->cancelled, &r.row.target, sizeof(uint64_t), err));
@@ -115,7 +132,9 @@ cb_code undo_choose(choosing *c, uint64_t head, bool redo, uint64_t *out, cb_err
 			continue;
 		}
 		if (redo && !is_undo) break;
+		if (c->passed_to && seq > c->passed_to) continue;
 		*out = seq;
+		c->next = next;
 		return CB_OK;
 	}
 	return cb_err_set(err, CB_NOTHING, redo ? "there is nothing to redo" : "there is nothing to undo");

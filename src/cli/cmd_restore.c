@@ -82,6 +82,7 @@ const cli_command cmd_restore = {
 
 typedef struct taken_back {
 	uint64_t seq;
+	bool changed;               /* otherwise only what counts as merged or restored */
 	step_note target, original; /* a redo's target is an undo, which has a target of its own */
 } taken_back;
 
@@ -90,6 +91,7 @@ static cb_code look_back(cb_box *box, uint64_t seq, taken_back *out, cb_error *e
 	step_note note;
 	*out = (taken_back){.seq = seq};
 	CB_TRY(step_note_get(box, seq, &note, err));
+	out->changed = note.changed;
 	CB_TRY(step_note_get(box, note.target, &out->target, err));
 	out->original = out->target;
 	if (strcmp(note.kind, "redo") == 0 && out->target.target) {
@@ -100,13 +102,14 @@ static cb_code look_back(cb_box *box, uint64_t seq, taken_back *out, cb_error *e
 	return CB_OK;
 }
 
-static void tell_taken(cli *c, const taken_back *t, const char *words)
+static void tell_taken(cli *c, const taken_back *t, bool redo)
 {
 	if (cli_is_json(c)) {
 		json_writer *w = cli_json(c);
 		json_object_begin(w);
 		json_member_uint(w, "step", t->seq);
 		json_member_uint(w, "target_step", t->target.seq);
+		json_member_bool(w, "changed", t->changed);
 		json_member_object(w, "change");
 		json_member_uint(w, "step", t->original.seq);
 		json_member_str(w, "kind", t->original.kind);
@@ -115,8 +118,9 @@ static void tell_taken(cli *c, const taken_back *t, const char *words)
 		json_object_end(w);
 		json_object_end(w);
 	} else if (!cli_is_quiet(c)) {
-		cli_print(c, "step %llu: %s ", (unsigned long long)t->seq, words);
+		cli_print(c, "step %llu: %s ", (unsigned long long)t->seq, redo ? "brought back" : "took back");
 		step_note_print(c, &t->original);
+		if (!t->changed) cli_print(c, ", which %s; nothing else changed", redo ? "counts again" : "no longer counts");
 		cli_print(c, "\n");
 	}
 }
@@ -257,7 +261,7 @@ static cb_code undo_times(cli *c, cb_box *box, const char *name, bool redo, uint
 		if (code == CB_CONFLICT) return undo_conflicts(c, box, name, 0, err);
 		if (code != CB_OK) return code;
 		CB_TRY(look_back(box, seq, &t, err));
-		tell_taken(c, &t, redo ? "brought back" : "took back");
+		tell_taken(c, &t, redo);
 	}
 	return CB_OK;
 }
@@ -273,7 +277,7 @@ static cb_code undo_step(cli *c, cb_box *box, const cb_box_info *info, uint64_t 
 	if (code != CB_OK) return code;
 	if (seq == 0) return cb_err_set(err, CB_NOTHING, "step %llu is taken back already", (unsigned long long)step);
 	CB_TRY(look_back(box, seq, &t, err));
-	tell_taken(c, &t, "took back");
+	tell_taken(c, &t, false);
 	return CB_OK;
 }
 
@@ -312,16 +316,21 @@ const cli_command cmd_undo = {
 	.name = "undo",
 	.group = "History",
 	.summary = "take back the last change, or one step",
-	.text = "The last change that was not taken back yet, whoever made it; again and again goes further back. With a step "
+	.text = "The last change that was not taken back yet, whoever made it; again and again goes further back. One of which "
+		"nothing "
+		"is left, since later steps took it back, is passed. With a step "
 		"(demo@5) that "
 		"step alone is taken back and what came later stays; when later steps changed the same lines, all such paths are "
 		"listed, nothing "
-		"is changed, and the exit status is 9.\n\nUndo is itself a step: 'cowbox redo' takes it back.",
+		"is changed, and the exit status is 9.\n\nUndo is itself a step: 'cowbox redo' takes it back. A merge that changed "
+		"nothing "
+		"can be undone too: it no longer counts, and merging again asks again.",
 	.operands = (const cli_operand[]){{CLI_STATE, "STEP", true, false, "a box, or one step of it: BOX@STEP"}, {0}},
 	.options = (const cli_option[]){{CLI_COUNT, "times", 'n', "N", "so many changes, one after the other"}, {0}},
 	.examples = (const char *const[]){"cowbox undo demo", "cowbox undo demo@3", "cowbox undo demo -n 2", NULL},
 	.json = "box       the box\n"
-		"undone    for each: step (the new one), target_step (the step taken back), change: step, kind, params, who\n"
+		"undone    for each: step (the new one), target_step (the step taken back), changed (false: that step no longer "
+		"counts, and nothing else changed), change: step, kind, params, who\n"
 		"notes     that there was nothing more to undo, when -n asks for more than there was\n"
 		"When later steps changed the same the error object has conflicts; for each: path, reason.",
 	.run = run_undo,
@@ -336,7 +345,8 @@ const cli_command cmd_redo = {
 	.options = (const cli_option[]){{CLI_COUNT, "times", 'n', "N", "so many undos, one after the other"}, {0}},
 	.examples = (const char *const[]){"cowbox undo demo && cowbox redo demo", NULL},
 	.json = "box       the box\n"
-		"redone    for each: step (the new one), target_step (the undo taken back), change: step, kind, params, who\n"
+		"redone    for each: step (the new one), target_step (the undo taken back), changed, change: step, kind, params, "
+		"who\n"
 		"notes     that there was nothing more to redo, when -n asks for more than there was",
 	.run = run_redo,
 };

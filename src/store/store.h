@@ -279,9 +279,10 @@ typedef struct store_step {
 	span params, result;                     /* in the row, or when longer than 1,000 bytes in a content: */
 	uint64_t params_content, result_content; /* 0: in the row */
 	int64_t started_ns, ended_ns;
-	uint64_t target;               /* undo: the step undone; redo: the undo undone; restore: 0 */
-	uint64_t other_box, other_seq; /* second parent: merge source, restore source, fork origin; 0: none. Undo: see undo.c */
-	bool has_root;                 /* root is the tree after this step (0 = empty tree) */
+	uint64_t target; /* undo: the step undone; redo: the undo undone; restore: 0 */
+	uint64_t other_box,
+		other_seq; /* second parent: merge source, restore source, fork origin; 0: none. Undo: see undo_choice.c */
+	bool has_root;     /* root is the tree after this step (0 = empty tree) */
 	uint64_t root;
 	bool has_changes; /* changes holds the step's key changes; otherwise both neighbours have roots */
 	span changes;

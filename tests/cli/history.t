@@ -308,4 +308,29 @@ is(cow('diff', 'linked@1', 'linked', 'dir/file', '--name-only'), "/work/dir/file
 fails(['diff', 'linked@1', 'linked', 'link/file'], 'INVALID', 2, qr{symbolic link '/work/link': name the path});
 is(cow('diff', 'linked@1', 'linked', 'link', '--name-only'), "/work/link\n", 'the link itself');
 
+# ---- undo passes what later steps took back ----
+cow('new', 'passed');
+cow('write', 'passed:f', 'v0');
+cow('rm', 'passed:f');
+cow('undo', 'passed');
+cow('write', 'passed:f', 'v2');
+cow('restore', 'passed@2');
+cow('undo', 'passed@2');
+is(cow('undo', 'passed'), "step 7: took back step 1 (write /work/f)\n", 'of steps 5 and 4 nothing was left');
+fails(['undo', 'passed'], 'NOTHING', 1, qr/nothing to undo/);
+is(cow('redo', 'passed'), "step 8: brought back step 1 (write /work/f)\n", 'and redo brings that back');
+like(cowbox('restore', 'passed@1')->{err}, qr/nothing to change/, 'the times of a folder alone are not restored');
+
+# ---- undo of what counts, and changed nothing ----
+cow('new', 'mine');
+cow('write', 'mine:f', 'one');
+cow('fork', 'mine', 'theirs', {notes => 1});
+cow('write', 'mine:f', 'two');
+cow('write', 'theirs:f', 'three');
+cow('merge', 'theirs', '--into', 'mine', '--prefer', 'mine');
+is(cow('undo', 'mine'), "step 4: took back step 3 (merge theirs), which no longer counts; nothing else changed\n", 'a merge that changed nothing');
+is(cow('redo', 'mine'), "step 5: brought back step 3 (merge theirs), which counts again; nothing else changed\n", 'and back');
+ok(!json('undo', 'mine')->{undone}[0]{changed}, 'json: not changed');
+ok(json('undo', 'mine')->{undone}[0]{changed}, 'json: changed');
+
 done_testing();

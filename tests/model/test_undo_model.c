@@ -1,16 +1,17 @@
 /*
  * test_undo_model.c: random histories of files and folders that come and go, with attributes, and of key-values, in which any step is
  * undone, undone again, redone, and any state restored, whole or at a path. There are few names and values, so that the same is made again
- * and again. Whatever becomes of it the store is sound, what failed changed nothing, versions only grow (no version is of two things), an
- * undo by number changes something, and of a step that was undone nothing is left to take back, whoever makes the same again. What becomes
- * of a step that set a key is known: undone, nothing left, or a conflict. Where no step was undone by number, plain undos always fit, down
- * to the empty box, and redos back again. (A step in the middle may be undone when its bytes fit by chance, since later steps had put them
- * there again: then these steps may not fit any more.) Differences from one state to another tell what differs, attributes too.
+ * and again. Whatever becomes of it the store is sound, what failed changed nothing, versions only grow (no version is of two things),
+ * every undo and redo changes something, and of a step that was undone nothing is left to take back, whoever makes the same again. What
+ * becomes of a step that set a key is known: undone, nothing left, or a conflict. Where no step was undone by number, plain undos always
+ * fit, down to the empty box. (A step in the middle may be undone when its bytes fit by chance, since later steps had put them there again:
+ * then these steps may not fit any more.) Each in a row takes a step below the last one's, through whatever handle, and redos bring back
+ * the same states in turn. Differences from one state to another tell what differs, attributes too.
  */
 #include "base/buf.h"
 #include "harness/model_diff.h"
 
-enum { OPS = 50, STEPS_MAX = 4 * OPS };
+enum { OPS = 50, STEPS_MAX = 24 * OPS };
 
 /* What is known of a step. */
 typedef struct fact {
@@ -276,36 +277,92 @@ static cb_code undo_named(world *w, uint64_t seq, cb_error *err)
 	test_fail(__FILE__, __LINE__, "undone again: %s (%s)", cb_code_name(code), err->message);
 }
 
+/* The last change, or the last undo. */
+static cb_code take_last(world *w, bool redo, cb_error *err)
+{
+	picture before = picture_take(w->b);
+	cb_code code = redo ? cb_redo(w->b, NULL, err) : cb_undo(w->b, 0, NULL, err);
+	picture after = picture_take(w->b);
+	bool same = picture_same(&before, &after);
+	picture_free(&before);
+	picture_free(&after);
+	if (same != (code == CB_OK)) return code;
+	model_tell(&w->trace);
+	test_fail(__FILE__, __LINE__, "%s says %s, and %s changed", redo ? "redo" : "undo", cb_code_name(code),
+	          same ? "nothing" : "something");
+}
+
 static cb_code take_back(world *w, cb_error *err)
 {
 	uint64_t kind = below(w, 6), head = must_seq(w->b), seq = kind < 3 && head && !w->in_order ? 1 + below(w, head) : 0;
 	if (kind == 5) return restore(w, err);
 	model_note(&w->trace, kind == 4 ? "redo" : "undo %" PRIu64, seq);
-	if (kind == 4) return cb_redo(w->b, NULL, err);
-	return seq ? undo_named(w, seq, err) : cb_undo(w->b, 0, NULL, err);
+	return seq ? undo_named(w, seq, err) : take_last(w, kind == 4, err);
 }
 
-/* All the way down, and up again as often. */
-static void down_and_up(world *w)
+/* The steps that undid them, and the states before. */
+typedef struct undos {
+	uint64_t seqs[STEPS_MAX];
+	model_state *before[STEPS_MAX + 1];
+	uint64_t count;
+} undos;
+
+/* Down as far as it goes, or some steps. */
+static cb_code down(world *w, uint64_t most, undos *out)
 {
 	cb_error err = {0};
 	cb_code code = CB_OK;
-	unsigned count = 0;
-	model_state *before = model_read(w->b);
-	for (;; count++) {
-		code = cb_undo(w->b, 0, NULL, &err);
-		if (code != CB_OK) break;
+	uint64_t last = UINT64_MAX;
+	out->count = 0;
+	out->before[0] = model_read(w->b);
+	while (out->count < most) {
+		code = take_last(w, false, &err);
+		if (code != CB_OK) return code;
+		learn(w);
+		uint64_t target = w->facts[w->known].target;
+		if (target >= last) model_tell(&w->trace);
+		CHECK_MSG(target < last, "step %" PRIu64 " is undone after step %" PRIu64, target, last);
+		last = target;
+		out->seqs[out->count++] = w->known;
+		out->before[out->count] = model_read(w->b);
+		if (below(w, 2)) continue; /* one handle remembers, another does not */
+		cb_box_close(w->b);
+		w->b = must_open(w->s, "b");
 	}
-	if (code != CB_NOTHING) model_tell(&w->trace);
-	CHECK_CODE(code, CB_NOTHING);
-	model_state *empty = model_read(w->b);
-	CHECK_MODEL(w->states[0], empty, "all undone");
-	for (; count; count--) CHECK_OK(cb_redo(w->b, NULL, &err));
-	model_state *after = model_read(w->b);
-	CHECK_MODEL(before, after, "all redone");
-	model_free(before);
-	model_free(empty);
-	model_free(after);
+	return code;
+}
+
+/* And up again. Of an undo that gave a folder its times back nothing may be left, as its entries were changed since: it is passed. */
+static void up(world *w, const undos *u)
+{
+	cb_error err = {0};
+	for (uint64_t left = u->count; left; left--) {
+		cb_code code = take_last(w, true, &err);
+		learn(w);
+		uint64_t target = code == CB_OK ? w->facts[w->known].target : 0;
+		for (; left && u->seqs[left - 1] != target; left--) {
+			if (!model_same(u->before[left], u->before[left - 1])) model_tell(&w->trace);
+			CHECK_MODEL(u->before[left], u->before[left - 1], "passed by redo");
+		}
+		if (!left) return; /* it took an earlier undo, or there is none */
+		model_state *now = model_read(w->b);
+		if (!model_same(u->before[left - 1], now)) model_tell(&w->trace);
+		CHECK_MODEL(u->before[left - 1], now, "redone");
+		model_free(now);
+	}
+}
+
+static void down_and_up(world *w, uint64_t most)
+{
+	static undos u;
+	model_note(&w->trace, "down %" PRIu64, most);
+	cb_code code = down(w, most, &u);
+	if (w->in_order && code == CB_CONFLICT) model_tell(&w->trace);
+	CHECK(code == CB_OK || code == CB_NOTHING || (code == CB_CONFLICT && !w->in_order));
+	if (w->in_order && code == CB_NOTHING) CHECK_MODEL(w->states[0], u.before[u.count], "all undone");
+	model_note(&w->trace, "and up");
+	up(w, &u);
+	for (uint64_t i = 0; i <= u.count; i++) model_free(u.before[i]);
 }
 
 static void check_versions(const world *w, const model_state *was, const model_state *is)
@@ -360,9 +417,9 @@ static void one_history(world *w)
 		for (int k = 0; k <= i; k++) check_versions(w, w->states[k], w->states[i + 1]);
 		check_difference(w, i + 1);
 		if (kind >= 5) test_store_sound(w->s);
-		if (w->in_order && below(w, 16) == 0) down_and_up(w);
+		if (below(w, w->in_order ? 16 : 8) == 0) down_and_up(w, w->in_order ? STEPS_MAX : 1 + below(w, 4));
 	}
-	if (w->in_order) down_and_up(w);
+	down_and_up(w, STEPS_MAX);
 	for (int i = 0; i <= OPS; i++) model_free(w->states[i]);
 	cb_box_close(w->b);
 	cb_store_close(w->s);
