@@ -29,18 +29,20 @@ TEST_BOTH(log_of_box_folder_and_file)
 	must_write(b, "/work/a", "3");
 	CHECK_OK(cb_rename(b, "/work/a", "/work/d/c", 0, &err));
 	must_write(b, "/work/d/c", "4");
-	CHECK_STR(log_text(b, NULL), "5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 2:write:ann:/work/d/b "
-	                             "1:write:ann:/work/a 0:new:: ");
-	CHECK_STR(log_text(b, "/work/d/c"), "5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 1:write:ann:/work/a ");
-	CHECK_STR(log_text(b, "/work/d"), "5:write:ann:/work/d/c 4:rename:ann:/work/a 2:write:ann:/work/d/b ");
+	CHECK_STR(log_text(b, NULL),
+	          "5:write:ann:/work/d/c 4:rename:ann:/work/a /work/d/c 3:write:ann:/work/a 2:write:ann:/work/d/b "
+	          "1:write:ann:/work/a 0:new:: ");
+	CHECK_STR(log_text(b, "/work/d/c"),
+	          "5:write:ann:/work/d/c 4:rename:ann:/work/a /work/d/c 3:write:ann:/work/a 1:write:ann:/work/a ");
+	CHECK_STR(log_text(b, "/work/d"), "5:write:ann:/work/d/c 4:rename:ann:/work/a /work/d/c 2:write:ann:/work/d/b ");
 	/* an editor that saves by writing a new file over the old name */
 	must_write(b, "/work/d/tmp", "5");
 	CHECK_OK(cb_rename(b, "/work/d/tmp", "/work/d/b", 0, &err));
-	CHECK_STR(log_text(b, "/work/d/b"), "7:rename:ann:/work/d/tmp 2:write:ann:/work/d/b ");
+	CHECK_STR(log_text(b, "/work/d/b"), "7:rename:ann:/work/d/tmp /work/d/b 2:write:ann:/work/d/b ");
 	/* a deleted file still has its history */
 	CHECK_OK(cb_unlink(b, "/work/d/c", &err));
-	CHECK_STR(log_text(b, "/work/d/c"),
-	          "8:unlink:ann:/work/d/c 5:write:ann:/work/d/c 4:rename:ann:/work/a 3:write:ann:/work/a 1:write:ann:/work/a ");
+	CHECK_STR(log_text(b, "/work/d/c"), "8:unlink:ann:/work/d/c 5:write:ann:/work/d/c 4:rename:ann:/work/a /work/d/c "
+	                                    "3:write:ann:/work/a 1:write:ann:/work/a ");
 	end();
 }
 
