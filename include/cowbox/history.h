@@ -186,12 +186,13 @@ typedef struct cb_prune_options {
 	uint64_t keep_steps; /* keep at least this many of the newest; 0: the box's retention */
 	int64_t keep_ns;     /* keep what is younger; 0: the box's retention; below 0: CB_INVALID */
 } cb_prune_options;
-/* Drops old steps, never checkpoints, fork points and merge points of living boxes, steps that a whole state was restored from, the
- * newest step, step 0, nor what is in use or pinned (cb_store_uses). After the undo of a merge that is older than the prune, what two
- * boxes have in common may be gone: a merge of them is CB_STALE, or finds more conflicts. Space comes back with cb_store_gc; a step that
- * is kept can be undone, so what the newest one removed or overwrote takes its space until one more step was made, and this one is
- * pruned. Waits for another prune, a gc, vacuum or backup of the store; CB_BUSY when that takes more than a minute, or when it is called
- * back from one. */
+/* Drops old steps, never checkpoints, fork points and merge points of living boxes, the newest step, step 0, nor what is in use or pinned
+ * (cb_store_uses). After the undo of a merge that is older than the prune, what two boxes have in common may be gone: a merge of them is
+ * CB_STALE, or finds more conflicts. And where two boxes have several states in common, since they merged crosswise, and these have
+ * several again, what those came from in turn is not kept: a merge of them is not refused, but may find more conflicts. Space comes back
+ * with cb_store_gc; a step that is kept can be undone, so what the newest one removed or overwrote takes its space until one more step was
+ * made, and this one is pruned. Waits for another prune, a gc, vacuum or backup of the store; CB_BUSY when that takes more than a minute,
+ * or when it is called back from one. */
 CB_API cb_code cb_prune(cb_box *box, const cb_prune_options *options, uint64_t *out_pruned, cb_error *err);
 
 #ifdef __cplusplus

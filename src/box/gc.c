@@ -308,9 +308,9 @@ typedef struct reaping {
 } reaping;
 
 /* Steps that two living boxes may have in common. */
-static cb_code keep_common_pasts(reaping *r, const store_box *row, bool in_use, buf *needed, cb_error *err)
+static cb_code keep_common_pasts(reaping *r, const store_box *row, buf *needed, cb_error *err)
 {
-	CB_TRY(past_keepers(r->cs, &r->edges, row, in_use, UINT64_MAX, needed, err));
+	CB_TRY(past_keepers(r->cs, &r->edges, row, UINT64_MAX, needed, err));
 	if (needed->size) qsort(needed->bytes, needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
@@ -354,7 +354,7 @@ static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *mor
 	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
 	if (whole) return CB_OK;
 	bool in_use = needed.size > 0, pays = true;
-	CB_TRY(keep_common_pasts(r, &now, in_use, &needed, err));
+	CB_TRY(keep_common_pasts(r, &now, &needed, err));
 	if (needed.size && !in_use) CB_TRY(shrinking_pays(cs, row->id, &needed, &pays, err));
 	if (!pays) return CB_OK;
 	r->writes_roots = needed.size > 0;

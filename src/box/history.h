@@ -14,9 +14,10 @@ cb_code head_settle(cb_store *cs, uint64_t box, cb_error *err);
 
 /*
  * Inside a write transaction, before steps go: those that a deleted fork (store_box; they are sorted) came from stay, or it lets go of
- * them. Where that are more than `most` steps of forks, too, the older ones are taken off the list, and *limit is set above them.
+ * them. going: the steps, uint64_t, the newest first. Where that are more than `most` steps of forks, too, the older ones are taken off the
+ * list, and *limit is set above them. edges: past_keepers was asked about the box.
  */
-cb_code forks_let_go(cb_store *cs, past_edges *edges, buf *forks, size_t most, past_going *going, uint64_t *limit, cb_error *err);
+cb_code forks_let_go(cb_store *cs, const past_edges *edges, buf *forks, size_t most, buf *going, uint64_t *limit, cb_error *err);
 
 /* Inside a write transaction: of a deleted box whose steps go. */
 cb_code checkpoints_forget(cb_store *cs, uint64_t box, cb_error *err);

@@ -44,34 +44,37 @@ cb_code past_ends_in_merge(cb_store *cs, uint64_t box, uint64_t after, uint64_t 
 /* Would the past of a step be another one if the edge of an earlier step of its box did not count? Cost: edges of the box between them. */
 cb_code past_needs_edge(cb_store *cs, past_point of, uint64_t seq, bool *out, cb_error *err);
 
-/* All edges, in memory, for who asks about many boxes (past_keep.c). They are read on, not again: it must not outlive a sweep of edges. */
+/* What merges of living boxes may need, as far as it was found (past_keep.c). */
+typedef struct past_needs {
+	bool found;
+	uint64_t box, recent; /* for whom */
+	buf spots;            /* where merges may begin */
+	buf points;           /* past_point, sorted */
+	bool all;             /* everything: it could not be told */
+} past_needs;
+
+/* All edges, in memory, for who asks about many boxes. They are read on, not again: it must not outlive a sweep of edges. */
+typedef struct past_edge_at {
+	uint64_t box, seq;
+	size_t at; /* position in edges */
+} past_edge_at;
+
 typedef struct past_edges {
 	buf edges; /* store_edge, the oldest first */
 	size_t count;
-	struct past_edge_at *by; /* those of a box: by (box, seq) */
-	struct past_edge_at *to; /* those that lead to a step: by (other_box, other_seq) */
-	size_t *back;            /* by position in `by`: after which of them the same ones count; count: none */
+	past_edge_at *by; /* those of a box: by (box, seq) */
+	past_edge_at *to; /* those that lead to a step: by (other_box, other_seq) */
+	past_needs needs;
 } past_edges;
+/* What is new; p begins zeroed. */
+cb_code past_edges_read(past_edges *p, cb_store *cs, cb_error *err);
 void past_edges_done(past_edges *p);
 
-/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t; what stays for other reasons is there
- * already. in_use: of a deleted box, somebody has a state of it open, and can still merge that. recent: from this step on all stay
- * (UINT64_MAX: none). Reads what is new into edges, which begins zeroed. */
-cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, bool in_use, uint64_t recent, buf *seqs, cb_error *err);
+/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t; what has a name is there already.
+ * recent: from this step on all stay (UINT64_MAX: none). Reads edges on. */
+cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, uint64_t recent, buf *seqs, cb_error *err);
 
-/* Steps of a box that go in the transaction that asks: they count as gone. */
-typedef struct past_going {
-	uint64_t box;
-	buf seqs;        /* uint64_t, the newest first */
-	uint64_t recent; /* from this step on the prune leaves all: undoing them shall find what it needs */
-} past_going;
-bool past_goes(const past_going *g, uint64_t box, uint64_t seq);
-
-/*
- * What of a deleted fork, which nobody has open, merges of living boxes may need. A box that was merged by steps of one line is no common
- * past unless a merge is undone: until then nobody asks what it has in common with another one, which is where it came from.
- */
-typedef enum past_need { PAST_NEEDS_NOTHING, PAST_NEEDS_STEPS, PAST_NEEDS_ORIGIN } past_need;
-cb_code past_need_of(cb_store *cs, past_edges *edges, const store_box *row, const past_going *going, past_need *out, cb_error *err);
+/* After that, in the same transaction: may they need any step of another box, a deleted one? */
+bool past_is_needed(const past_edges *edges, uint64_t box);
 
 #endif

@@ -2,10 +2,9 @@
  * prune.c: dropping old steps.
  *
  * What stays: the newest step, step 0, checkpoints, steps that a living box was forked from (deleted ones: prune_forks.c), those that may
- * be the common past of two living boxes (past_keep.c; so are steps that were restored, for whoever forked from what was rolled back), and
- * those that running commands began from. Edges of history are rows of their own and stay. Steps go in batches, newest first; in the same
- * transaction the step above a batch gets a root and a gap mark, so it opens without what went. Whatever moment the process dies at, every
- * step that is left can be opened.
+ * be the common past of two living boxes (past_keep.c), and those that running commands began from. Edges of history are rows of their own
+ * and stay. Steps go in batches, newest first; in the same transaction the step above a batch gets a root and a gap mark, so it opens
+ * without what went. Whatever moment the process dies at, every step that is left can be opened.
  */
 #include "base/args.h"
 #include "base/sized.h"
@@ -70,7 +69,7 @@ static cb_code keepers_read(cb_store *cs, past_edges *edges, uint64_t box, uint6
 	CB_TRY(store_box_forks(cs->s, box, keep_origin, k, err));
 	CB_TRY(store_box_get(cs->s, box, &row, err));
 	CB_TRY(kept_keepers(cs, box, &k->seqs, all, err));
-	CB_TRY(past_keepers(cs, edges, &row, true, recent, &k->seqs, err));
+	CB_TRY(past_keepers(cs, edges, &row, recent, &k->seqs, err));
 	if (k->seqs.size) qsort(k->seqs.bytes, k->seqs.size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
@@ -135,7 +134,7 @@ static bool is_keeper(const buf *seqs, uint64_t seq)
 typedef struct doomed {
 	const buf *keep;
 	batch most;
-	past_going going;
+	buf going; /* uint64_t, the newest first */
 	size_t runs;
 	bool more; /* some are left for the next batch */
 } doomed;
@@ -143,7 +142,7 @@ typedef struct doomed {
 static cb_code doom_step(void *context, const store_step *step, cb_error *err)
 {
 	doomed *d = context;
-	buf *seqs = &d->going.seqs;
+	buf *seqs = &d->going;
 	size_t count = seqs->size / sizeof(uint64_t);
 	if (is_keeper(d->keep, step->seq)) return CB_OK;
 	bool same_run = count && ((const uint64_t *)(const void *)seqs->bytes)[count - 1] == step->seq + 1;
@@ -201,15 +200,15 @@ static cb_code prune_batch(pruning *p, batch most, uint64_t *limit, uint64_t *pr
 	size_t grown = most.grows ? keep.seqs.size / sizeof(uint64_t) / KEEPERS_PER_RUN : 0;
 	if (most.runs < grown) most.runs = grown;
 	if (most.steps < grown) most.steps = grown;
-	doomed d = {.keep = &keep.seqs, .most = most, .going = {box, BUF_INIT(SIZE_MAX), p->recent}};
-	const buf *seqs = &d.going.seqs;
+	doomed d = {.keep = &keep.seqs, .most = most, .going = BUF_INIT(SIZE_MAX)};
+	const buf *seqs = &d.going;
 	cb_code code = store_step_walk(cs->s, box, *limit - 1, 1, false, doom_step, &d, err);
 	if (code == CB_OK) {
 		*limit = d.more ? ((const uint64_t *)(const void *)(seqs->bytes + seqs->size))[-1] : 0;
 		code = forks_let_go(cs, &p->edges, &keep.deleted, most.steps, &d.going, limit, err);
 	}
 	if (code == CB_OK) code = prune_doomed(cs, box, seqs, pruned, err);
-	buf_done(&d.going.seqs);
+	buf_done(&d.going);
 	return code;
 }
 

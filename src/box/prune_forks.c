@@ -1,8 +1,8 @@
 /*
  * prune_forks.c: deleted forks, where the steps that they came from are pruned.
  *
- * Fork points are kept for living boxes, for who has a deleted one open, and for what two common pasts have in common (past_need_of).
- * Other deleted forks part with their origin, in the transaction that takes the step. One that was merged is kept until the merge can no
+ * Fork points are kept for living boxes, for who has a deleted one open, and where merges may need them (past_keep.c). Other
+ * deleted forks part with their origin, in the transaction that takes the step. One that was merged is kept until the merge can no
  * longer be undone; if it also kept its fork point, which is the merge of the fork before it, a box that is worked on by "fork, write,
  * merge, delete" would keep every step. Where the merge goes too nothing of the fork is needed, and its steps go at once: a root for each
  * would take more room than the prune frees.
@@ -42,23 +42,25 @@ cb_code fork_part(cb_store *cs, const store_box *fork, cb_error *err)
 	return fork->deleted ? CB_OK : head_settle(cs, fork->id, err);
 }
 
+/* What is needed of a deleted fork: a fork point that merges need stays by itself. */
+typedef enum fork_need { NEEDS_NOTHING, NEEDS_STEPS, NEEDS_ORIGIN } fork_need;
+
 /* A box that is being built is as one that somebody has open. */
-static cb_code need_of(cb_store *cs, past_edges *edges, const store_box *fork, const past_going *going, past_need *out,
-                       cb_error *err)
+static cb_code need_of(cb_store *cs, const past_edges *edges, const store_box *fork, fork_need *out, cb_error *err)
 {
 	AUTO_BUF buf used = BUF_INIT(SIZE_MAX);
 	graft_stage stage = GRAFT_NONE;
 	bool whole = false;
-	*out = PAST_NEEDS_ORIGIN;
+	*out = NEEDS_ORIGIN;
 	CB_TRY(graft_stage_of(cs, fork, &stage, err));
 	if (stage == GRAFT_LIVING) return CB_OK;
 	CB_TRY(kept_keepers(cs, fork->id, &used, &whole, err));
-	return whole || used.size ? CB_OK : past_need_of(cs, edges, fork, going, out, err);
+	if (!whole && !used.size) *out = past_is_needed(edges, fork->id) ? NEEDS_STEPS : NEEDS_NOTHING;
+	return CB_OK;
 }
 
 /* One of which nothing is needed, as nothing is of its forks; its row stays for gc. *out false: something is. */
-static cb_code fork_empty(cb_store *cs, past_edges *edges, const store_box *fork, const past_going *going, unsigned depth,
-                          bool *out, cb_error *err)
+static cb_code fork_empty(cb_store *cs, const past_edges *edges, const store_box *fork, unsigned depth, bool *out, cb_error *err)
 {
 	enum { DEPTH_MAX = 8 };
 	AUTO_BUF buf forks = BUF_INIT(SIZE_MAX);
@@ -66,10 +68,10 @@ static cb_code fork_empty(cb_store *cs, past_edges *edges, const store_box *fork
 	const store_box *all = (const store_box *)(const void *)forks.bytes;
 	*out = depth < DEPTH_MAX;
 	for (size_t i = 0; *out && i < forks.size / sizeof(store_box); i++) {
-		past_need need = PAST_NEEDS_ORIGIN;
-		if (all[i].deleted) CB_TRY(need_of(cs, edges, &all[i], going, &need, err));
-		*out = need == PAST_NEEDS_NOTHING;
-		if (*out) CB_TRY(fork_empty(cs, edges, &all[i], going, depth + 1, out, err));
+		fork_need need = NEEDS_ORIGIN;
+		if (all[i].deleted) CB_TRY(need_of(cs, edges, &all[i], &need, err));
+		*out = need == NEEDS_NOTHING;
+		if (*out) CB_TRY(fork_empty(cs, edges, &all[i], depth + 1, out, err));
 	}
 	if (!*out) return CB_OK;
 	uint64_t deleted;
@@ -79,24 +81,24 @@ static cb_code fork_empty(cb_store *cs, past_edges *edges, const store_box *fork
 }
 
 /* Does a step stand in the list? *at: where it would. */
-static bool going_find(const past_going *g, uint64_t seq, size_t *at)
+static bool going_find(const buf *going, uint64_t seq, size_t *at)
 {
-	const uint64_t *all = (const uint64_t *)(const void *)g->seqs.bytes;
-	size_t low = 0, high = g->seqs.size / sizeof(*all);
+	const uint64_t *all = (const uint64_t *)(const void *)going->bytes;
+	size_t low = 0, high = going->size / sizeof(*all);
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 		if (all[mid] > seq) low = mid + 1;
 		else high = mid;
 	}
 	*at = low;
-	return low < g->seqs.size / sizeof(*all) && all[low] == seq;
+	return low < going->size / sizeof(*all) && all[low] == seq;
 }
 
-static void going_remove(past_going *g, size_t at)
+static void going_remove(buf *going, size_t at)
 {
-	uint64_t *all = (uint64_t *)(void *)g->seqs.bytes;
-	g->seqs.size -= sizeof(*all);
-	memmove(all + at, all + at + 1, g->seqs.size - at * sizeof(*all));
+	uint64_t *all = (uint64_t *)(void *)going->bytes;
+	going->size -= sizeof(*all);
+	memmove(all + at, all + at + 1, going->size - at * sizeof(*all));
 }
 
 static int newest_point_first(const void *a, const void *b)
@@ -106,7 +108,7 @@ static int newest_point_first(const void *a, const void *b)
 }
 
 /* From the newest fork point on: a merge of a fork lies above its fork point, and whether that goes is decided then. */
-cb_code forks_let_go(cb_store *cs, past_edges *edges, buf *forks, size_t most, past_going *going, uint64_t *limit, cb_error *err)
+cb_code forks_let_go(cb_store *cs, const past_edges *edges, buf *forks, size_t most, buf *going, uint64_t *limit, cb_error *err)
 {
 	AUTO_BUF buf needs = BUF_INIT(SIZE_MAX);
 	store_box *all = (store_box *)(void *)forks->bytes;
@@ -114,23 +116,22 @@ cb_code forks_let_go(cb_store *cs, past_edges *edges, buf *forks, size_t most, p
 	uint64_t steps = 0;
 	if (count) qsort(all, count, sizeof(store_box), newest_point_first);
 	for (size_t i = 0; i < count; i++) {
-		past_need need = PAST_NEEDS_ORIGIN;
+		fork_need need = NEEDS_ORIGIN;
 		if (going_find(going, all[i].origin_seq, &at)) {
-			CB_TRY(need_of(cs, edges, &all[i], going, &need, err));
-			steps += need == PAST_NEEDS_NOTHING ? all[i].head.seq + 1 : 1;
-			if (need == PAST_NEEDS_ORIGIN) going_remove(going, at);
-			else if (steps > most && at > 0) { /* the rest is for the next batch */
-				going->seqs.size = at * sizeof(uint64_t);
+			CB_TRY(need_of(cs, edges, &all[i], &need, err));
+			steps += need == NEEDS_NOTHING ? all[i].head.seq + 1 : 1;
+			if (need == NEEDS_ORIGIN) going_remove(going, at);
+			else if (steps > most && at > 0) { /* the rest is for the next batch */ going->size = at * sizeof(uint64_t);
 				*limit = all[i].origin_seq + 1;
 			}
 		}
 		CB_TRY(buf_append(&needs, &need, sizeof(need), err));
 	}
 	for (size_t i = 0; i < count; i++) {
-		past_need need = ((const past_need *)(const void *)needs.bytes)[i];
+		fork_need need = ((const fork_need *)(const void *)needs.bytes)[i];
 		bool emptied = false;
 		if (!going_find(going, all[i].origin_seq, &at)) continue;
-		if (need == PAST_NEEDS_NOTHING) CB_TRY(fork_empty(cs, edges, &all[i], going, 0, &emptied, err));
+		if (need == NEEDS_NOTHING) CB_TRY(fork_empty(cs, edges, &all[i], 0, &emptied, err));
 		if (!emptied) CB_TRY(fork_part(cs, &all[i], err));
 	}
 	return CB_OK;

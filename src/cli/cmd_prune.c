@@ -90,9 +90,8 @@ const cli_command cmd_prune = {
 	.group = "Keeping house",
 	.summary = "drop old steps of a box",
 	.text = "A step stays when one of the rules keeps it: --keep or --keep-age, and where one is not given the box's "
-		"retention. The newest step, the first (step 0), checkpoints, fork points and merge points of living boxes, and "
-		"steps that the whole "
-		"box was restored to always stay; what merges would need after the undo of a merge that is older than the prune "
+		"retention. The newest step, the first (step 0), checkpoints, and fork points and merge points of living boxes "
+		"always stay; what merges would need after the undo of a merge that is older than the prune "
 		"may go. What would be lost is said before; off a terminal it needs --yes. Space comes "
 		"back with 'cowbox gc'; what the newest step removed, which 'cowbox undo' may bring back, only once that step is "
 		"no longer the newest and is pruned.",

@@ -105,14 +105,14 @@ TEST(prune_leaves_a_few_steps)
 {
 	for (flow flags = FLOW_PLAIN; flags < FLOW_ALL; flags++) {
 		uint64_t few = steps_after(true, 4, flags), many = steps_after(true, 16, flags);
-		CHECK_MSG(few == many && many < 32, "flow %d: %llu steps after 4 rounds, %llu after 16", (int)flags,
+		CHECK_MSG(many <= few && many < 32, "flow %d: %llu steps after 4 rounds, %llu after 16", (int)flags,
 		          (unsigned long long)few, (unsigned long long)many);
 	}
 }
 
 TEST(prune_leaves_a_few_steps_on_disk)
 {
-	CHECK_U64(steps_after(false, 16, FLOW_PLAIN), 9); /* three of a, and those of the last two forks */
+	CHECK_U64(steps_after(false, 16, FLOW_PLAIN), 6); /* three of a, and those of the last fork */
 }
 
 /* The newest step stays, and can be undone: then the fork that it merged is a common past of others, with what it came from below it. */
