@@ -27,7 +27,8 @@ enum {
 	PAGE = 256,
 	SETTLE_BATCH = 64,  /* heads written under one hold of the writer lock */
 	PART_BATCH = 32,    /* forks that get a root of their own so */
-	REAP_BATCH = 2000,  /* steps deleted under one hold of the writer lock */
+	REAP_BATCH = 2000,  /* steps deleted, or looked at, under one hold of the writer lock */
+	REAP_BOXES = 256,   /* deleted boxes looked at so */
 	ROOTS_BATCH = 500,  /* roots dropped so */
 	STEP_BYTES = 128,   /* that a step's row takes besides its texts, about */
 	ROOT_BYTES = 16384, /* that a root takes, with the nodes that it does not share */
@@ -206,10 +207,19 @@ static cb_code thin_box(cb_store *cs, const store_box *row, cb_error *err)
 
 /* ---- deleted boxes ---- */
 
+typedef struct reaping {
+	cb_store *cs;
+	past_edges edges;
+	uint64_t freed;    /* boxes that a user saw */
+	size_t left;       /* in this transaction: steps that may still go */
+	uint64_t looked;   /* steps that were looked at to see what is freed with them */
+	bool writes_roots; /* for the box at hand: that takes room */
+} reaping;
+
 /* What goes of a deleted box that is shrunk, and what is written for that. */
 typedef struct shrinking {
 	const buf *needed; /* uint64_t, sorted */
-	uint64_t freed_bytes, roots;
+	uint64_t freed_bytes, roots, steps;
 } shrinking;
 
 static cb_code shrink_content(void *context, uint64_t content, uint64_t min_size, cb_error *err)
@@ -229,6 +239,7 @@ static cb_code shrink_change(void *context, span key_bytes, span old_value, span
 static cb_code shrink_step(void *context, const store_step *step, cb_error *err)
 {
 	shrinking *s = context;
+	s->steps++;
 	if (bsearch(&step->seq, s->needed->bytes, s->needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare)) {
 		s->roots += !step->has_root;
 		return CB_OK;
@@ -239,10 +250,11 @@ static cb_code shrink_step(void *context, const store_step *step, cb_error *err)
 
 /* Is more freed with the steps that are not needed than the roots take which the others need then? A fork of few steps that was merged is
  * better left as it is: of thousands, the roots would be most of the store. */
-static cb_code shrinking_pays(cb_store *cs, uint64_t box, const buf *needed, bool *out, cb_error *err)
+static cb_code shrinking_pays(reaping *r, uint64_t box, const buf *needed, bool *out, cb_error *err)
 {
 	shrinking s = {.needed = needed};
-	CB_TRY(store_step_walk(cs->s, box, 0, INT64_MAX, true, shrink_step, &s, err));
+	CB_TRY(store_step_walk(r->cs->s, box, 0, INT64_MAX, true, shrink_step, &s, err));
+	r->looked += s.steps;
 	*out = s.freed_bytes > s.roots * ROOT_BYTES;
 	return CB_OK;
 }
@@ -300,17 +312,10 @@ static cb_code delete_others(cb_store *cs, uint64_t box, doomed_steps *d, cb_err
 	return code;
 }
 
-typedef struct reaping {
-	cb_store *cs;
-	past_edges edges;
-	uint64_t freed;    /* boxes that a user saw */
-	bool writes_roots; /* for the box at hand: that takes room */
-} reaping;
-
 /* Steps that two living boxes may have in common. */
-static cb_code keep_common_pasts(reaping *r, const store_box *row, buf *needed, cb_error *err)
+static cb_code keep_common_pasts(const reaping *r, uint64_t box, buf *needed, cb_error *err)
 {
-	CB_TRY(past_keepers(r->cs, &r->edges, row, UINT64_MAX, needed, err));
+	CB_TRY(past_needed(&r->edges, box, needed, err));
 	if (needed->size) qsort(needed->bytes, needed->size / sizeof(uint64_t), sizeof(uint64_t), u64_compare);
 	return CB_OK;
 }
@@ -337,7 +342,7 @@ static cb_code part_forks(reaping *r, uint64_t box, const buf *needed, size_t mo
 
 /* A batch of a deleted box; *more: there is another. *counts: its row was removed, and it was one that a user saw, neither hidden nor a box
  * that was never whole. */
-static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *more, bool *counts, cb_error *err)
+static cb_code reap_box(reaping *r, const store_box *row, bool *more, bool *counts, cb_error *err)
 {
 	cb_store *cs = r->cs;
 	AUTO_BUF buf needed = BUF_INIT(SIZE_MAX);
@@ -354,19 +359,20 @@ static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *mor
 	CB_TRY(kept_keepers(cs, row->id, &needed, &whole, err));
 	if (whole) return CB_OK;
 	bool in_use = needed.size > 0, pays = true;
-	CB_TRY(keep_common_pasts(r, &now, &needed, err));
-	if (needed.size && !in_use) CB_TRY(shrinking_pays(cs, row->id, &needed, &pays, err));
+	CB_TRY(keep_common_pasts(r, row->id, &needed, err));
+	if (needed.size && !in_use) CB_TRY(shrinking_pays(r, row->id, &needed, &pays, err));
 	if (!pays) return CB_OK;
 	r->writes_roots = needed.size > 0;
-	CB_TRY(part_forks(r, row->id, &needed, most < PART_BATCH ? most : PART_BATCH, more, err));
+	CB_TRY(part_forks(r, row->id, &needed, r->left < PART_BATCH ? r->left : PART_BATCH, more, err));
 	if (*more) return CB_OK;
 	CB_TRY(keep_needed_roots(cs, row->id, &needed, err));
 	const uint64_t *seqs = (const uint64_t *)(const void *)needed.bytes;
 	size_t n = needed.size / sizeof(uint64_t);
 	CB_TRY(checkpoints_forget(cs, row->id, err));
-	doomed_steps d = {.needed = seqs, .needed_count = n, .most = most};
+	doomed_steps d = {.needed = seqs, .needed_count = n, .most = r->left};
 	CB_TRY(delete_others(cs, row->id, &d, err));
-	*more = d.count == most;
+	r->left -= d.count;
+	*more = r->left == 0;
 	if (*more || n) return CB_OK;
 	/* What tells of steps of several batches is left. */
 	uint64_t deleted;
@@ -375,28 +381,47 @@ static cb_code reap_box(reaping *r, const store_box *row, size_t most, bool *mor
 	return store_box_remove(cs->s, row->id, err);
 }
 
-static cb_code reap_whole(reaping *r, const store_box *row, cb_error *err)
+/* What goes of so many deleted boxes in one transaction. What merges need is found once for them. A box that gets roots, which takes
+ * room, is the last. *done: those that are done with. */
+static cb_code reap_some(reaping *r, const store_box *rows, size_t count, size_t *done, cb_error *err)
 {
-	cb_store *cs = r->cs;
-	bool counts = false;
-	size_t most = REAP_BATCH;
-	for (bool more = true; more;) {
+	uint64_t freed = 0;
+	*done = 0;
+	r->writes_roots = false;
+	r->looked = 0;
+	CB_TRY(store_write_begin_as(r->cs->s, STORE_FREES, err));
+	cb_code code = past_needs_read(r->cs, &r->edges, err);
+	for (bool more = false; code == CB_OK && !more && !r->writes_roots && r->looked < REAP_BATCH && *done < count;
+	     *done += !more) {
+		bool counts = false;
+		code = reap_box(r, &rows[*done], &more, &counts, err);
+		freed += counts;
+	}
+	code = store_write_end(r->cs->s, code, false, err);
+	if (code == CB_OK) r->freed += freed;
+	return code;
+}
+
+static cb_code reap_rows(reaping *r, const store_box *rows, size_t count, cb_error *err)
+{
+	static const struct {
+		size_t boxes, steps;
+	} batches[] = {{REAP_BOXES, REAP_BATCH}, {1, REAP_BATCH}, {1, SHORT_BATCH}, {1, 1}};
+	size_t room = 0; /* of batches */
+	for (size_t at = 0, done; at < count; at += done) {
 		cb_error why = {0};
-		most = most < batch_of(cs, REAP_BATCH) ? most : batch_of(cs, REAP_BATCH);
-		more = counts = r->writes_roots = false;
-		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
-		cb_code code = reap_box(r, row, most, &more, &counts, &why);
-		code = store_write_end(cs->s, code, false, &why);
-		if (code == CB_NOSPACE && most > 1) { /* more than the kept room carries: again, in smaller pieces */
-			most = most > SHORT_BATCH ? SHORT_BATCH : 1;
-			more = true;
+		size_t boxes = batches[room].boxes, most = batch_of(r->cs, REAP_BATCH);
+		r->left = most < batches[room].steps ? most : batches[room].steps;
+		cb_code code = reap_some(r, rows + at, boxes < count - at ? boxes : count - at, &done, &why);
+		if (code == CB_NOSPACE && room + 1 < ARRAY_LEN(batches)) {
+			room++; /* more than the kept room carries: again, in smaller pieces */
+			done = 0;
 			continue;
 		}
-		if (code == CB_NOSPACE && r->writes_roots) return CB_OK; /* it stays until others have made room */
-		if (code != CB_OK && err) *err = why;
-		if (code != CB_OK) return code;
+		if (code == CB_NOSPACE && r->writes_roots) done = 1; /* it stays until others have made room */
+		else if (code != CB_OK) return cb_err_pass(err, code, &why);
+		if (done) room = 0;
 	}
-	r->freed += counts;
 	return CB_OK;
 }
 
@@ -414,10 +439,11 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 	AUTO_BUF buf rows = BUF_INIT(SIZE_MAX);
 	CB_TRY(store_box_list(cs->s, true, store_box_collect, &rows, err));
 	if (rows.size) qsort(rows.bytes, rows.size / sizeof(store_box), sizeof(store_box), youngest_first);
-	const store_box *all = (const store_box *)(const void *)rows.bytes;
-	cb_code code = CB_OK;
-	for (size_t i = 0; code == CB_OK && i < rows.size / sizeof(store_box); i++)
-		if (all[i].deleted) code = reap_whole(&r, &all[i], err);
+	store_box *all = (store_box *)(void *)rows.bytes;
+	size_t deleted = 0;
+	for (size_t i = 0; i < rows.size / sizeof(store_box); i++)
+		if (all[i].deleted) all[deleted++] = all[i];
+	cb_code code = reap_rows(&r, all, deleted, err);
 	past_edges_done(&r.edges);
 	*freed = r.freed;
 	return code;

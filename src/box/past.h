@@ -70,8 +70,14 @@ typedef struct past_edges {
 cb_code past_edges_read(past_edges *p, cb_store *cs, cb_error *err);
 void past_edges_done(past_edges *p);
 
-/* The steps of a box that may be a common past of two living boxes, appended to seqs as uint64_t; what has a name is there already.
- * recent: from this step on all stay (UINT64_MAX: none). Reads edges on. */
+/* Finds what merges of living boxes may need, unless what was found before is enough. Reads edges on. It holds as long as the write
+ * transaction that it is called in. */
+cb_code past_needs_read(cb_store *cs, past_edges *edges, cb_error *err);
+
+/* After that: the steps of a box that they need, appended to seqs as uint64_t. */
+cb_code past_needed(const past_edges *edges, uint64_t box, buf *seqs, cb_error *err);
+
+/* Both, for a box that is pruned: what of it has a name is in seqs already. recent: from this step on all stay. */
 cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, uint64_t recent, buf *seqs, cb_error *err);
 
 /* After that, in the same transaction: may they need any step of another box, a deleted one? */

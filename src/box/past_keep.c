@@ -363,23 +363,34 @@ static size_t points_below(const buf *points, uint64_t box)
 	return low;
 }
 
-cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, uint64_t recent, buf *seqs, cb_error *err)
+static cb_code needs_read(cb_store *cs, past_edges *edges, uint64_t box, uint64_t recent, const buf *named, cb_error *err)
 {
 	CB_TRY(past_edges_read(edges, cs, err));
 	ATTR_CLEANUP(gathering_done)
-	gathering g = {.cs = cs,
-	               .p = edges,
-	               .box = row->deleted ? 0 : row->id,
-	               .recent = recent,
-	               .starts = BUF_INIT(SIZE_MAX),
-	               .lines = BUF_INIT(SIZE_MAX)};
-	CB_TRY(needs_find(&g, &edges->needs, seqs, err));
-	if (edges->needs.all) return needs_all(edges, row->id, seqs, err);
+	gathering g = {
+		.cs = cs, .p = edges, .box = box, .recent = recent, .starts = BUF_INIT(SIZE_MAX), .lines = BUF_INIT(SIZE_MAX)};
+	return needs_find(&g, &edges->needs, named, err);
+}
+
+cb_code past_needs_read(cb_store *cs, past_edges *edges, cb_error *err)
+{
+	return needs_read(cs, edges, 0, UINT64_MAX, NULL, err);
+}
+
+cb_code past_needed(const past_edges *edges, uint64_t box, buf *seqs, cb_error *err)
+{
+	if (edges->needs.all) return needs_all(edges, box, seqs, err);
 	const past_point *all = (const past_point *)(const void *)edges->needs.points.bytes;
 	size_t count = edges->needs.points.size / sizeof(*all);
-	for (size_t i = points_below(&edges->needs.points, row->id); i < count && all[i].box == row->id; i++)
+	for (size_t i = points_below(&edges->needs.points, box); i < count && all[i].box == box; i++)
 		CB_TRY(buf_append(seqs, &all[i].seq, sizeof(uint64_t), err));
 	return CB_OK;
+}
+
+cb_code past_keepers(cb_store *cs, past_edges *edges, const store_box *row, uint64_t recent, buf *seqs, cb_error *err)
+{
+	CB_TRY(needs_read(cs, edges, row->deleted ? 0 : row->id, recent, seqs, err));
+	return past_needed(edges, row->id, seqs, err);
 }
 
 bool past_is_needed(const past_edges *edges, uint64_t box)

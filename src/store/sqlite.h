@@ -66,7 +66,8 @@ enum {
 	X(OWNER_LIST, "SELECT id,epoch FROM owner ORDER BY id")                                                                  \
 	X(BOX_GET,                                                                                                               \
 	  "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.id=coalesce(?1,(SELECT id FROM box WHERE name=?2 AND deleted=0))")     \
-	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted<=?1 ORDER BY b.name,b.id")                           \
+	X(BOX_LIST, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.deleted=0 ORDER BY b.name,b.id")                             \
+	X(BOX_LIST_ALL, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "ORDER BY b.name,b.id")                                           \
 	X(BOX_FORKS, "SELECT " SQL_BOX_COLUMNS SQL_BOX_FROM "WHERE b.origin_box=?1 AND b.origin_box<>0 "                         \
 	             "AND (b.deleted=0 OR EXISTS(SELECT 1 FROM step WHERE step.id BETWEEN b.id<<32 AND "                         \
 	             "(b.id<<32)+4294967295)) ORDER BY b.id")                                                                    \

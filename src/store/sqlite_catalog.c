@@ -85,7 +85,7 @@ static cb_code boxes_visit(engine *e, const sql_use *u, store_box_visit visit, v
 cb_code sqlite_box_list(engine *e, bool with_deleted, store_box_visit visit, void *context, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_BOX_LIST, &u, err, "i", (int64_t)with_deleted));
+	CB_TRY(sql_take(e, with_deleted ? SQL_BOX_LIST_ALL : SQL_BOX_LIST, &u, err, ""));
 	return boxes_visit(e, &u, visit, context, err);
 }
 
