@@ -381,6 +381,12 @@ static cb_code reap_box(reaping *r, const store_box *row, bool *more, bool *coun
 	return store_box_remove(cs->s, row->id, err);
 }
 
+static cb_code reaping_find(void *context, cb_error *err)
+{
+	reaping *r = context;
+	return past_needs_read(r->cs, &r->edges, err);
+}
+
 /* What goes of so many deleted boxes in one transaction. What merges need is found once for them. A box that gets roots, which takes
  * room, is the last. *done: those that are done with. */
 static cb_code reap_some(reaping *r, const store_box *rows, size_t count, size_t *done, cb_error *err)
@@ -389,7 +395,7 @@ static cb_code reap_some(reaping *r, const store_box *rows, size_t count, size_t
 	*done = 0;
 	r->writes_roots = false;
 	r->looked = 0;
-	CB_TRY(store_write_begin_as(r->cs->s, STORE_FREES, err));
+	CB_TRY(past_lock(r->cs, &r->edges, reaping_find, r, err));
 	cb_code code = past_needs_read(r->cs, &r->edges, err);
 	for (bool more = false; code == CB_OK && !more && !r->writes_roots && r->looked < REAP_BATCH && *done < count;
 	     *done += !more) {

@@ -94,8 +94,9 @@ void kept_done(kept_state *h);
 /* The handle's head from now on, to the end of the call. */
 cb_code kept_call(cb_box *b, cb_error *err);
 void kept_call_end(cb_box *b);
-/* Inside a write transaction that removes: appends the steps of a box that are in use or pinned, and sorts seqs. *out_all: no step may
- * go. */
+/* States in use (store_used): those that a removal must spare, inside a write transaction; outside of one, those of the moment. */
+cb_code kept_uses(cb_store *cs, buf *out, cb_error *err);
+/* Likewise: appends the steps of a box that are in use or pinned, and sorts seqs. *out_all: no step may go. */
 cb_code kept_keepers(cb_store *cs, uint64_t box, buf *seqs, bool *out_all, cb_error *err);
 /* For gc, once roots were dropped and heads settled: appends the roots (uint64_t) of all states in use. */
 cb_code kept_roots(cb_store *cs, buf *roots, cb_error *err);

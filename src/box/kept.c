@@ -126,12 +126,17 @@ static cb_code keeper_of_pin(void *context, const store_pin *pin, cb_error *err)
 	return keeper_add(context, pin->seq, err);
 }
 
+cb_code kept_uses(cb_store *cs, buf *out, cb_error *err)
+{
+	return store_in_write(cs->s) ? store_removal_begin(cs->s, out, err) : store_uses_read(cs->s, out, err);
+}
+
 cb_code kept_keepers(cb_store *cs, uint64_t box, buf *seqs, bool *out_all, cb_error *err)
 {
 	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
 	keepers k = {seqs, out_all};
 	*out_all = false;
-	CB_TRY(store_removal_begin(cs->s, &uses, err));
+	CB_TRY(kept_uses(cs, &uses, err));
 	const store_used *all = (const store_used *)(const void *)uses.bytes;
 	for (size_t i = 0; i < uses.size / sizeof(*all); i++) {
 		if (all[i].box == box) CB_TRY(keeper_add(&k, all[i].seq, err));

@@ -71,10 +71,14 @@ cb_code past_edges_read(past_edges *p, cb_store *cs, cb_error *err);
 void past_edges_done(past_edges *p);
 
 /* Finds what merges of living boxes may need, unless what was found before is enough. Reads edges on. It holds as long as the write
- * transaction that it is called in. */
+ * transaction that it is called in. Called outside of one it is a preparation: the walk over the edges may take long. */
 cb_code past_needs_read(cb_store *cs, past_edges *edges, cb_error *err);
 
-/* After that: the steps of a box that they need, appended to seqs as uint64_t. */
+/* Begins a write transaction that frees, after `find` (one of the calls here) has prepared it, again if something was merged meanwhile;
+ * after some lost races all is found under the writer lock. */
+cb_code past_lock(cb_store *cs, past_edges *edges, cb_code (*find)(void *context, cb_error *err), void *context, cb_error *err);
+
+/* After past_needs_read: the steps of a box that they need, appended to seqs as uint64_t. */
 cb_code past_needed(const past_edges *edges, uint64_t box, buf *seqs, cb_error *err);
 
 /* Both, for a box that is pruned: what of it has a name is in seqs already. recent: from this step on all stay. */

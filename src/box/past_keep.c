@@ -154,7 +154,7 @@ static cb_code gather_states(gathering *g, cb_error *err)
 {
 	AUTO_BUF buf uses = BUF_INIT(SIZE_MAX);
 	CB_TRY(store_box_list(g->cs->s, false, take_head, g, err));
-	CB_TRY(store_removal_begin(g->cs->s, &uses, err));
+	CB_TRY(kept_uses(g->cs, &uses, err));
 	const store_used *used = (const store_used *)(const void *)uses.bytes;
 	for (size_t i = 0; i < uses.size / sizeof(*used); i++)
 		if (used[i].seq != KEPT_ALL_STEPS) CB_TRY(add_state(g, (past_point){used[i].box, used[i].seq}, err));
@@ -375,6 +375,19 @@ static cb_code needs_read(cb_store *cs, past_edges *edges, uint64_t box, uint64_
 cb_code past_needs_read(cb_store *cs, past_edges *edges, cb_error *err)
 {
 	return needs_read(cs, edges, 0, UINT64_MAX, NULL, err);
+}
+
+cb_code past_lock(cb_store *cs, past_edges *edges, cb_code (*find)(void *context, cb_error *err), void *context, cb_error *err)
+{
+	enum { RACES_MAX = 3 };
+	for (int lost = 0;; lost++) {
+		if (lost < RACES_MAX) CB_TRY(find(context, err));
+		size_t known = edges->count;
+		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
+		cb_code code = past_edges_read(edges, cs, err);
+		if (code == CB_OK && (edges->count == known || lost == RACES_MAX)) return CB_OK;
+		CB_TRY(store_write_end(cs->s, code, false, err));
+	}
 }
 
 cb_code past_needed(const past_edges *edges, uint64_t box, buf *seqs, cb_error *err)

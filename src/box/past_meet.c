@@ -107,9 +107,9 @@ static size_t row_count(const meeting *m, const uint64_t *row)
 
 static bool row_within(const meeting *m, const uint64_t *row, const uint64_t *of)
 {
-	uint64_t out = 0;
-	for (size_t i = 0; i < m->words; i++) out |= row[i] & ~of[i];
-	return out == 0;
+	for (size_t i = 0; i < m->words; i++)
+		if (row[i] & ~of[i]) return false;
+	return true;
 }
 
 static size_t pair_size(const meeting *m)
@@ -144,21 +144,35 @@ static void pairs_take(const meeting *m, const buf *pairs, size_t color, uint64_
 	}
 }
 
-/* Adds a product, unless it is in one that is there; those that are in it go. */
+/* Adds a product, unless it is in one that is there; those that are in it go. Of many only the last are looked at: what stands in the
+ * list twice costs time, no more. */
 static cb_code pairs_add(const meeting *m, buf *pairs, const uint64_t *a, const uint64_t *b, cb_error *err)
 {
-	size_t kept = 0, count = pair_count(m, pairs);
-	for (size_t i = 0; i < count; i++) {
+	enum { LOOKED_AT = 16 };
+	size_t count = pair_count(m, pairs), from = count > LOOKED_AT ? count - LOOKED_AT : 0, kept = from;
+	for (size_t i = from; i < count; i++) {
 		const uint64_t *x = pair_at(m, pairs, i), *y = x + m->words;
 		if ((row_within(m, a, x) && row_within(m, b, y)) || (row_within(m, a, y) && row_within(m, b, x))) return CB_OK;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = from; i < count; i++) {
 		const uint64_t *x = pair_at(m, pairs, i), *y = x + m->words;
 		if ((row_within(m, x, a) && row_within(m, y, b)) || (row_within(m, x, b) && row_within(m, y, a))) continue;
 		memmove(pair_at(m, pairs, kept++), x, pair_size(m));
 	}
 	pairs->size = kept * pair_size(m);
 	return pair_put(m, pairs, a, b, err);
+}
+
+/* Takes those out of which both colours are in a row. */
+static void pairs_drop(const meeting *m, buf *pairs, const uint64_t *row)
+{
+	size_t kept = 0, count = pair_count(m, pairs);
+	for (size_t i = 0; i < count; i++) {
+		const uint64_t *x = pair_at(m, pairs, i);
+		if (row_within(m, x, row) && row_within(m, x + m->words, row)) continue;
+		memmove(pair_at(m, pairs, kept++), x, pair_size(m));
+	}
+	pairs->size = kept * pair_size(m);
 }
 
 /* ---- walkers ---- */
@@ -345,39 +359,75 @@ static cb_code doubts_of(const past_edges *p, past_point at, buf *out, cb_error 
 	return CB_OK;
 }
 
+/* The colours with which each makes a pair that one of the finders brought: a row for each colour. NULL: too few ask, `asking`, to make
+ * it. */
+static cb_code brought_rows(const meeting *m, const turn *t, size_t asking, uint64_t **out, cb_error *err)
+{
+	walker *const *finders = (walker *const *)(const void *)t->finders.bytes;
+	size_t count = t->finders.size / sizeof(*finders), products = 0, rows = 0;
+	*out = NULL;
+	for (size_t k = 0; k < count; k++) products += pair_count(m, &finders[k]->pairs);
+	if (products < 2 || asking < 2) return CB_OK;
+	for (size_t k = 0; k < count; k++)
+		for (size_t i = 0; i < pair_count(m, &finders[k]->pairs); i++)
+			rows += row_count(m, pair_at(m, &finders[k]->pairs, i)) +
+			        row_count(m, pair_at(m, &finders[k]->pairs, i) + m->words);
+	if (rows + m->colors >= asking * products) return CB_OK;
+	uint64_t *all = mem_alloc_zeroed(m->colors * m->words * sizeof(*all));
+	if (!all) return cb_err_nomem(err);
+	for (size_t k = 0; k < count; k++)
+		for (size_t i = 0; i < pair_count(m, &finders[k]->pairs); i++) {
+			const uint64_t *a = pair_at(m, &finders[k]->pairs, i), *b = a + m->words;
+			for (size_t c = row_next(m, a, 0); c < m->colors; c = row_next(m, a, c + 1))
+				row_add(m, all + c * m->words, b);
+			for (size_t c = row_next(m, b, 0); c < m->colors; c = row_next(m, b, c + 1))
+				row_add(m, all + c * m->words, a);
+		}
+	*out = all;
+	return CB_OK;
+}
+
+static void take_brought(const meeting *m, const turn *t, const uint64_t *rows, size_t color, uint64_t *left)
+{
+	walker *const *finders = (walker *const *)(const void *)t->finders.bytes;
+	if (rows)
+		for (size_t k = 0; k < m->words; k++) left[k] &= ~rows[color * m->words + k];
+	for (size_t k = 0; !rows && k < t->finders.size / sizeof(*finders); k++) pairs_take(m, &finders[k]->pairs, color, left);
+}
+
 /* Which pairs of a colour of the one set and one of the other did none of the finders bring? Goes through the first set. */
 static cb_code pairs_find(const meeting *m, const turn *t, const uint64_t *a, const uint64_t *b, buf *out, cb_error *err)
 {
-	walker *const *finders = (walker *const *)(const void *)t->finders.bytes;
 	if (row_is_empty(m, a) || row_is_empty(m, b)) return CB_OK;
 	uint64_t asked[ROW_WORDS] = {0};
-	uint64_t *last = NULL;
-	for (size_t i = row_next(m, a, 0); i < m->colors; i = row_next(m, a, i + 1)) {
+	uint64_t *last = NULL, *brought = NULL;
+	cb_code code = brought_rows(m, t, row_count(m, a), &brought, err);
+	for (size_t i = row_next(m, a, 0); code == CB_OK && i < m->colors; i = row_next(m, a, i + 1)) {
 		uint64_t left[ROW_WORDS] = {0}, one[ROW_WORDS] = {0};
 		one[i / 64] = 1ULL << (i % 64);
 		row_add(m, asked, one);
 		for (size_t k = 0; k < m->words; k++) left[k] = b[k] & ~asked[k];
-		for (size_t k = 0; k < t->finders.size / sizeof(*finders); k++) pairs_take(m, &finders[k]->pairs, i, left);
+		take_brought(m, t, brought, i, left);
 		/* Colours that came together have mostly met the same ones. */
 		bool same = last && row_within(m, left, last + m->words);
 		for (size_t k = 0; same && k < m->words; k++) same = (last[m->words + k] & ~left[k] & ~one[k] & ~last[k]) == 0;
 		if (same) row_add(m, last, one);
 		if (same || row_is_empty(m, left)) continue;
-		CB_TRY(pair_put(m, out, one, left, err));
-		last = pair_at(m, out, pair_count(m, out) - 1);
+		code = pair_put(m, out, one, left, err);
+		if (code == CB_OK) last = pair_at(m, out, pair_count(m, out) - 1);
 	}
-	return CB_OK;
+	free(brought);
+	return code;
 }
 
-/* A walker comes to those that were met. Pairs of these are found, or were brought, at the step of the last or above it; no finder that
- * started at this stop says anything of what is new. */
-static cb_code meet_one(const meeting *m, const turn *t, const walker *w, uint64_t *met, buf *pairs, cb_error *err)
+/* Those that stand at one step come to those that were met. Pairs of these are found, or were brought, at the step of the last or above it;
+ * no finder that started at this stop says anything of what is new. known: so are all pairs among those that come. */
+static cb_code meet_some(const meeting *m, const turn *t, uint64_t *fresh, bool known, uint64_t *met, buf *pairs, cb_error *err)
 {
-	uint64_t fresh[ROW_WORDS] = {0};
-	for (size_t k = 0; k < m->words; k++) fresh[k] = w->colors[k] & ~met[k];
+	for (size_t k = 0; k < m->words; k++) fresh[k] &= ~met[k];
 	bool fewer = row_count(m, fresh) <= row_count(m, met);
 	CB_TRY(pairs_find(m, t, fewer ? fresh : met, fewer ? met : fresh, pairs, err));
-	if (!w->settled) CB_TRY(pairs_find(m, t, fresh, fresh, pairs, err));
+	if (!known) CB_TRY(pairs_find(m, t, fresh, fresh, pairs, err));
 	row_add(m, met, fresh);
 	return CB_OK;
 }
@@ -394,18 +444,50 @@ static cb_code found(meeting *m, turn *t, past_point at, buf *pairs, cb_error *e
 	return code == CB_OK ? buf_append(m->out, &at, sizeof(at), err) : code;
 }
 
+/* Of some at one step, the settled one with most colours, which may be almost all; count: none is settled. */
+static size_t largest_settled(const meeting *m, walker *const *all, size_t count)
+{
+	size_t best = count, most = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (all[i]->finder || !all[i]->settled) continue;
+		size_t colors = row_count(m, all[i]->colors);
+		if (colors <= most) continue;
+		best = i;
+		most = colors;
+	}
+	return best;
+}
+
+/* Those at one step. Together: each after the other would cost the square of them. */
+static cb_code step_meet(const meeting *m, turn *t, walker *const *all, size_t count, uint64_t *met, buf *pairs, cb_error *err)
+{
+	uint64_t rest[ROW_WORDS] = {0}, first[ROW_WORDS] = {0};
+	size_t largest = largest_settled(m, all, count), others = 0;
+	bool settled = true;
+	for (size_t i = 0; i < count; i++) {
+		if (all[i]->finder) {
+			CB_TRY(buf_append(&t->finders, &all[i], sizeof(all[i]), err));
+			continue;
+		}
+		row_add(m, i == largest ? first : rest, all[i]->colors);
+		others += i != largest;
+		settled = settled && all[i]->settled;
+	}
+	CB_TRY(meet_some(m, t, first, true, met, pairs, err));
+	return others ? meet_some(m, t, rest, others == 1 && settled, met, pairs, err) : CB_OK;
+}
+
 /* *met: all colours there. */
 static cb_code stop_meet(meeting *m, turn *t, uint64_t *met, cb_error *err)
 {
 	AUTO_BUF buf pairs = BUF_INIT(SIZE_MAX); /* that are new at the step */
 	size_t count = t->walkers.size / sizeof(walker *);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t from = 0, to; from < count; from = to) {
 		walker *const *all = (walker *const *)(const void *)t->walkers.bytes;
-		const walker *w = all[i];
-		if (w->finder) CB_TRY(buf_append(&t->finders, &w, sizeof(w), err));
-		else CB_TRY(meet_one(m, t, w, met, &pairs, err));
-		bool last = i + 1 == count || all[i + 1]->seq != w->seq;
-		if (last && pairs.size) CB_TRY(found(m, t, (past_point){w->box, w->seq}, &pairs, err));
+		past_point at = {all[from]->box, all[from]->seq};
+		for (to = from; to < count && all[to]->seq == at.seq; to++) continue;
+		CB_TRY(step_meet(m, t, all + from, to - from, met, &pairs, err));
+		if (pairs.size) CB_TRY(found(m, t, at, &pairs, err));
 	}
 	return CB_OK;
 }
@@ -443,11 +525,21 @@ static bool is_settled(const meeting *m, const walker *w, const walker *finder)
 	return true;
 }
 
+static bool go_one_way(walker *const *all, size_t count)
+{
+	const walker *first = NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (all[i]->ends) continue;
+		if (!first) first = all[i];
+		if (!same_way(all[i], first)) return false;
+	}
+	return true;
+}
+
 /* After they are joined. met: all pairs of these colours go on from here in finders. */
 static cb_code stop_settle(const meeting *m, walker **all, size_t count, const uint64_t *met, cb_error *err)
 {
-	bool one_way = !row_is_empty(m, met);
-	for (size_t i = 1; i < count; i++) one_way = one_way && same_way(all[i], all[0]);
+	bool one_way = !row_is_empty(m, met) && go_one_way(all, count);
 	for (size_t i = 0; i < count; i++) {
 		if (one_way && all[i]->finder) CB_TRY(pairs_add(m, &all[i]->pairs, met, met, err));
 		if (all[i]->finder || all[i]->settled) continue;
@@ -475,6 +567,8 @@ static cb_code stop_turn(meeting *m, turn *t, const store_edge *e, cb_error *err
 	if (!e) return CB_OK;
 	all = (walker **)(void *)t->walkers.bytes;
 	count = t->walkers.size / sizeof(*all);
+	if (!row_is_empty(m, met) && go_one_way(all, count)) /* then stop_settle adds all pairs of those that met */
+		for (size_t i = 0; i < count; i++) pairs_drop(m, &all[i]->pairs, met);
 	CB_TRY(stop_join(m, all, &count, err));
 	CB_TRY(stop_settle(m, all, count, met, err));
 	for (size_t i = 0; i < count; i++) CB_TRY(walker_go(m, all[i], e, err));

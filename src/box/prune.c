@@ -184,6 +184,14 @@ typedef struct pruning {
 	uint64_t pruned;
 } pruning;
 
+static cb_code pruning_find(void *context, cb_error *err)
+{
+	pruning *p = context;
+	ATTR_CLEANUP(keepers_done) keepers keep = {BUF_INIT(SIZE_MAX), BUF_INIT(SIZE_MAX), false};
+	bool all = false;
+	return keepers_read(p->b->cs, &p->edges, p->b->id, p->recent, &keep, &all, err);
+}
+
 /* Under the writer lock: drops the uppermost batch of steps below *limit that nobody relies on, and lowers *limit to it. The keepers are
  * read anew each time: somebody may have forked from, or named, a step since. */
 static cb_code prune_batch(pruning *p, batch most, uint64_t *limit, uint64_t *pruned, cb_error *err)
@@ -237,7 +245,7 @@ static cb_code prune_batches(pruning *p, cb_error *err)
 		uint64_t next = newest.seq + 1, gone = p->pruned;
 		cb_error why = {0};
 		if (room == 0 && store_is_short(b->cs->s)) room = 1;
-		CB_TRY(store_write_begin_as(b->cs->s, STORE_FREES, err));
+		CB_TRY(past_lock(b->cs, &p->edges, pruning_find, p, err));
 		cb_code code = store_write_end(b->cs->s, prune_recorded(p, batches[room], &next, &gone, &why), false, &why);
 		if (code == CB_NOSPACE && room + 1 < ARRAY_LEN(batches)) {
 			room++; /* more than the kept room carries: again, in smaller pieces */
