@@ -246,3 +246,19 @@ cb_code io_folder_flush(const io_folder *folder, cb_error *err)
 {
 	return flush_folder(folder->fd, ".", folder->path, err);
 }
+
+int io_folder_depth(int folder, int above)
+{
+	struct stat wanted, at, last = {0};
+	AUTO_FD int fd = fcntl(folder, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fstat(above, &wanted) != 0) return -1;
+	/* The root is its own "..". */
+	for (int depth = 0; fd >= 0 && fstat(fd, &at) == 0 && !(at.st_dev == last.st_dev && at.st_ino == last.st_ino); depth++) {
+		if (at.st_dev == wanted.st_dev && at.st_ino == wanted.st_ino) return depth;
+		last = at;
+		int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		(void)close(fd);
+		fd = up;
+	}
+	return -1;
+}

@@ -60,4 +60,8 @@ cb_code io_folder_open(const io_folder *in, const char *name, bool make, int *ou
 cb_code io_flush_folder(const char *path, cb_error *err);
 cb_code io_folder_flush(const io_folder *folder, cb_error *err);
 
+/* How many folders below `above` an open folder lies; 0: it is that one; -1: it lies elsewhere, or nobody can tell. Told by device and
+ * inode on the way up, so neither names nor links deceive it. O_PATH suffices for both. */
+int io_folder_depth(int folder, int above);
+
 #endif

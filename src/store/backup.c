@@ -194,22 +194,6 @@ static cb_code backup_as(store *s, const char *part, const char *to, cb_error *e
 	return give_name(part, to, err);
 }
 
-/* Is a folder of the host the store's own, or below it? */
-static bool is_inside(const store *s, const char *folder)
-{
-	struct stat own, at, last = {0};
-	if (!s->path || fstat(s->folder.fd, &own) != 0) return false;
-	AUTO_FD int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	while (fd >= 0 && fstat(fd, &at) == 0 && !(at.st_dev == last.st_dev && at.st_ino == last.st_ino)) {
-		if (at.st_dev == own.st_dev && at.st_ino == own.st_ino) return true;
-		last = at; /* the root is its own ".." */
-		int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		(void)close(fd);
-		fd = up;
-	}
-	return false;
-}
-
 static cb_code backup_locked(store *s, const char *to, cb_error *err)
 {
 	char above[LIMIT_PATH_BYTES + 16];
@@ -222,7 +206,8 @@ static cb_code backup_locked(store *s, const char *to, cb_error *err)
 	(void)snprintf(above, sizeof above, "%.*s%s", (int)size, to, size ? "" : ".");
 	if (stat(above, &st) != 0 && errno == ENOENT)
 		return cb_err_set(err, CB_NOTFOUND, "making '%s': the folder above it is not there: make that first", to);
-	if (is_inside(s, above))
+	AUTO_FD int folder = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder >= 0 && s->path && io_folder_depth(folder, s->folder.fd) >= 0)
 		return cb_err_set(err, CB_INVALID, "'%s' lies in the store's own folder: a backup needs a place outside of it", to);
 	ATTR_CLEANUP(temporary_place_remove) temporary_place part = TEMPORARY_PLACE_NONE;
 	cb_code code = temporary_place_make(above, &part, err);
