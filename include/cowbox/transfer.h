@@ -4,6 +4,9 @@
  * Whatever comes from outside is taken as hostile: no symbolic link of the host is followed below the folder that was named, nothing
  * outside it is read or written, streams are bounded and checked. Devices, FIFOs and sockets are left out, setuid and setgid bits are
  * dropped, and both are said through `note`.
+ *
+ * The folder of the open store may lie inside a folder of the host, but nothing is brought from it into a box or written into it: below
+ * what was named it is left out and said, and where it was named itself, or something in it, the call is CB_INVALID.
  */
 #ifndef COWBOX_TRANSFER_H
 #define COWBOX_TRANSFER_H
@@ -41,7 +44,7 @@ typedef struct cb_transfer_count {
 	uint64_t bytes;                    /* of contents */
 	uint64_t unchanged;                /* were the same already */
 	uint64_t removed;
-	uint64_t left_out; /* special files, other filesystems, excluded entries are not counted */
+	uint64_t left_out; /* special files, other filesystems, the store's own folder; excluded entries are not counted */
 	uint64_t seq;      /* the step it made in a box; 0: none */
 } cb_transfer_count;
 
@@ -62,7 +65,8 @@ typedef struct cb_import_options {
 
 /* A host folder (or one file, then `to` is its path) into a box, as one step of kind "import": modes, times, symbolic and hard links,
  * holes and user.* attributes are kept. Files that did not change since the last import of the same folder to the same place are not
- * read again. A file that changes while it is read is read again; CB_BUSY when it does not rest. options and out may be NULL. */
+ * read again. A file that changes while it is read is read again; CB_BUSY when it does not rest. The open store's own folder is left out;
+ * CB_INVALID when it, or something in it, is to be imported. options and out may be NULL. */
 CB_API cb_code cb_import(cb_box *box, const char *host_path, const cb_import_options *options, cb_transfer_count *out,
                          cb_error *err);
 
@@ -82,7 +86,8 @@ typedef struct cb_export_options {
  * kill); in one that is, each file is written so, and what was written stays whatever fails after it. Modes, times, links, holes and
  * user.* attributes are kept. No link in host_path's own place is followed, which an earlier export may have put there: a folder is
  * refused (CB_LOOP), a file or link replaces it where overwrite allows. With a '/' at its end it names the folder that the link leads
- * to, and never a file (CB_NOTDIR). out may be NULL. */
+ * to, and never a file (CB_NOTDIR). CB_INVALID when the target lies in the open store's own folder; below a target that is there that
+ * folder is left out. out may be NULL. */
 CB_API cb_code cb_export(cb_box *box, const char *path, const char *host_path, const cb_export_options *options,
                          cb_transfer_count *out, cb_error *err);
 
@@ -143,7 +148,8 @@ typedef struct cb_apply_result {
 
 /* Writes what the box changed since the import or the last apply back to the host. All items are visited (visit may be NULL) before
  * anything is written. CB_CONFLICT (and nothing was written) when one is CB_APPLY_CHANGED and not forced. Killed midway, the same
- * call goes on where it was. CB_NOTHING: the host has it all. out may be NULL. */
+ * call goes on where it was. CB_NOTHING: the host has it all. What lies in the open store's own folder is no item and is left alone, forced
+ * or not, which `note` tells; CB_INVALID when the folder lies there. out may be NULL. */
 CB_API cb_code cb_apply(cb_box *box, const cb_apply_options *options, cb_apply_visit visit, void *context, cb_apply_result *out,
                         cb_error *err);
 
@@ -151,7 +157,7 @@ CB_API cb_code cb_apply(cb_box *box, const cb_apply_options *options, cb_apply_v
  * ---- streams ----
  *
  * To and from a descriptor of the caller's, also a non-blocking one: then the call waits for it. A reader that went away is CB_IO with
- * EPIPE in os_error, and no signal.
+ * EPIPE in os_error, and no signal. A file in the open store's own folder is not written to (CB_INVALID).
  */
 
 /* How a stream is read or written. */

@@ -310,7 +310,7 @@ const cli_command cmd_apply = {
 	.text = "Only what the box changed since the import or the last apply is written. A file that changed on the host since is "
 		"refused, and then "
 		"nothing is written at all; --force overwrites it. Files of the host that the box does not know of are never "
-		"removed.\n\n"
+		"removed. The folder of the store, where it lies in this one, is left alone, and that is said.\n\n"
 		"What the host runs by itself (git hooks and configuration, .envrc, tasks of editors, settings of agents, start "
 		"files of shells) is "
 		"held back and listed; --allow PATH, a file or a folder, writes it. New executables and symbolic links are listed "

@@ -97,7 +97,8 @@ const cli_command cmd_import = {
 	.summary = "bring a folder, a file or a tar stream into a box",
 	.text = "One step. Modes, times, symbolic and hard links, holes and user.* attributes are kept; devices, FIFOs, sockets, "
 		"other "
-		"filesystems and setuid bits are left out, and each is said. The host wins over what the box has; what only the "
+		"filesystems, setuid bits and the folder of the store itself are left out, and each is said. The host wins over "
+		"what the box has; what only the "
 		"box has "
 		"stays, unless --remove-missing.\n\nA folder that was imported to the same place before is read again only where "
 		"size, "

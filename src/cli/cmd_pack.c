@@ -1,4 +1,5 @@
 /* cmd_pack.c: pack and unpack: a box as one compressed, checked stream. */
+#include "base/io.h"
 #include "base/temporary.h"
 #include "cli/cli.h"
 
@@ -58,6 +59,17 @@ static cb_code put_in_place(int folder, const char *made, const char *name, bool
 	return cb_err_errno(err, why, "write '%s'", path);
 }
 
+/* cb_pack sees only the file: here it is seen before one is made, or takes the place of one of the store's. */
+static cb_code refuse_in_store(cli *c, int folder, const char *path, cb_error *err)
+{
+	AUTO_FREE char *place = NULL;
+	bool is_default = false;
+	CB_TRY(cli_store_path(c, &place, &is_default, err));
+	AUTO_FD int store = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (store < 0 || io_folder_depth(folder, store) < 0) return CB_OK;
+	return cb_err_set(err, CB_INVALID, "'%s' lies in the store's own folder: a pack needs a place outside of it", path);
+}
+
 static cb_code pack_file(cli *c, const cli_call *call, cb_box *box, const char *path, cb_pack_info *info, cb_error *err)
 {
 	bool force = cli_flag(call, "force");
@@ -74,6 +86,7 @@ static cb_code pack_file(cli *c, const cli_call *call, cb_box *box, const char *
 	AUTO_FD int folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
 	if (folder < 0) return cb_err_errno(err, errno, "write '%s'", path);
 	if (!*name) return cb_err_set(err, CB_ISDIR, "'%s' names a folder: name the file to be", path);
+	CB_TRY(refuse_in_store(c, folder, path, err));
 	temporary_sweep(folder); /* of packs that were killed here */
 	cb_code code = temporary_file(folder, made, &fd, err);
 	if (code != CB_OK) return cb_err_wrap(err, code, "write '%s'", path);

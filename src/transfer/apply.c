@@ -16,6 +16,7 @@
 #include "base/entry.h"
 #include "base/sized.h"
 #include "transfer/apply.h"
+#include "transfer/guard.h"
 #include "transfer/watch.h"
 
 /* Set while an apply writes: whoever finds it looks for what a killed one left. */
@@ -111,6 +112,8 @@ static cb_code set_up(applying *a, cb_box *b, cb_error *err)
 	CB_TRY(box_refuse_txn(b, "apply", err));
 	CB_TRY(choose_folder(a, b, &own, err));
 	CB_TRY(host_target_open(a->options->folder ? a->options->folder : a->host_path, &a->root, err));
+	cb_code code = guard_folder(a->store, a->root.fd, "apply", err);
+	if (code != CB_OK) return cb_err_wrap(err, code, "applying to '%s'", a->host_path);
 	CB_TRY(open_state(a, b, err));
 	CB_TRY(open_base(a, own, err));
 	CB_TRY(check_box_folder(a, err));
@@ -347,6 +350,7 @@ cb_code cb_apply(cb_box *b, const cb_apply_options *options, cb_apply_visit visi
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_apply_result, seq, out, err));
 	applying a = {.era = entry_era(),
+	              .store = box_about(b).store,
 	              .options = &o,
 	              .result = CB_INIT(cb_apply_result),
 	              .root = {.fd = -1},

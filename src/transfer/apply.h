@@ -40,6 +40,7 @@ typedef struct apply_row {
 
 typedef struct applying {
 	unsigned era; /* (entry.h) in which it began */
+	const cb_store *store;
 	const cb_apply_options *options;
 	cb_box *now;                /* the state that is applied */
 	cb_box *base;               /* NULL: nothing is known of the folder */
@@ -101,6 +102,8 @@ cb_code apply_look_box(applying *a, apply_row *row, cb_error *err);
 /* Unless the way to it is open, nothing can be there. */
 typedef enum apply_way { APPLY_WAY_OPEN, APPLY_WAY_MISSING, APPLY_WAY_BLOCKED } apply_way;
 cb_code apply_look_host(applying *a, apply_row *row, apply_way *way, cb_error *err);
+/* How much of a path names the store's own folder; 0: it does not lie there. */
+size_t apply_store_part(const applying *a, const char *path);
 /* Do base and box hold the same at the row's path? */
 cb_code apply_same_in_boxes(applying *a, apply_row *row, bool *out, cb_error *err);
 /* Does the host hold what this side does? CB_BUSY: it changes while it is read. */

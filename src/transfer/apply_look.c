@@ -6,6 +6,7 @@
 #include "transfer/apply.h"
 
 #include "base/io.h"
+#include "transfer/guard.h"
 
 enum { MODE_SEEN = 01777 };
 
@@ -90,6 +91,26 @@ cb_code apply_look_host(applying *a, apply_row *row, apply_way *way, cb_error *e
 	if (code != CB_OK) return cb_err_wrap(err, cb_err_pass(err, code, &why), "looking at '%s'", row->path);
 	row->host_there = true;
 	return CB_OK;
+}
+
+/* From the folder down, as far as the host has the path: below what is missing or no folder nothing of the store can be. */
+size_t apply_store_part(const applying *a, const char *path)
+{
+	AUTO_FD int dir = -1;
+	for (size_t start = 0, end;; start = end + 1) {
+		char name[LIMIT_NAME_BYTES + 1];
+		host_stat stat;
+		end = start + strcspn(path + start, "/");
+		if (end - start > LIMIT_NAME_BYTES) return 0;
+		memcpy(name, path + start, end - start);
+		name[end - start] = 0;
+		int in = dir >= 0 ? dir : a->root.fd, next = -1;
+		if (host_stat_at(in, name, &stat, NULL) != CB_OK || stat.type != HOST_DIR) return 0;
+		if (guard_is_store(a->store, &stat)) return end;
+		if (!path[end] || host_dir_open(in, name, HOST_XDEV, &next, NULL, NULL) != CB_OK) return 0;
+		if (dir >= 0) (void)close(dir);
+		dir = next;
+	}
 }
 
 cb_code apply_same_in_boxes(applying *a, apply_row *row, bool *out, cb_error *err)

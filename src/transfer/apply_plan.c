@@ -7,11 +7,14 @@
  */
 #include "transfer/apply.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/entry.h"
 #include "base/io.h"
+#include "transfer/watch.h"
 
 /* ---- candidates ---- */
 
@@ -354,6 +357,32 @@ static cb_code keep_wanted(applying *a, cb_error *err)
 	return code;
 }
 
+/* What lies in the store's own folder is no part of the plan, forced or not: boxes of earlier imports have such paths, and an agent can
+ * make them. Told once for all of them. */
+static cb_code leave_store_alone(applying *a, cb_error *err)
+{
+	size_t count, kept = 0;
+	apply_row *rows = apply_rows(a, &count);
+	char part[LIMIT_PATH_BYTES] = "";
+	cb_code code = CB_OK;
+	for (size_t i = 0; i < count; i++) {
+		if (code == CB_OK) code = cancel_check(err);
+		bool known = *part && apply_within(rows[i].path, part);
+		size_t size = known || code != CB_OK ? 0 : apply_store_part(a, rows[i].path);
+		if (size > 0) {
+			assert(size < sizeof(part)); /* of a path in the box */
+			memcpy(part, rows[i].path, size);
+			part[size] = 0;
+			watch_note(a->options->watch, part, "left alone: the folder of the store itself");
+			known = true;
+		}
+		if (known) row_done(&rows[i]);
+		else rows[kept++] = rows[i];
+	}
+	a->rows.size = kept * sizeof(*rows);
+	return code;
+}
+
 /* A path that nobody has is a slip of the pen. */
 static cb_code check_chosen(applying *a, cb_error *err)
 {
@@ -375,6 +404,8 @@ cb_code apply_plan_build(applying *a, cb_error *err)
 	CB_TRY(load_hooks_path(a, err));
 	CB_TRY(apply_aliases_load(a, err));
 	CB_TRY(keep_wanted(a, err));
+	CB_TRY(leave_store_alone(a, err));
+	CB_TRY(entry_stays(a->era, err)); /* a note was told */
 	size_t count;
 	apply_row *rows = apply_rows(a, &count);
 	for (size_t i = 0; i < count; i++) {

@@ -17,6 +17,7 @@
 
 #include "base/entry.h"
 #include "base/io.h"
+#include "transfer/guard.h"
 
 typedef struct spot {
 	unsigned era; /* (entry.h): a child of fork() removes nothing */
@@ -34,21 +35,23 @@ static void spot_done(spot *s)
 	if (s->dir >= 0) (void)close(s->dir);
 }
 
+/* CB_BUSY is this file's word for: the host changed since the plan was made. */
+static cb_code moved(cb_error *err)
+{
+	return cb_err_set(err, CB_BUSY, "it changed on the host meanwhile");
+}
+
 static cb_code spot_open(const applying *a, const apply_row *row, bool make, spot *out, cb_error *err)
 {
 	uint64_t random = 0;
 	*out = (spot){.era = entry_era(), .dir = -1};
 	CB_TRY(host_parent_open(a->root.fd, row->path, HOST_XDEV | (make ? HOST_MAKE : 0), &out->dir, &out->name, err));
+	/* The plan has nothing that lies there: somebody moved the folder. */
+	if (guard_folder(a->store, out->dir, "apply", NULL) != CB_OK) return moved(err);
 	while (getrandom(&random, sizeof(random), 0) < 0 && errno == EINTR) {
 	}
 	(void)snprintf(out->temporary, sizeof(out->temporary), "%s%016llx", APPLY_TEMPORARY_PREFIX, (unsigned long long)random);
 	return CB_OK;
-}
-
-/* CB_BUSY is this file's word for: the host changed since the plan was made. */
-static cb_code moved(cb_error *err)
-{
-	return cb_err_set(err, CB_BUSY, "it changed on the host meanwhile");
 }
 
 static cb_code system_error(int why, const char *what, cb_error *err)
@@ -380,7 +383,7 @@ cb_code apply_sweep(applying *a, cb_error *err)
 		bool dir = e.stat.type == HOST_DIR;
 		/* Best effort: one that cannot be removed does no harm. */
 		if (is_temporary(e.name)) (void)unlinkat(e.dir, e.name, dir ? AT_REMOVEDIR : 0);
-		else if (dir) (void)host_walk_enter(w, &e, NULL);
+		else if (dir && !guard_is_store(a->store, &e.stat)) (void)host_walk_enter(w, &e, NULL);
 	}
 	host_walk_close(w);
 	return code;

@@ -22,6 +22,7 @@
 #include "box/box.h"
 #include "box/look.h"
 #include "host/host.h"
+#include "transfer/guard.h"
 #include "transfer/ignore.h"
 #include "transfer/watch.h"
 
@@ -37,6 +38,7 @@ typedef struct written {
 
 typedef struct exporting {
 	unsigned era; /* (entry.h) in which it began */
+	const cb_store *store;
 	look *now;
 	const cb_export_options *options;
 	size_t base_size; /* of the path in the box that everything is relative to, with its '/' */
@@ -209,8 +211,10 @@ static cb_code put_leaf(exporting *x, const char *path, const char *name, const 
 
 /* ---- folders ---- */
 
-static cb_code folder_enter(exporting *x, const char *name, const box_node *r, cb_error *err)
+/* *out_entered false: it is the store's own folder, and what is in it stays as it is. */
+static cb_code folder_enter(exporting *x, const char *path, const char *name, const box_node *r, bool *out_entered, cb_error *err)
 {
+	host_stat opened;
 	cb_error why;
 	cb_code code = host_dir_make(host_stack_fd(x->stack), name, 0700, cb_err_aside(&why));
 	bool made = code == CB_OK;
@@ -218,10 +222,17 @@ static cb_code folder_enter(exporting *x, const char *name, const box_node *r, c
 	if (x->folders.size / sizeof(*r) == LIMIT_HOST_DEPTH)
 		return cb_err_set(err, CB_LIMIT, "folders are nested deeper than %d", LIMIT_HOST_DEPTH);
 	CB_TRY(buf_append(&x->folders, r, sizeof(*r), err));
-	code = host_stack_push(x->stack, name, x->options->overwrite ? HOST_XDEV : 0, NULL, err);
+	code = host_stack_push(x->stack, name, x->options->overwrite ? HOST_XDEV : 0, &opened, err);
 	if (code != CB_OK) {
 		x->folders.size -= sizeof(*r);
 		return code;
+	}
+	*out_entered = !guard_is_store(x->store, &opened);
+	if (!*out_entered) {
+		x->folders.size -= sizeof(*r);
+		x->count.left_out++;
+		watch_note(x->options->watch, path, "left out: the folder of the store itself");
+		return host_stack_pop(x->stack, err);
 	}
 	if (!made) temporary_sweep(host_stack_fd(x->stack));
 	x->count.folders += made;
@@ -267,12 +278,13 @@ static cb_code walk_entry(exporting *x, look_walk *w, const box_node *r, cb_erro
 {
 	const char *absolute = w->path, *path = absolute + x->base_size;
 	const char *name = strrchr(absolute, '/') + 1;
-	bool skip = false;
+	bool skip = false, entered = false;
 	CB_TRY(folders_leave(x, path, w->depth - 1, err));
 	CB_TRY(is_left_out(x, path, absolute, r, &skip, err));
 	if (skip) return CB_OK;
-	cb_code code = r->type == CB_DIR ? folder_enter(x, name, r, err) : put_leaf(x, path, name, r, host_stack_fd(x->stack), err);
-	if (code == CB_OK && r->type == CB_DIR) code = look_walk_enter(w, r, err);
+	cb_code code = r->type == CB_DIR ? folder_enter(x, path, name, r, &entered, err)
+	                                 : put_leaf(x, path, name, r, host_stack_fd(x->stack), err);
+	if (code == CB_OK && entered) code = look_walk_enter(w, r, err);
 	return code == CB_OK || code == CB_INTERRUPTED
 	               ? code
 	               : cb_err_wrap(err, code, "'%s'", strlen(path) > 200 ? path + strlen(path) - 200 : path);
@@ -308,8 +320,11 @@ static cb_code target_make(exporting *x, const char *host_path, cb_error *err)
 {
 	host_root parent = {.fd = -1};
 	CB_TRY(host_path_parent(host_path, &parent, &x->target_name, err));
-	temporary_sweep(parent.fd);
-	cb_code code = temporary_folder(parent.fd, x->temporary, &x->root.fd, err);
+	cb_code code = guard_folder(x->store, parent.fd, "an export", err);
+	if (code == CB_OK) {
+		temporary_sweep(parent.fd);
+		code = temporary_folder(parent.fd, x->temporary, &x->root.fd, err);
+	}
 	if (code == CB_OK) code = host_stat_fd(x->root.fd, &x->root.stat, err);
 	if (code != CB_OK) {
 		if (x->root.fd >= 0) temporary_remove(parent.fd, x->temporary);
@@ -348,6 +363,7 @@ static cb_code target_open(exporting *x, const char *host_path, cb_error *err)
 	if (code == CB_NOTDIR) return refuse_file(host_path, err);
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
 	bool empty = false;
+	CB_TRY(guard_folder(x->store, x->root.fd, "an export", err));
 	temporary_sweep(x->root.fd);
 	CB_TRY(is_empty(&x->root, &empty, err));
 	x->keep_root = !empty;
@@ -382,6 +398,7 @@ static cb_code export_leaf(exporting *x, const box_node *r, const char *host_pat
 	if (host_path[strlen(host_path) - 1] == '/')
 		return cb_err_set(err, CB_NOTDIR, "'%s' names a folder: name the file to be", host_path);
 	CB_TRY(host_path_parent(host_path, &x->root, &name, err));
+	CB_TRY(guard_folder(x->store, x->root.fd, "an export", err));
 	cb_error why;
 	cb_code code = host_stat_at(x->root.fd, name, &stat, cb_err_aside(&why));
 	if (code == CB_OK && stat.type == HOST_DIR)
@@ -436,6 +453,7 @@ cb_code cb_export(cb_box *b, const char *path, const char *host_path, const cb_e
 	if (!clean) return cb_err_nomem(err);
 	CB_TRY(look_open(b, LOOK_AS_SEEN, &now, err));
 	exporting x = {.era = entry_era(),
+	               .store = box_about(b).store,
 	               .now = now,
 	               .options = &o,
 	               .count = CB_INIT(cb_transfer_count),

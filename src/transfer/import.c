@@ -12,6 +12,7 @@
 #include "base/args.h"
 #include "base/entry.h"
 #include "base/sized.h"
+#include "transfer/guard.h"
 #include "transfer/watch.h"
 
 #include <inttypes.h>
@@ -141,6 +142,7 @@ static cb_code import_in_txn(importing *im, bool caching, cb_error *err)
 {
 	const char *file = NULL;
 	CB_TRY(open_source(im, &file, err));
+	CB_TRY(guard_folder(box_about(im->b).store, im->root.fd, "an import", err));
 	CB_TRY(pen_begin(im->b, "import", im->host_path, &im->e, err));
 	cache_key place = {box_about(im->b).store, box_about(im->b).id, im->host_path, im->to};
 	if (!file && caching && !im->options->full) im->known = cache_reader_open(&place);

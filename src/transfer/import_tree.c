@@ -2,15 +2,16 @@
  * import_tree.c: a folder of the host laid over a folder of the box, entry by entry, both in the order of names.
  *
  * The host wins: what is of another type in the box goes. What only the box has stays, or goes when that was asked for; what is left
- * out on purpose (patterns, other filesystems) is neither brought over nor removed. Hard links: the first name of a file brings its
- * bytes, the others become links to what the first became; a file of the box that stood for several and now stands for one is
- * parted.
+ * out on purpose (patterns, other filesystems, the store's own folder) is neither brought over nor removed. Hard links: the first name
+ * of a file brings its bytes, the others become links to what the first became; a file of the box that stood for several and now stands
+ * for one is parted.
  */
 #include "transfer/import.h"
 
 #include <stdio.h>
 
 #include "base/io.h"
+#include "transfer/guard.h"
 
 static import_level *level_top(const importing *im)
 {
@@ -319,12 +320,15 @@ static cb_code import_folder(importing *im, host_entry *e, bool inside_git, cb_e
 {
 	uint64_t parent = level_top(im)->ino, ino = 0;
 	bool parent_fresh = level_top(im)->fresh, fresh = false;
+	const cb_store *store = box_about(im->b).store;
+	if (guard_is_store(store, &e->stat)) return left_out(im, e, "the folder of the store itself", err);
 	if (e->other_device) return left_out(im, e, "on another filesystem", err);
 	cb_error why;
 	cb_code code = host_walk_enter(im->walk, e, cb_err_aside(&why));
 	if (code == CB_UNSUPPORTED) return left_out(im, e, "another filesystem is mounted there", err);
 	if (code == CB_NOTFOUND) return CB_OK;
-	if (code == CB_LOOP || code == CB_NOTDIR)
+	bool swapped = code == CB_OK && guard_is_store(store, &e->stat); /* since it was listed */
+	if (code == CB_LOOP || code == CB_NOTDIR || swapped)
 		return cb_err_set(err, CB_BUSY, "'%s' was replaced meanwhile: try again", import_name(e->path));
 	if (code != CB_OK) return cb_err_wrap(err, cb_err_pass(err, code, &why), "'%s'", import_name(e->path));
 	CB_TRY(folder_for(im, e, parent, parent_fresh, &ino, &fresh, err));

@@ -7,6 +7,7 @@
 #include "base/entry.h"
 #include "base/sized.h"
 #include "box/box.h"
+#include "transfer/guard.h"
 #include "transfer/watch.h"
 
 #include "base/cancel.h"
@@ -57,6 +58,7 @@ cb_code cb_pack(cb_box *b, int fd, const cb_pack_options *options, cb_pack_info 
 	CB_TRY(SIZED_TAKE(cb_pack_options, watch, &o, options, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_pack_info, history, out, err));
+	CB_TRY(guard_stream(box_about(b).store, fd, "a pack", err));
 	carrying c = {.era = entry_era(),
 	              .fd = fd,
 	              .watch = o.watch,

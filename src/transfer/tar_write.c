@@ -16,6 +16,7 @@
 #include "base/sized.h"
 #include "box/box.h"
 #include "host/host.h"
+#include "transfer/guard.h"
 #include "transfer/tar.h"
 #include "transfer/watch.h"
 
@@ -596,6 +597,7 @@ cb_code cb_tar_export(cb_box *b, const char *path, int fd, const cb_tar_options 
 	CB_TRY(args_names("exclude", o.exclude, o.exclude_count, err));
 	CB_TRY(watch_take(&o.watch, &watch, err));
 	CB_TRY(SIZED_CHECK(cb_transfer_count, seq, out, err));
+	CB_TRY(guard_stream(box_about(b).store, fd, "an archive", err));
 	/* Others may go on writing, and so may the handle: what it sees now is exported. */
 	cb_box *picture = NULL;
 	CB_TRY(box_picture_open(b, &picture, err));

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# cp in every direction, and new --from: nothing is lost on the way, nothing is followed out, all or nothing.
+# cp in every direction, and new --from: nothing is lost on the way, nothing is followed out, all or nothing, nothing into the store's own folder.
 use strict;
 use warnings;
 use FindBin;
@@ -181,6 +181,11 @@ fails(['cp', ':d/a.txt', 'not-there/'], 'NOTDIR', 6, qr/names a folder/);
 fails(['cp', '-n', ':d/a.txt', 'out.txt'], 'EXISTS', 5, qr/there already/);
 fails(['cp', ':d', 'elsewhere'], 'ISDIR', 6, qr/-r/);
 fails(['cp', ':d/a.txt', ':d/big', 'nowhere'], 'NOTDIR', 6, qr/several/);
+symlink $ENV{COWBOX_STORE}, 'way';
+fails(['cp', '-r', @$_], 'INVALID', 2, qr/it lies in the store's own folder: an export needs a place outside of it/)
+	for [':d/a.txt', "$ENV{COWBOX_STORE}/cowbox.db"], [':d/a.txt', 'way/'], [':d/a.txt', ':d/big', 'way/seg'], [':d', 'way/new'], [':d', '../store/new'];
+fails(['cp', '-r', @$_, 'demo:'], 'INVALID', 2, qr/it lies in the store's own folder: an import needs a place outside of it/) for ['way/cowbox.db'], ['../store'];
+unlink 'way';
 
 # ---- new --from ----
 my $world = world();

@@ -1,10 +1,11 @@
 #!/usr/bin/perl
-# import and export: folders, single files, tar streams; what is left out is said; nothing is overwritten unasked.
+# import and export: folders, single files, tar streams; what is left out is said; nothing is overwritten unasked; the store's own folder.
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use Kit;
+use Cwd ();
 use POSIX ();
 
 world();
@@ -96,5 +97,30 @@ mkdir 'mine';
 spill('mine/f', 'x');
 cow('import', 'mine', 'tar:/work/m', '--link');
 is(shell('cd mine && cowbox info --json')->{out} =~ /"name": ?"tar"/ ? 1 : 0, 1, 'a linked folder means its box') if cowbox('help', 'info')->{status} == 0;
+
+# A store inside the folder that is imported is no part of it.
+mkdir 'project';
+spill('project/f.txt', "v1\n");
+chdir 'project' or die;
+$ENV{COWBOX_STORE} = Cwd::getcwd() . '/.cowbox';
+is(cowbox('new', 'demo', '--from', '.')->{err}, "cowbox: .cowbox: left out: the folder of the store itself\n", 'the store is left out, and said once');
+is(cow('find', 'demo:/work'), "/work\n/work/f.txt\n", 'and nothing else is');
+is(json('import', '.', 'demo', {notes => 1})->{left_out}, 1, 'json: it is counted');
+symlink '.cowbox', 'way' or die;
+fails(['import', $_, 'demo'], 'INVALID', 2, qr/store's own folder: an import needs a place outside of it/) for '.cowbox', './.cowbox/seg', 'way', 'way/cowbox.db';
+fails(['new', 'second', '--from', '.cowbox'], 'INVALID', 2, qr/store's own folder/);
+fails(['export', 'demo', $_, '--overwrite'], 'INVALID', 2, qr/store's own folder: an export needs a place outside of it/)
+	for '.cowbox', '.cowbox/out', 'way/out', 'way/', Cwd::getcwd() . '/.cowbox/seg/out';
+cow('write', '-p', 'demo:/work/.cowbox/cowbox.db', 'broken');
+cow('write', 'demo:/work/f.txt', 'v2');
+my $shown = json('apply', 'demo', '--dry-run', {notes => 1});
+is_deeply([map { $_->{path} } @{$shown->{items}}], ['f.txt'], 'a dry run has the rest');
+is_deeply($shown->{notes}, ['.cowbox: left alone: the folder of the store itself'], 'and says that the store is left alone');
+my $applied = cowbox('apply', 'demo', '--force');
+is($applied->{status}, 0, 'a forced apply');
+is($applied->{err}, "cowbox: .cowbox: left alone: the folder of the store itself\n", 'leaves the store alone too');
+is(slurp('f.txt'), "v2\n", 'and writes the rest');
+fails(['apply', 'demo', '--to', '.cowbox'], 'INVALID', 2, qr/store's own folder: apply needs a place outside of it/);
+cow('fsck');
 
 done_testing();

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# pack and unpack: there and back, with and without history; damage; names; terminals.
+# pack and unpack: there and back, with and without history; damage; names; terminals; no pack into the store's own folder.
 use strict;
 use warnings;
 use FindBin;
@@ -71,6 +71,14 @@ is(cow('cat', 'demo:/work/a.txt'), "two\n", 'into a store that was not there, un
 spill('longer.cbx', slurp('demo.cbx') . 'more');
 cow('unpack', 'longer.cbx', 'longer');
 is(cow('cat', 'longer:/work/a.txt'), "two\n", 'what follows a pack is left unread');
+
+# Not over the store's own files, nor beside them, by whatever way.
+symlink $ENV{COWBOX_STORE}, 'way' or die;
+fails(['pack', 'demo', '-f', '-o', $_], 'INVALID', 2, qr/lies in the store's own folder: a pack needs a place outside of it/)
+	for "$ENV{COWBOX_STORE}/cowbox.db", "$ENV{COWBOX_STORE}/new.cbx", 'way/seg/new.cbx', "../folder/way/./x.cbx";
+like(shell("cowbox pack demo >>way/cowbox.db")->{err}, qr/'cowbox\.db': it lies in the store's own folder: a pack needs/, 'nor by the shell');
+is_deeply([glob 'way/.cowbox-tmp-* way/*.cbx way/seg/*.cbx'], [], 'nothing is made there');
+cow('fsck');
 
 # A box of another store that steps name is none of this one, though one has its name.
 cow('new', 'base');
