@@ -93,6 +93,39 @@ static cb_code attr_get(cb_box *b, const char *path, attr_key kind, const char *
 	return value_load(b->cs, b->txn, span_make(value.bytes, value.size), out, out_size, err);
 }
 
+/* ---- compared ---- */
+
+typedef struct mark_list {
+	const cb_store *cs;
+	const txn *t;
+	buf out;
+} mark_list;
+
+static cb_code mark_add(void *context, span key_bytes, span value, cb_error *err)
+{
+	mark_list *l = context;
+	AUTO_FREE char *bytes = NULL;
+	size_t size = 0;
+	if (value.size) CB_TRY(value_load(l->cs, l->t, value, &bytes, &size, err)); /* a tag has none */
+	span name = span_make(key_bytes.bytes + KEY_OWNER_BYTES, key_bytes.size - KEY_OWNER_BYTES);
+	const size_t sizes[] = {name.size, size};
+	CB_TRY(buf_append(&l->out, sizes, sizeof(sizes), err));
+	CB_TRY(buf_append(&l->out, name.bytes, name.size, err));
+	return size ? buf_append(&l->out, bytes, size, err) : CB_OK;
+}
+
+cb_code marks_equal(const cb_store *cs, const txn *ta, const tree_view *va, uint64_t a, const txn *tb, const tree_view *vb,
+                    uint64_t b, uint8_t kind, bool *out, cb_error *err)
+{
+	mark_list x = {cs, ta, BUF_INIT(SIZE_MAX)}, y = {cs, tb, BUF_INIT(SIZE_MAX)};
+	cb_code code = inode_keys(va, a, kind, mark_add, &x, err);
+	if (code == CB_OK) code = inode_keys(vb, b, kind, mark_add, &y, err);
+	*out = code == CB_OK && span_equal(buf_span(&x.out), buf_span(&y.out));
+	buf_done(&x.out);
+	buf_done(&y.out);
+	return code;
+}
+
 /* ---- lists ---- */
 
 /* Names with their values: keys of the map with one prefix. */

@@ -599,3 +599,19 @@ cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, s
 	if (out_size) *out_size = (size_t)v.size;
 	return CB_OK;
 }
+
+cb_code values_equal(const cb_store *cs, const txn *ta, span a, const txn *tb, span b, bool *out, cb_error *err)
+{
+	AUTO_FREE char *x = NULL, *y = NULL;
+	size_t x_size = 0, y_size = 0;
+	value_ref v, w;
+	*out = span_equal(a, b);
+	if (*out) return CB_OK;
+	CB_TRY(value_decode(a, &v, err));
+	CB_TRY(value_decode(b, &w, err));
+	if (v.size != w.size) return CB_OK;
+	CB_TRY(value_load(cs, ta, a, &x, &x_size, err));
+	CB_TRY(value_load(cs, tb, b, &y, &y_size, err));
+	*out = memcmp(x, y, x_size) == 0;
+	return CB_OK;
+}

@@ -80,8 +80,11 @@ static cb_code gather(void *context, span key_bytes, span old_value, span new_va
 	case KIND_ENTRY:
 		CB_TRY(add_value_ino(d, old_value, err));
 		return add_value_ino(d, new_value, err);
-	case KIND_KV:
-		return add_kv(d, parts.name, old_value.bytes != NULL, new_value.bytes != NULL, err);
+	case KIND_KV: {
+		bool same = false;
+		if (old_value.bytes && new_value.bytes) CB_TRY(values_equal(d->cs, d->ta, old_value, d->tb, new_value, &same, err));
+		return same ? CB_OK : add_kv(d, parts.name, old_value.bytes != NULL, new_value.bytes != NULL, err);
+	}
 	case KIND_COUNTERS:
 		return CB_OK;
 	default:
@@ -178,36 +181,13 @@ static cb_code has_marks(const tree_view *v, uint64_t ino, bool *out, cb_error *
 	return CB_OK;
 }
 
-typedef struct mark_list {
-	diffing *d;
-	const txn *t;
-	buf *out;
-} mark_list;
-
-static cb_code mark_add(void *context, span key_bytes, span value, cb_error *err)
-{
-	const mark_list *l = context;
-	AUTO_FREE char *bytes = NULL;
-	size_t size = 0;
-	if (value.size) CB_TRY(value_load(l->d->cs, l->t, value, &bytes, &size, err)); /* a tag has none */
-	span name = span_make(key_bytes.bytes + KEY_OWNER_BYTES, key_bytes.size - KEY_OWNER_BYTES);
-	const size_t sizes[] = {name.size, size};
-	CB_TRY(buf_append(l->out, sizes, sizeof(sizes), err));
-	CB_TRY(buf_append(l->out, name.bytes, name.size, err));
-	return size ? buf_append(l->out, bytes, size, err) : CB_OK;
-}
-
 /* Of two different inodes. */
 static cb_code marks_differ(diffing *d, uint64_t a, uint64_t b, bool *out, cb_error *err)
 {
-	*out = false;
-	for (size_t i = 0; i < sizeof(mark_kinds) && !*out; i++) {
-		AUTO_BUF buf old = BUF_INIT(SIZE_MAX), new = BUF_INIT(SIZE_MAX);
-		mark_list x = {d, d->ta, &old}, y = {d, d->tb, &new};
-		CB_TRY(inode_keys(d->a, a, mark_kinds[i], mark_add, &x, err));
-		CB_TRY(inode_keys(d->b, b, mark_kinds[i], mark_add, &y, err));
-		*out = !span_equal(buf_span(&old), buf_span(&new));
-	}
+	bool same = true;
+	for (size_t i = 0; i < sizeof(mark_kinds) && same; i++)
+		CB_TRY(marks_equal(d->cs, d->ta, d->a, a, d->tb, d->b, b, mark_kinds[i], &same, err));
+	*out = !same;
 	return CB_OK;
 }
 

@@ -751,6 +751,11 @@ cb_code value_store(txn *t, const key *k, const void *bytes, size_t size, cb_err
 /* Is that the value already? */
 cb_code value_is(const txn *t, const key *k, span bytes, bool *out, cb_error *err);
 cb_code value_load(const cb_store *cs, const txn *t, span encoded, char **out, size_t *out_size, cb_error *err);
+/* Do two of them, as they are encoded, hold the same bytes? Each may be of a transaction, as with data_equal. */
+cb_code values_equal(const cb_store *cs, const txn *ta, span a, const txn *tb, span b, bool *out, cb_error *err);
+/* Have two inodes the same keys of a kind (KIND_ATTR, KIND_TAG), with the same bytes in them? */
+cb_code marks_equal(const cb_store *cs, const txn *ta, const tree_view *va, uint64_t a, const txn *tb, const tree_view *vb,
+                    uint64_t b, uint8_t kind, bool *out, cb_error *err);
 
 /* ---- merge ---- */
 

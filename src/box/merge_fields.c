@@ -23,18 +23,6 @@ typedef struct uniting {
 	bool changed;
 } uniting;
 
-static cb_code values_equal(const merge *m, span a, span b, bool *out, cb_error *err)
-{
-	*out = span_equal(a, b);
-	if (*out || a.size != b.size || a.size != 17) return CB_OK; /* only contents can differ by number and be equal */
-	AUTO_FREE char *x = NULL, *y = NULL;
-	size_t nx = 0, ny = 0;
-	CB_TRY(value_load(m->t->cs, m->t, a, &x, &nx, err));
-	CB_TRY(value_load(m->t->cs, m->t, b, &y, &ny, err));
-	*out = nx == ny && memcmp(x, y, nx) == 0;
-	return CB_OK;
-}
-
 static cb_code unite_key(void *context, span key_bytes, span value, cb_error *err)
 {
 	uniting *u = context;
@@ -45,7 +33,7 @@ static cb_code unite_key(void *context, span key_bytes, span value, cb_error *er
 	cb_code code = txn_get(u->m->t, &k, &now, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	bool same = false, theirs_wins = true;
-	if (code == CB_OK) CB_TRY(values_equal(u->m, span_make(now.bytes, now.size), value, &same, err));
+	if (code == CB_OK) CB_TRY(values_equal(u->m->t->cs, u->m->t, span_make(now.bytes, now.size), u->m->t, value, &same, err));
 	if (code == CB_OK && (!same || merge_is_strict(u->m)))
 		CB_TRY(merge_conflict_at(u->m, u->it, "an attribute was set differently on both sides", &theirs_wins, err));
 	if (same || !theirs_wins) return CB_OK;

@@ -7,6 +7,7 @@
  * lists can differ.
  */
 #include "base/args.h"
+#include "box/diff.h"
 #include "box/gate.h"
 #include "box/history.h"
 #include "box/past.h"
@@ -159,47 +160,37 @@ static cb_code restore_into(restoring *w, inode *target, const record *source, c
 	return inode_copy_into(w->t, w->from, source, target, err);
 }
 
-static cb_code append_key(void *context, span key_bytes, span value, cb_error *err)
+static cb_code marks_are_so(restoring *w, uint64_t here, uint64_t there, bool *out, cb_error *err)
 {
-	size_t sizes[2] = {key_bytes.size, value.size};
-	CB_TRY(buf_append(context, sizes, sizeof(sizes), err));
-	CB_TRY(buf_append(context, key_bytes.bytes + KEY_OWNER_BYTES, key_bytes.size - KEY_OWNER_BYTES, err));
-	return buf_append(context, value.bytes, value.size, err);
-}
-
-static cb_code keys_equal(restoring *w, uint64_t here, uint64_t there, uint8_t kind, bool *out, cb_error *err)
-{
-	AUTO_BUF buf a = BUF_INIT(SIZE_MAX), b = BUF_INIT(SIZE_MAX);
+	static const uint8_t kinds[] = {KIND_ATTR, KIND_TAG};
 	tree_view v = txn_view(w->t);
-	CB_TRY(inode_keys(&v, here, kind, append_key, &a, err));
-	CB_TRY(inode_keys(w->from, there, kind, append_key, &b, err));
-	*out = span_equal(buf_span(&a), buf_span(&b));
+	*out = true;
+	for (size_t i = 0; *out && i < sizeof(kinds); i++)
+		CB_TRY(marks_equal(w->t->cs, w->t, &v, here, NULL, w->from, there, kinds[i], out, err));
 	return CB_OK;
 }
 
 /* A folder that is there: its mode and attributes now, its entries and times later. */
 static cb_code restore_dir(restoring *w, inode *target, const record *source, cb_error *err)
 {
-	bool attrs = true, tags = true;
+	bool marks = true;
 	bool same = target->rec.ino == source->ino && target->rec.version == source->version;
-	if (!same) CB_TRY(keys_equal(w, target->rec.ino, source->ino, KIND_ATTR, &attrs, err));
-	if (!same) CB_TRY(keys_equal(w, target->rec.ino, source->ino, KIND_TAG, &tags, err));
-	if (!attrs || !tags || target->rec.mode != source->mode) CB_TRY(restore_into(w, target, source, err));
+	if (!same) CB_TRY(marks_are_so(w, target->rec.ino, source->ino, &marks, err));
+	if (!marks || target->rec.mode != source->mode) CB_TRY(restore_into(w, target, source, err));
 	bool timeless = w->from->veil && source->version == GATE_MASKED_VERSION;
 	dir_pair d = {target->rec.ino, source->ino, source->atime_ns, source->mtime_ns, timeless};
 	return buf_append(&w->dirs, &d, sizeof(d), err);
 }
 
-/* But for its number, version and ctime, which a restore does not bring back. What was restored shares its contents with the source. */
+/* But for its number, version and ctime, which a restore does not bring back. By its bytes: what came from elsewhere, by unpack for one,
+ * has the same bytes under other numbers. */
 static cb_code file_is_so(restoring *w, const record *here, const record *there, bool *out, cb_error *err)
 {
-	static const uint8_t kinds[] = {KIND_EXTENT, KIND_ATTR, KIND_TAG};
-	bool inside = here->form == there->form && here->content == there->content && here->start == there->start &&
-	              (here->form != DATA_INLINE || memcmp(here->bytes, there->bytes, here->size) == 0);
+	tree_view v = txn_view(w->t);
 	*out = here->type == there->type && here->mode == there->mode && here->size == there->size &&
-	       here->mtime_ns == there->mtime_ns && here->atime_ns == there->atime_ns && inside;
-	for (size_t i = 0; *out && i < sizeof(kinds); i++) CB_TRY(keys_equal(w, here->ino, there->ino, kinds[i], out, err));
-	return CB_OK;
+	       here->mtime_ns == there->mtime_ns && here->atime_ns == there->atime_ns;
+	if (*out) CB_TRY(marks_are_so(w, here->ino, there->ino, out, err));
+	return *out ? data_equal(w->t->cs, w->t, &v, here, NULL, w->from, there, out, err) : CB_OK;
 }
 
 /* Is a name of a file one that the restore does not come to, because it lies elsewhere or is not seen? */
@@ -350,8 +341,10 @@ static cb_code restore_path(op *o, cb_box *source, const tree_view *from, const 
 /* Key-values are keys of their own: they come and go one by one. */
 static cb_code restore_kv(void *context, span key_bytes, span old_value, span new_value, cb_error *err)
 {
-	(void)old_value;
 	txn *t = context;
+	bool same = false;
+	if (old_value.bytes && new_value.bytes) CB_TRY(values_equal(t->cs, NULL, old_value, NULL, new_value, &same, err));
+	if (same) return CB_OK;
 	return new_value.bytes ? pmap_put(&t->delta, key_bytes, new_value, err) : pmap_put_tombstone(&t->delta, key_bytes, err);
 }
 
@@ -388,27 +381,91 @@ typedef struct bringing {
 	bool whole;
 } bringing;
 
-/* The times of a folder follow its entries, and are no difference. They come back with whatever else does; alone they make no step. */
-static cb_code drop_times_alone(txn *t, const txn_point *before, cb_error *err)
+/* What is left of a restore, key by key. */
+typedef enum leaving {
+	LEAVES_TIMES, /* nothing, or times of folders: these follow their entries, and are no difference */
+	LEAVES_FILES, /* other files or other numbers of contents; whether they hold anything else is not told by their keys */
+	LEAVES_MORE,
+} leaving;
+
+static cb_code record_of(span key_bytes, span value, record *out, cb_error *err)
+{
+	entry e;
+	if (key_bytes.bytes[0] == KIND_INODE) return record_decode(value, out, err);
+	CB_TRY(entry_decode(value, &e, err));
+	*out = e.rec;
+	return CB_OK;
+}
+
+static cb_code key_leaves(span key_bytes, span was, span is, leaving *out, cb_error *err)
+{
+	bool touch = false;
+	record a, b;
+	if (span_equal(was, is)) return CB_OK;
+	CB_TRY(step_is_dir_touch(key_bytes, was, is, &touch, err));
+	if (touch) return CB_OK;
+	*out = LEAVES_FILES;
+	if (!was.bytes || !is.bytes || (key_bytes.bytes[0] != KIND_ENTRY && key_bytes.bytes[0] != KIND_INODE)) return CB_OK;
+	CB_TRY(record_of(key_bytes, was, &a, err));
+	CB_TRY(record_of(key_bytes, is, &b, err));
+	bool differ = a.mode != b.mode || a.size != b.size || a.mtime_ns != b.mtime_ns || a.atime_ns != b.atime_ns;
+	if (a.ino == b.ino && differ) *out = LEAVES_MORE;
+	return CB_OK;
+}
+
+static cb_code restore_leaves(txn *t, leaving *out, cb_error *err)
 {
 	tree_view base = state_view(t->cs, t->base);
 	pmap_cursor c;
 	span k, value;
 	bool tombstone;
-	for (pmap_seek(&c, &t->delta, (span){0}); pmap_cursor_get(&c, &k, &value, &tombstone); pmap_cursor_next(&c)) {
+	*out = LEAVES_TIMES;
+	for (pmap_seek(&c, &t->delta, (span){0}); *out != LEAVES_MORE && pmap_cursor_get(&c, &k, &value, &tombstone);
+	     pmap_cursor_next(&c)) {
 		tree_value old_value;
-		bool touch = false;
 		cb_code code = tree_get(&base, k, &old_value, err);
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
 		if (tombstone && code == CB_NOTFOUND) continue;
-		if (tombstone || code == CB_NOTFOUND) return CB_OK;
-		span was = span_make(old_value.bytes, old_value.size);
-		if (span_equal(was, value)) continue;
-		CB_TRY(step_is_dir_touch(k, was, value, &touch, err));
-		if (!touch) return CB_OK;
+		span was = code == CB_OK ? span_make(old_value.bytes, old_value.size) : (span){0};
+		CB_TRY(key_leaves(k, was, tombstone ? (span){0} : value, out, err));
 	}
-	txn_point_back(before, t);
 	return CB_OK;
+}
+
+static cb_code note_change(void *context, const cb_change *change, cb_error *err)
+{
+	(void)change;
+	(void)err;
+	*(bool *)context = true;
+	return CB_INTERRUPTED; /* one is enough */
+}
+
+/*
+ * The whole of a box that came from elsewhere has other files, though all that they hold may be so. Asked in the order of cost: counters,
+ * the difference, and, when that is empty, name by name, which alone knows which names are one file.
+ */
+static cb_code whole_is_so(txn *t, const tree_view *from, const txn_point *before, bool *out, cb_error *err)
+{
+	cb_error why;
+	bool differs = t->now.files != before->now.files || t->now.bytes != before->now.bytes;
+	leaving left = LEAVES_MORE;
+	*out = false;
+	cb_code code = differs ? CB_OK : diff_txn(t, note_change, &differs, cb_err_aside(&why));
+	if (code == CB_LIMIT) return CB_OK; /* more than a difference tells */
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	if (differs) return CB_OK;
+	ATTR_CLEANUP(txn_point_done) txn_point after = txn_point_take(t);
+	txn_point_back(before, t);
+	CB_TRY(restore_seen(t, from, err));
+	CB_TRY(restore_leaves(t, &left, err));
+	*out = left == LEAVES_TIMES;
+	txn_point_back(&after, t);
+	return CB_OK;
+}
+
+static bool is_ruled(const op *o, const bringing *back)
+{
+	return gate_has_rules(o->b->cs, o->b) || gate_has_rules(o->b->cs, back->source);
 }
 
 static cb_code bring_back(op *o, const bringing *back, cb_error *err)
@@ -420,7 +477,7 @@ static cb_code bring_back(op *o, const bringing *back, cb_error *err)
 	AUTO_VEIL veil *veiled = NULL;
 	CB_TRY(gate_view(back->source, &all, &veiled, &v, err));
 	if (!back->whole) return restore_path(o, back->source, &v, back->path, err);
-	if (gate_has_rules(o->b->cs, o->b) || gate_has_rules(o->b->cs, back->source)) return restore_seen(o->t, &v, err);
+	if (is_ruled(o, back)) return restore_seen(o->t, &v, err);
 	/* Its past becomes the source's: that may matter to merges even where no file differs. */
 	if (wanted->box == o->b->id)
 		CB_TRY(past_ends_in_merge(o->b->cs, wanted->box, wanted->seq, o->t->base->seq, &o->t->record, err));
@@ -429,9 +486,18 @@ static cb_code bring_back(op *o, const bringing *back, cb_error *err)
 
 static cb_code do_restore(op *o, void *context, cb_error *err)
 {
-	ATTR_CLEANUP(txn_point_done) txn_point before = txn_point_take(o->t);
-	CB_TRY(bring_back(o, context, err));
-	return o->own ? drop_times_alone(o->t, &before, err) : CB_OK;
+	const bringing *back = context;
+	txn *t = o->t;
+	tree_view from = state_view(t->cs, back->wanted);
+	leaving left = LEAVES_MORE;
+	ATTR_CLEANUP(txn_point_done) txn_point before = txn_point_take(t);
+	CB_TRY(bring_back(o, back, err));
+	if (!o->own) return CB_OK;
+	CB_TRY(restore_leaves(t, &left, err));
+	bool nothing = left == LEAVES_TIMES, by_key = back->whole && !t->record && !is_ruled(o, back);
+	if (left == LEAVES_FILES && by_key) CB_TRY(whole_is_so(t, &from, &before, &nothing, err));
+	if (nothing) txn_point_back(&before, t);
+	return CB_OK;
 }
 
 cb_code cb_restore(cb_box *b, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err)
