@@ -174,19 +174,38 @@ static bool failed(char text[DOCTOR_TEXT_MAX], const cb_error *err)
 	return false;
 }
 
-static bool try_open(void *context, char text[DOCTOR_TEXT_MAX])
+/* The library's line is for who programs: it names options of C. */
+static bool not_written(char text[DOCTOR_TEXT_MAX], const cb_error *err)
 {
-	cb_store_options options = CB_WITH(cb_store_options, .no_create = true);
+	if (err->os_error == EROFS) (void)snprintf(text, DOCTOR_TEXT_MAX, "it is on a read-only filesystem");
+	else if (err->os_error == EACCES || err->os_error == EPERM) (void)snprintf(text, DOCTOR_TEXT_MAX, "its rights keep you from it");
+	else return failed(text, err);
+	return false;
+}
+
+static bool open_as(const char *path, bool reading, char text[DOCTOR_TEXT_MAX])
+{
+	cb_store_options options = CB_WITH(cb_store_options, .no_create = true, .or_read_only = reading);
 	cb_store *store = NULL;
 	cb_error err;
 	cb_store_stats stats = CB_INIT(cb_store_stats);
-	if (cb_store_open(context, &options, &store, &err) != CB_OK) return failed(text, &err);
+	if (cb_store_open(path, &options, &store, &err) != CB_OK) return reading ? failed(text, &err) : not_written(text, &err);
 	if (cb_store_stats_get(store, &stats, &err) != CB_OK) return failed(text, &err);
 	(void)snprintf(text, DOCTOR_TEXT_MAX, "%llu box%s, %llu step%s%s", (unsigned long long)stats.boxes,
 	               stats.boxes == 1 ? "" : "es", (unsigned long long)stats.steps, stats.steps == 1 ? "" : "s",
 	               stats.page_sums ? "" : "; pages have no sums: 'cowbox gc --vacuum' adds them");
 	cb_store_close(store);
 	return true;
+}
+
+static bool try_open(void *context, char text[DOCTOR_TEXT_MAX])
+{
+	return open_as(context, false, text);
+}
+
+static bool try_read(void *context, char text[DOCTOR_TEXT_MAX])
+{
+	return open_as(context, true, text);
 }
 
 static bool write_one(const char *folder, const char *path, cb_error *err)
@@ -233,9 +252,16 @@ static bool try_writers(void *context, char text[DOCTOR_TEXT_MAX])
 
 static void tell_store_there(doctor *d)
 {
-	char text[DOCTOR_TEXT_MAX];
-	if (doctor_attempt(try_open, d->store, text)) {
-		doctor_tell(d, "store", DOCTOR_OK, "", "the store '%s' opens: %s", d->store, text);
+	char text[DOCTOR_TEXT_MAX], why[DOCTOR_TEXT_MAX];
+	if (doctor_attempt(try_open, d->store, why)) {
+		doctor_tell(d, "store", DOCTOR_OK, "", "the store '%s' opens: %s", d->store, why);
+		return;
+	}
+	if (doctor_attempt(try_read, d->store, text)) {
+		d->read_only = true;
+		doctor_tell(d, "store", DOCTOR_OK, "", "the store '%s' opens for reading: %s", d->store, text);
+		doctor_tell(d, "writing", DOCTOR_FAIL, "'cowbox backup FOLDER' copies it to where it can be written; then --store FOLDER",
+		            "the store cannot be written: %s", why);
 		return;
 	}
 	d->broken = true;
@@ -268,6 +294,7 @@ static void tell_store(doctor *d)
 		doctor_tell(d, "store", DOCTOR_OK, "", "the store '%s' is not there yet: 'cowbox new' makes it", d->store);
 	}
 	tell_filesystem(d);
+	if (d->read_only) return;
 	ATTR_CLEANUP(temporary_place_remove) temporary_place folder = TEMPORARY_PLACE_NONE;
 	cb_error why = {0};
 	if (temporary_place_make(d->nearest, &folder, &why) != CB_OK) {
@@ -374,13 +401,17 @@ static cb_code run_doctor(cli *c, const cli_call *call, cb_error *err)
 	doctor_kernel(&d);
 	if (cli_is_json(c)) {
 		json_array_end(cli_json(c));
-		json_member_bool(cli_json(c), "works", !d.broken);
+		json_member_bool(cli_json(c), "works", !d.broken && !d.read_only);
+		json_member_bool(cli_json(c), "readable", !d.broken);
 		json_object_end(cli_json(c));
 	} else {
 		cli_print(c, "\n%s\n",
-		          d.broken ? "The store cannot work here: see the lines that say fail." : "cowbox works here.");
+		          d.broken      ? "The store cannot work here: see the lines that say fail."
+		          : d.read_only ? "The store can be read here, and not written: see the line that says fail."
+		                        : "cowbox works here.");
 	}
 	if (d.broken) cli_status(c, cb_code_exit_status(CB_UNSUPPORTED));
+	else if (d.read_only) cli_status(c, cb_code_exit_status(CB_READONLY));
 	return CB_OK;
 }
 
@@ -392,11 +423,12 @@ const cli_command cmd_doctor = {
 		"beside it, and uses what "
 		"the kernel offers for running programs in a box. Each line says ok, warn (something will be slower or missing) or "
 		"fail (the "
-		"store cannot work), and what to do. Trials leave nothing behind.\n\n"
-		"The exit status is 69 when the store cannot work, else 0.",
+		"store cannot work, or cannot be written), and what to do. Trials leave nothing behind.\n\n"
+		"The exit status is 69 when the store cannot work, 77 when it can be read and not written, else 0.",
 	.examples = (const char *const[]){"cowbox doctor", "cowbox --json doctor", NULL},
 	.json = "version   of cowbox\n"
 		"checks    for each: name, status (ok, warn, fail), what, fix\n"
-		"works     whether the store works",
+		"works     whether the store works\n"
+		"readable  whether it can be read, or made if it is not there; also where it cannot be written",
 	.run = run_doctor,
 };

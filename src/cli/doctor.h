@@ -12,7 +12,8 @@ typedef struct doctor {
 	char *store;   /* the folder of the store */
 	char *nearest; /* the nearest folder that is there: the store's own, or one above it */
 	bool is_default;
-	bool broken; /* the store cannot work */
+	bool broken;    /* the store cannot work */
+	bool read_only; /* it can be read only */
 } doctor;
 
 enum { DOCTOR_TEXT_MAX = 512, DOCTOR_SECONDS = 10 };

@@ -55,6 +55,20 @@ sub leave {
 	return 1;
 }
 
+# doctor knows it too: what can be done here, and what to do.
+sub doctor_wrong {
+	my ($why) = @_;
+	my $r = shell('cowbox doctor');
+	my $json = shell('cowbox --json doctor');
+	my $wrong = '';
+	$wrong .= "status $r->{status}\n" if $r->{status} != 77 || $json->{status} != 77;
+	$wrong .= "not said: $r->{out}" unless $r->{out} =~ /^ok    the store '[^']*' opens for reading: \d+ box/m && $r->{out} =~ /^fail  the store cannot be written: $why\n      'cowbox backup FOLDER'/m
+		&& $r->{out} =~ /\nThe store can be read here, and not written: [^\n]*\n\z/;
+	$wrong .= "words of C: $r->{out}" if $r->{out} =~ /read_only/;
+	$wrong .= "json: $json->{out}" unless $json->{out} =~ /"works":false,"readable":true}/;
+	return $wrong;
+}
+
 # What is wrong; '': nothing.
 sub wrong {
 	my ($before, $why) = @_;
@@ -69,6 +83,7 @@ sub wrong {
 		my $status = /^exec/ ? 125 : 77;
 		$wrong .= "cowbox $_: status $r->{status}: $r->{err}\n" unless $r->{status} == $status && $r->{err} =~ /\A[^\n]+\n\z/ && $r->{err} =~ $why;
 	}
+	$wrong .= doctor_wrong($why eq qr/read-only filesystem/ ? qr/it is on a read-only filesystem/ : qr/its rights keep you from it/);
 	$wrong .= "the store changed\n" if picture() ne $picture;
 	return $wrong;
 }
