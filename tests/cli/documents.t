@@ -1,5 +1,6 @@
 #!/usr/bin/perl
-# The shell blocks of the documents run as they stand, one after the other, in a folder that holds a small project; the tour runs to its end.
+# The shell blocks of the documents run as they stand, one after the other, wherever they are pasted, and leave what is there alone; the tour runs
+# to its end.
 use strict;
 use warnings;
 use FindBin;
@@ -17,14 +18,22 @@ sub project {
 for my $document ('README.md', 'docs/concepts.md', 'docs/agents.md') {
 	subtest "blocks of $document" => sub {
 		project();
+		# Files and boxes of the user that happen to have the names of the page.
+		spill($_, "mine\n") for qw(greeting.txt main.c list.txt answer.txt copy-of-a.txt demo.cowbox task-17.cowbox plan.md);
+		mkdir 'out';
+		cow('new', $_, '--from', '.') for qw(demo task-17);
+		cow('write', "$_:greeting.txt", 'of the box') for qw(demo task-17);
+		mkdir '../temporary';
+		my $picture = sub { scalar(`find . | sort; find . -type f -exec sha256sum {} + | sort`) . cow('list') . cow('log', 'demo') . cow('log', 'task-17') };
+		my $before = $picture->();
 		my @blocks = slurp(root_of() . "/$document") =~ /^```sh\n(.*?)^```$/msg;
 		ok(@blocks >= 3, 'there are some');
 		# Lines are told before they run, so that a failure names its line.
-		my $r = shell("set -eu\nPS4='+ '\nset -x\n" . join '', @blocks);
+		my $r = shell("set -eu\nPS4='+ '\nset -x\nexport TMPDIR=\"\$PWD/../temporary\"\n" . join('', @blocks) . "cowbox fsck\n");
 		is($r->{status}, 0, 'they run to the end') or diag(substr $r->{err}, -1500);
 		my @failed = grep { /^cowbox: / } split /\n/, $r->{err};
 		note($_) for @failed;
-		cow('fsck', {notes => 1});
+		is($picture->(), $before, 'what was there is as it was');
 	};
 }
 
