@@ -84,6 +84,9 @@ static cb_code pack_file(cli *c, const cli_call *call, cb_box *box, const char *
 	if (!above) return cb_err_nomem(err);
 	if (slash) above[slash == path ? 1 : slash - path] = 0;
 	AUTO_FD int folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	if (folder < 0 && errno == ENOENT)
+		return cb_err_set(err, CB_NOTFOUND, "making '%s': the folder above it is not there: make that first", path);
+	if (folder < 0 && errno == ENOTDIR) return cb_err_set(err, CB_NOTDIR, "making '%s': '%s' is no folder", path, above);
 	if (folder < 0) return cb_err_errno(err, errno, "write '%s'", path);
 	if (!*name) return cb_err_set(err, CB_ISDIR, "'%s' names a folder: name the file to be", path);
 	CB_TRY(refuse_in_store(c, folder, path, err));

@@ -45,6 +45,8 @@ for my $text ('x', "some text\n", 'text ' x 100) {
 	fails(['unpack', 'text'], 'CORRUPT', 65, qr/'text': this is not a pack/);
 }
 fails(['unpack', 'demo.cbx', '-x'], 'INVALID', 2, qr/./);
+fails(['pack', 'demo', '-o', 'no/such/x.cbx'], 'NOTFOUND', 4, qr{making 'no/such/x.cbx': the folder above it is not there});
+fails(['pack', 'demo', '-o', 'again.cbx/x.cbx'], 'NOTDIR', 6, qr{'again.cbx' is no folder});
 fails(['pack', 'nosuch', '-o', 'x.cbx'], 'NOTFOUND', 4, qr/cowbox list/);
 is(-e 'x.cbx', undef, 'a pack that failed leaves no file');
 
