@@ -178,7 +178,8 @@ static bool failed(char text[DOCTOR_TEXT_MAX], const cb_error *err)
 static bool not_written(char text[DOCTOR_TEXT_MAX], const cb_error *err)
 {
 	if (err->os_error == EROFS) (void)snprintf(text, DOCTOR_TEXT_MAX, "it is on a read-only filesystem");
-	else if (err->os_error == EACCES || err->os_error == EPERM) (void)snprintf(text, DOCTOR_TEXT_MAX, "its rights keep you from it");
+	else if (err->os_error == EACCES || err->os_error == EPERM)
+		(void)snprintf(text, DOCTOR_TEXT_MAX, "its rights keep you from it");
 	else return failed(text, err);
 	return false;
 }
@@ -260,7 +261,8 @@ static void tell_store_there(doctor *d)
 	if (doctor_attempt(try_read, d->store, text)) {
 		d->read_only = true;
 		doctor_tell(d, "store", DOCTOR_OK, "", "the store '%s' opens for reading: %s", d->store, text);
-		doctor_tell(d, "writing", DOCTOR_FAIL, "'cowbox backup FOLDER' copies it to where it can be written; then --store FOLDER",
+		doctor_tell(d, "writing", DOCTOR_FAIL,
+		            "'cowbox backup FOLDER' copies it to where it can be written; then --store FOLDER",
 		            "the store cannot be written: %s", why);
 		return;
 	}

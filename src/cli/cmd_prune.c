@@ -54,6 +54,29 @@ static cb_code confirm_prune(cli *c, cb_box *box, const cb_box_info *i, uint64_t
 	                   (unsigned long long)o.count, cli_count_words(o.seen, "step", seen), i->name);
 }
 
+static cb_code note_taken(void *context, const cb_change *change, cb_error *err)
+{
+	(void)err;
+	if (change->kind != CB_DELETED && !change->modified && change->kind != CB_MODIFIED) return CB_OK;
+	if (change->old_info->type == CB_DIR || change->old_info->size == 0) return CB_OK;
+	*(bool *)context = true;
+	return CB_INTERRUPTED; /* one is enough */
+}
+
+/* The newest step is kept and can be undone, so gc must leave what it took away. */
+static void tell_room(cli *c, cb_box *box, uint64_t newest)
+{
+	bool taken = false;
+	if (newest)
+		(void)cb_diff_step(box, newest, NULL, note_taken, &taken, NULL); /* its step is there; else nothing is said of it */
+	if (!taken) cli_note(c, "room comes back with 'cowbox gc'");
+	else
+		cli_note(c,
+		         "room comes back with 'cowbox gc', but for what step %llu removed or overwrote, as it can be undone: make "
+		         "one more step, then prune and gc again",
+		         (unsigned long long)newest);
+}
+
 static cb_code run_prune(cli *c, const cli_call *call, cb_error *err)
 {
 	cb_box *box = NULL;
@@ -71,16 +94,15 @@ static cb_code run_prune(cli *c, const cli_call *call, cb_error *err)
 	}
 	CB_TRY(confirm_prune(c, box, &i, steps, age_ns, err));
 	CB_TRY(cb_prune(box, &options, &pruned, err));
-	if (!cli_is_json(c)) {
-		char words[CLI_FORMAT_MAX];
-		cli_print(c, "%s pruned\n", cli_count_words(pruned, "step", words));
-		if (pruned) cli_note(c, "room comes back with 'cowbox gc'");
-		return CB_OK;
-	}
+	char words[CLI_FORMAT_MAX];
+	if (!cli_is_json(c)) cli_print(c, "%s pruned\n", cli_count_words(pruned, "step", words));
+	if (pruned) tell_room(c, box, i.seq);
+	if (!cli_is_json(c)) return CB_OK;
 	json_writer *w = cli_json(c);
 	json_object_begin(w);
 	json_member_str(w, "box", i.name);
 	json_member_uint(w, "pruned_steps", pruned);
+	cli_json_notes(c, w);
 	json_object_end(w);
 	return CB_OK;
 }
@@ -122,6 +144,10 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(cb_store_gc(store, &r, err));
 	if (cleaned != CB_OK) cli_note(c, "%s", why.message);
 	if (cli_flag(call, "vacuum")) CB_TRY(cb_store_vacuum(store, err));
+	if (!r.contents_freed && !r.boxes_freed && r.contents_kept)
+		cli_note(c,
+		         "what a step removed stays until that step is pruned, which a box's newest never is: make one more, then "
+		         "prune");
 	if (!cli_is_json(c)) {
 		char contents[CLI_FORMAT_MAX], nodes[CLI_FORMAT_MAX], boxes[CLI_FORMAT_MAX];
 		cli_print(c, "%s freed: %s, %s, %s\n", cli_size_words(c, r.bytes_freed, size),
@@ -139,6 +165,7 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	json_member_uint(w, "boxes_freed", r.boxes_freed);
 	json_member_uint(w, "work_folders_removed", folders);
 	json_member_bool(w, "vacuumed", cli_flag(call, "vacuum"));
+	cli_json_notes(c, w);
 	json_object_end(w);
 	return CB_OK;
 }
@@ -147,7 +174,9 @@ const cli_command cmd_gc = {
 	.name = "gc",
 	.group = "Keeping house",
 	.summary = "free the room of what was pruned and deleted",
-	.text = "Removes what no box, step or checkpoint refers to, and the folders that were laid out for programs, where none "
+	.text = "Removes what no box, step or checkpoint refers to (what a step removed can be undone, and stays until that step "
+                "is "
+		"pruned: see 'cowbox help prune'), and the folders that were laid out for programs, where none "
 		"runs (the next program has them laid out anew, and waits while they are removed); "
 		"others may go on reading and writing. The freed room is "
 		"used again by the store; --vacuum gives it back to the filesystem: the database is written anew, for which "

@@ -154,7 +154,10 @@ struct engine {
 };
 
 /* What to do about CB_NOSPACE. */
-#define ENGINE_FULL "no space left on the device: make room, or delete or prune boxes and run gc, for which some is kept"
+#define ENGINE_FULL                                                                                                               \
+	"no space left on the device: make room, or run gc, for which some is kept, after you have deleted boxes or pruned them " \
+	"(what "                                                                                                                  \
+	"the newest step of a box removed stays with it)"
 #define ENGINE_DATABASE "cowbox.db" /* in the store's folder */
 
 typedef struct engine_options {

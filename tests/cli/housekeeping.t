@@ -66,7 +66,31 @@ cow('delete', 'second', '--yes');
 my $gc = json('gc', '--vacuum');
 is($gc->{boxes_freed}, 1, 'the deleted box is gone');
 ok($gc->{vacuumed}, 'vacuumed');
-like(cow('gc'), qr/^0 bytes freed: 0 contents, 0 nodes, 0 deleted boxes$/, 'nothing more');
+my $again = cowbox('gc');
+like($again->{out}, qr/^0 bytes freed: 0 contents, 0 nodes, 0 deleted boxes$/, 'nothing more');
+like($again->{err}, qr/\Acowbox: what a step removed stays until that step is pruned[^\n]*: make one more, then prune\n\z/, 'and why');
+
+# What the newest step took away can be undone, and keeps its room: prune says so, and what it says to do helps.
+cow('new', 'room');
+my $long = join '', map { "line $_\n" } 1 .. 20000;
+spill('long', $long);
+cow('write', 'room:long', '--file', 'long');
+is(cow('prune', 'room', '--keep', '1', '--yes'), "0 steps pruned\n", 'nothing to prune, nothing to say');
+cow('write', 'room:other', 'x');
+my $pruned = cowbox('prune', 'room', '--keep', '1', '--yes');
+is($pruned->{err}, "cowbox: room comes back with 'cowbox gc'\n", 'the newest step took nothing away');
+cow('rm', 'room:long');
+$pruned = cowbox('prune', 'room', '--keep', '1', '--yes');
+like($pruned->{err}, qr/\Acowbox: room comes back with 'cowbox gc', but for what step 3 removed or overwrote, as it can be undone: make one more step, then prune and gc again\n\z/,
+	'it took something');
+is(json('gc')->{contents_freed}, 0, 'true: it is kept');
+cow('write', 'room:other', 'y');
+my $json = json('prune', 'room', '--keep', '1', '--yes');
+is_deeply($json->{notes}, ["room comes back with 'cowbox gc', but for what step 4 removed or overwrote, as it can be undone: make one more step, then prune and gc again"],
+	'an overwritten file too, and in JSON');
+my $freed = json('gc');
+ok($freed->{contents_freed} >= 1 && $freed->{bytes_freed} >= length $long, 'and then it is freed') or diag(explain($freed));
+ok(!$freed->{notes}, 'with nothing more to say');
 
 # backup
 cow('backup', 'copy');
