@@ -153,8 +153,9 @@ enum {
  * reported: see "Open files" in docs/api.md. Writes are
  * seen at once through the same box handle, which sees the rest of the box as it was when they began; they become a step at cb_close,
  * cb_fsync, or when the box is used again a second after the last write, or a second after the first when others have committed
- * meanwhile. A step that cannot be merged then is CB_CONFLICT for every call on the box handle, reads too, until cb_txn_commit,
- * cb_txn_keep or cb_txn_drop on the box has ended it. Threads that share a file take turns: each read and write goes on where the one
+ * meanwhile. A step that cannot be merged then stays with the box until cb_txn_commit, cb_txn_keep or cb_txn_drop on the box has ended
+ * it. Until then every change through the box handle is CB_CONFLICT, and, when the second is over, so is every other call that would see
+ * the newest state, reads too. Threads that share a file take turns: each read and write goes on where the one
  * before ended. flags as above: CB_READ, CB_WRITE or both; CB_CREATE, CB_TRUNCATE and CB_APPEND need CB_WRITE, CB_EXCLUSIVE needs
  * CB_CREATE (else CB_INVALID). mode: permission bits, 07777, of a file that is made. */
 CB_API cb_code cb_open(cb_box *box, const char *path, unsigned flags, uint32_t mode, cb_file **out, cb_error *err);
