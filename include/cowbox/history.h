@@ -167,9 +167,9 @@ typedef struct cb_merge_options {
 CB_API cb_code cb_merge(cb_box *into, cb_box *from, const cb_merge_options *options, uint64_t *out_seq, uint64_t *out_conflicts,
                         cb_error *err);
 
-/* Which step wrote each line: visited from line 1 on. seq 0: before what was pruned, or in a box that is gone. For a fork, steps of the
- * boxes it came from are given with their box's name. The file is followed as by cb_log: where one was renamed over another, lines that
- * the covered one did not have are the rename's. */
+/* Which step wrote each line: visited from line 1 on. seq 0: before what was pruned, in a box that is gone, or (foreign) in another store.
+ * For a fork, steps of the boxes it came from are given with their box's name. The file is followed as by cb_log: where one was renamed
+ * over another, lines that the covered one did not have are the rename's. */
 typedef struct cb_blame_line {
 	size_t struct_size;
 	uint64_t line;    /* from 1 */
@@ -177,6 +177,9 @@ typedef struct cb_blame_line {
 	size_t size;
 	const char *box;
 	uint64_t seq;
+	/* It was there when the box, or one it came from, was forked from `box` in another store, and came here by cb_unpack: which step
+	 * wrote it is known there. seq is 0. */
+	bool foreign;
 } cb_blame_line;
 typedef cb_code (*cb_blame_visit)(void *context, const cb_blame_line *line, cb_error *err);
 CB_API cb_code cb_blame(cb_box *box, const char *path, cb_blame_visit visit, void *context, cb_error *err);

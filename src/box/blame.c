@@ -3,10 +3,11 @@
  *
  * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origins of a fork; their texts
  * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
- * that it had: they wrote nothing. When a step in the middle was taken back, the text is a new one, and the lines that came back are
- * those of the text before that step. Where something was pruned, what they brought back and is not known was in there, and belongs to
- * nobody, as does what was written in a box that is gone. A version over LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small
- * again wrote all of it, unless that was a return. Cost: the file's own versions, not the box's steps.
+ * that it had: they wrote nothing. When a step in the middle was taken back, the text is a new one, and the lines that came back are those
+ * of the text before that step. Where something was pruned, what they brought back and is not known was in there, and belongs to nobody,
+ * as does what was written in a box that is gone; what an unpacked fork began with is of a box in another store. A version over
+ * LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of it, unless that was a return. Cost: the file's own
+ * versions, not the box's steps.
  */
 #include "base/args.h"
 #include "base/hash.h"
@@ -27,12 +28,15 @@ typedef struct blaming {
 		uint64_t box, seq; /* looked at so far */
 		bool found;
 	} gap;
+	char foreign[CB_NAME_MAX + 1]; /* the box of another store that the oldest box of the trail was forked from; "": none */
 } blaming;
 
 enum {
 	VERSIONS_MAX = 1 << 18,
 	KNOWN_ORIGINS_MAX = 8 << 20, /* lines of all versions together; past that, what is brought back counts as new */
 };
+
+#define ORIGIN_FOREIGN UINT64_MAX /* of a line: written in another store */
 
 /* A version of the file and where its lines come from. */
 typedef struct known_text {
@@ -130,7 +134,7 @@ static cb_code collect_points(blaming *g, trail *t, cb_error *err)
 typedef struct lines {
 	char *text;
 	size_t size;
-	uint64_t *origins; /* per line: 1 + index into the points; 0: before what was pruned */
+	uint64_t *origins; /* per line: 1 + index into the points; 0: before what was pruned; ORIGIN_FOREIGN */
 	size_t count;
 } lines;
 
@@ -284,6 +288,26 @@ static cb_code lines_step(blaming *g, lines *l, const point *p, char *text, size
 	return CB_OK;
 }
 
+/* The trail ended at the beginning of a box. When that was packed as a fork, all that the file held then is its origin's. */
+static cb_code lines_begin(blaming *g, const trail *t, lines *l, cb_error *err)
+{
+	AUTO_STEP_ROW step_row first = {0};
+	AUTO_KEPT kept_state began = {0};
+	cb_error why;
+	char *text = NULL;
+	size_t size = 0;
+	cb_code code = step_row_load(g->cs, t->box, 0, false, &first, cb_err_aside(&why));
+	if (code == CB_OK && !step_other_is_foreign(first.row.other_box)) return CB_OK;
+	if (code == CB_OK) code = kept_load(&began, g->cs, t->box, 0, KEPT_VISIT, cb_err_aside(&why));
+	if (code == CB_STALE || code == CB_NOTFOUND) return CB_OK;
+	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	step_other_name(g->cs, t->box, first.row.other_box, g->foreign);
+	if (!g->foreign[0]) return CB_OK;
+	CB_TRY(text_in(g, began.s, &t->entry, &text, &size, err));
+	CB_TRY(lines_advance(l, text, size, ORIGIN_FOREIGN, err));
+	return text_remember(g, l, err);
+}
+
 static cb_code replay(blaming *g, lines *l, cb_error *err)
 {
 	point *all = (point *)(void *)g->versions.bytes;
@@ -348,8 +372,11 @@ static cb_code blame_next(cb_cursor *c, const void **out, cb_error *err)
 	if (m->next == m->count) return CB_OK;
 	size_t i = m->next++, end = m->next < m->count ? m->starts[m->next] : m->l.size;
 	uint64_t origin = i < m->l.count ? m->l.origins[i] : 0;
-	const point *p = origin ? (const point *)(const void *)m->g.versions.bytes + (origin - 1) : NULL;
+	bool foreign = origin == ORIGIN_FOREIGN;
+	const point *p = origin && !foreign ? (const point *)(const void *)m->g.versions.bytes + (origin - 1) : NULL;
 	m->line = CB_WITH(cb_blame_line, .line = i + 1, .text = m->l.text + m->starts[i], .size = end - m->starts[i], .box = "");
+	if (foreign) m->line.box = m->g.foreign;
+	m->line.foreign = foreign;
 	if (p) m->line.box = name_of(&m->names, p->box);
 	if (p && m->line.box[0]) m->line.seq = p->seq; /* a number of a box that nobody can name tells nothing */
 	*out = &m->line;
@@ -390,6 +417,7 @@ static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error 
 	if (!m->l.text) return cb_err_nomem(err);
 	CB_TRY(trail_start(&t, b, &now.v, path, err));
 	CB_TRY(collect_points(&m->g, &t, err));
+	CB_TRY(lines_begin(&m->g, &t, &m->l, err));
 	CB_TRY(replay(&m->g, &m->l, err));
 	char *text = NULL;
 	size_t size = 0;

@@ -7,6 +7,7 @@
 typedef struct author {
 	char box[CB_NAME_MAX + 1];
 	uint64_t seq; /* 0: before what was pruned */
+	bool foreign; /* in another store */
 	step_note note;
 	bool known;
 } author;
@@ -41,7 +42,8 @@ static author *authors_of(const blaming *b, size_t *count)
 
 static bool is_author(const author *a, const cb_blame_line *line)
 {
-	return a->seq == line->seq && (line->seq == 0 || strcmp(a->box, line->box) == 0);
+	bool boxed = line->seq || line->foreign;
+	return a->seq == line->seq && a->foreign == line->foreign && (!boxed || strcmp(a->box, line->box) == 0);
 }
 
 static cb_code find_author(blaming *b, const cb_blame_line *line, size_t *out, cb_error *err)
@@ -56,8 +58,8 @@ static cb_code find_author(blaming *b, const cb_blame_line *line, size_t *out, c
 		if (is_author(&all[*out], line)) break;
 	b->recent = *out;
 	if (*out < count) return CB_OK;
-	author a = {.seq = line->seq};
-	(void)snprintf(a.box, sizeof(a.box), "%s", line->seq ? line->box : "");
+	author a = {.seq = line->seq, .foreign = line->foreign};
+	(void)snprintf(a.box, sizeof(a.box), "%s", line->seq || line->foreign ? line->box : "");
 	return buf_append(&b->authors, &a, sizeof(a), err);
 }
 
@@ -118,7 +120,8 @@ static cb_code parse_range(cli *c, const char *text, uint64_t *first, uint64_t *
 static void author_json(json_writer *w, const author *a)
 {
 	json_member_uint(w, "step", a->seq);
-	json_member_str(w, "box", a->seq ? a->box : NULL);
+	json_member_str(w, "box", a->seq || a->foreign ? a->box : NULL);
+	if (a->foreign) json_member_bool(w, "foreign", true);
 	if (!a->known) return;
 	json_member_str(w, "kind", a->note.kind);
 	json_member_str(w, "who", a->note.who);
@@ -149,10 +152,11 @@ static void tell_json(cli *c, const blaming *b, const cb_box_info *info, const c
 	json_object_end(w);
 }
 
-/* "7", or "demo@5" of another box. */
+/* "7", "demo@5" of another box, or "demo in another store". */
 static const char *step_label(const author *a, const char *box, char out[CB_NAME_MAX + 32])
 {
-	if (a->seq == 0) (void)snprintf(out, CB_NAME_MAX + 32, "pruned");
+	if (a->foreign) (void)snprintf(out, CB_NAME_MAX + 32, "%s in another store", a->box);
+	else if (a->seq == 0) (void)snprintf(out, CB_NAME_MAX + 32, "pruned");
 	else if (strcmp(a->box, box) == 0) (void)snprintf(out, CB_NAME_MAX + 32, "%llu", (unsigned long long)a->seq);
 	else (void)snprintf(out, CB_NAME_MAX + 32, "%s@%llu", a->box[0] ? a->box : "?", (unsigned long long)a->seq);
 	return out;
@@ -210,7 +214,9 @@ const cli_command cmd_blame = {
 	.text = "Per line: the step, its kind, who, when, the line's number and text. The file is followed through renames, and in "
 		"a fork back into "
 		"its origin, whose steps are told as BOX@STEP. Lines that pruned steps wrote are marked 'pruned'; what was the "
-		"same before and after them counts as not written by them. What undo, "
+		"same before and after them counts as not written by them. Lines of an unpacked fork that were there when it was "
+		"forked "
+		"are of 'BOX in another store'. What undo, "
 		"redo and "
 		"restore brought back is whose it was. Lines that a merge brought are the merge's: the blame of the box that was "
 		"merged ('cowbox log' names it) tells who wrote them, as long as that box is not deleted.",
@@ -219,7 +225,9 @@ const cli_command cmd_blame = {
 		(const cli_option[]){{CLI_TEXT, "lines", 'L', "FIRST,LAST", "only these lines: 10,20 or 10,+5 or 10 or 10,"}, {0}},
 	.examples = (const char *const[]){"cowbox blame demo:/work/a.txt", "cowbox blame demo:/work/src/main.c -L 1,2", NULL},
 	.json = "box step path   the file\n"
-		"lines           for each: line, step (0: before what was pruned), box, kind, who, time, text without its newline",
+		"lines           for each: line, step (0: before what was pruned, or foreign), box, foreign (true: written in that "
+		"box, in "
+		"another store), kind, who, time, text without its newline",
 	.flags = CLI_PAGED,
 	.run = run_blame,
 };

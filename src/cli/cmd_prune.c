@@ -175,7 +175,7 @@ const cli_command cmd_gc = {
 	.group = "Keeping house",
 	.summary = "free the room of what was pruned and deleted",
 	.text = "Removes what no box, step or checkpoint refers to (what a step removed can be undone, and stays until that step "
-                "is "
+		"is "
 		"pruned: see 'cowbox help prune'), and the folders that were laid out for programs, where none "
 		"runs (the next program has them laid out anew, and waits while they are removed); "
 		"others may go on reading and writing. The freed room is "

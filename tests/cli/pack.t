@@ -94,5 +94,9 @@ cow('unpack', 'twig.cbx');
 my $first = json('log', 'twig')->{steps}[-1];
 is("$first->{kind} $first->{other}\@$first->{other_step} $first->{foreign}", 'fork base@1 1', 'a box of the store it was packed in');
 like(cow('log', 'twig', '--oneline'), qr/^0 fork of base\@1 in another store/m, 'so to people');
+# So are the lines that it began with: nothing was pruned.
+cow('append', 'twig:/work/x', '2');
+is_deeply([map { [@$_{qw(step box foreign text)}] } @{json('blame', 'twig:/work/x')->{lines}}], [[0, 'base', JSON::PP::true(), '1'], [1, 'twig', undef, '2']], 'blame');
+like(cow('blame', 'twig:/work/x'), qr/\Abase in another store .* 1\) 1\n1 +append .* 2\) 2\n\z/, 'so to people');
 
 done_testing();
