@@ -4,6 +4,8 @@
  *   history STORE BOX          the steps, newest first
  *   history STORE BOX PATH     the steps that touched PATH, then PATH line by line
  */
+#define _POSIX_C_SOURCE 200809L /* gmtime_r, also with -std=c11 */
+
 #include <cowbox/cowbox.h>
 
 #include <inttypes.h>

@@ -63,6 +63,17 @@ for my $example (glob "$root/examples/*.c") {
 	$how =~ s/prog\.c/'$example'/;
 	$r = shell("cd '$world' && $how");
 	is("$r->{status}$r->{err}", '0', $example);
+	# In strict C too, where what a header does not declare would be taken for a function that returns int.
+	for my $std ('c11', 'gnu17') {
+		$r = shell("cd '$world' && $how -std=$std -Wall -Wextra -pedantic");
+		is("$r->{status}$r->{err}", '0', "$example, -std=$std");
+		next unless $example =~ /history\.c\z/;
+		cow('new', "times-$std");
+		cow('write', "times-$std:a", 'x');
+		$r = shell("LD_LIBRARY_PATH='$at/lib' '$world/prog' \"\$COWBOX_STORE\" times-$std /work/a");
+		is("$r->{status}$r->{err}", '0', 'it runs');
+		like($r->{out}, qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/, 'and tells the time');
+	}
 }
 # Each header alone, first and only: its structs can be made, and every call it declares is in the library.
 for my $path (glob "$at/include/cowbox/*.h") {
