@@ -170,8 +170,17 @@ static cb_code path_error(const char *path, cb_code code, cb_error *err)
 	return cb_err_wrap(err, code, "'%s'", path);
 }
 
-/* Without asking the gate. */
-static cb_code path_look(cb_box *b, const tree_view *v, const char *path, unsigned how, resolved *out, cb_error *err)
+/* The folder that is missing ends there in the path, below the root. When it can never be made, who creates is told that first. */
+static cb_code missing_reserved(const char *path, size_t end, cb_error *err)
+{
+	size_t start = end;
+	while (start > 0 && path[start - 1] != '/') start--;
+	return gate_reserved_check(INO_ROOT, span_make(path + start, end - start), err);
+}
+
+/* Without asking the gate about what is there. */
+static cb_code path_look(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out,
+                         cb_error *err)
 {
 	size_t size = path ? strlen(path) : 0;
 	if (size == 0) return cb_err_set(err, CB_NOTFOUND, "an empty path names nothing");
@@ -189,6 +198,8 @@ static cb_code path_look(cb_box *b, const tree_view *v, const char *path, unsign
 	w.missing = 0;
 	cb_code code = walk_run(&w, how, out, err);
 	buf_done(&w.spliced);
+	if (code == CB_NOTFOUND && w.missing && w.depth == 1 && access == GATE_CREATE)
+		CB_TRY(missing_reserved(path, w.missing, err));
 	if (code == CB_NOTFOUND && w.missing)
 		return cb_err_set(err, code, "no such folder: '%.*s', on the way to '%s'", (int)w.missing, path, path);
 	return code == CB_OK ? CB_OK : path_error(path, code, err);
@@ -197,7 +208,7 @@ static cb_code path_look(cb_box *b, const tree_view *v, const char *path, unsign
 cb_code path_resolve(cb_box *b, const tree_view *v, const char *path, unsigned how, gate_access access, resolved *out,
                      cb_error *err)
 {
-	cb_code code = path_look(b, v, path, how, out, err);
+	cb_code code = path_look(b, v, path, how, access, out, err);
 	if (code == CB_DENIED && !b->changing) return box_refused(b, access == GATE_READ ? "read" : "write", path, code, err);
 	if (code != CB_OK) return code;
 	CB_TRY(gate_resolved(b, v, path, access, out, err));
@@ -248,7 +259,7 @@ static size_t prefixes_existing(op *o, const prefixes *p, unsigned how)
 	tree_view v = txn_view(o->t);
 	for (size_t at = p->count; low < high; at = (low + high + 1) / 2) {
 		resolved r;
-		bool there = path_look(o->b, &v, prefix_text(p, at - 1, part), how, &r, NULL) == CB_OK && r.exists;
+		bool there = path_look(o->b, &v, prefix_text(p, at - 1, part), how, GATE_READ, &r, NULL) == CB_OK && r.exists;
 		if (there) low = at;
 		else high = at - 1;
 	}

@@ -53,4 +53,15 @@ fails(['write', 'nosuch:a.txt', 'x'], 'NOTFOUND', 4, qr/cowbox list/);
 fails(['write', 'demo:/etc/passwd', 'x', '--parents'], 'RESERVED', 2, qr/etc/);
 fails(['write'], 'INVALID', 2, qr/PATH.*cowbox help write/);
 
+# What belongs to the system cannot be made by --parents either, and is said at once.
+cow('new', 'system');
+for my $words (['write', 'system:/etc/x', 'hi'], ['append', 'system:/usr/lib/x', 'hi'], ['mkdir', 'system:/etc/x/y'], ['write', 'system:/etc/x', 'hi', '--parents'],
+	['touch', 'system:/var/x'], ['cp', '-r', 'system:/work', 'system:/etc/x']) {
+	my $r = cowbox(@$words);
+	is($r->{status}, 2, "@$words");
+	like($r->{err}, qr{\Acowbox: [^\n]*'/(?:etc|usr|var)' belongs to the system: use another name at the root of a box\n\z}, 'why, and no other advice');
+}
+fails(['write', 'system:/no/x', 'hi'], 'NOTFOUND', 4, qr/--parents makes missing folders/);
+fails(['cat', 'system:/etc/x'], 'NOTFOUND', 4, qr{/etc});
+
 done_testing();

@@ -276,6 +276,12 @@ TEST_BOTH(limits_and_reserved_names)
 	for (size_t i = 0; i < ARRAY_LEN(reserved); i++) {
 		CHECK_CODE(cb_mkdir(b, reserved[i], 0755, 0, &err), CB_RESERVED);
 		CHECK_CODE(cb_write_file(b, reserved[i], "x", 1, NULL, &err), CB_RESERVED);
+		/* Below it too: the folder that is missing can never be made. */
+		char below[32];
+		(void)snprintf(below, sizeof(below), "%s/x", reserved[i]);
+		CHECK_CODE(cb_write_file(b, below, "x", 1, NULL, &err), CB_RESERVED);
+		CHECK_CODE(cb_mkdir(b, below, 0755, 0, &err), CB_RESERVED);
+		CHECK_CODE(cb_unlink(b, below, &err), CB_NOTFOUND);
 		CHECK_CODE(cb_rename(b, "/work", reserved[i], 0, &err), CB_RESERVED);
 		CHECK_CODE(cb_symlink(b, "x", reserved[i], &err), CB_RESERVED);
 	}
