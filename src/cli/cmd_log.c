@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { KINDS_BYTES = 1000 };
+
 typedef struct logging {
 	cli *c;
 	const cli_call *call;
@@ -13,6 +15,8 @@ typedef struct logging {
 	changes_options changes;
 	bool with_changes, oneline, any;
 	const char *who, *kind;
+	bool kind_seen;
+	buf kinds; /* of the steps passed, each once, with its NUL; while none is of that kind */
 	int64_t since_ns, until_ns;
 	uint64_t left;
 } logging;
@@ -22,6 +26,26 @@ static bool is_wanted(const logging *l, const cb_step *step)
 	if (l->who && strcmp(step->who, l->who) != 0) return false;
 	if (l->kind && strcmp(step->kind, l->kind) != 0) return false;
 	return step->ended_ns >= l->since_ns && step->ended_ns <= l->until_ns;
+}
+
+/* For who asks for a kind that there is not: any word may be one, since callers name theirs. */
+static void note_kind(logging *l, const char *kind)
+{
+	if (!l->kind || l->kind_seen) return;
+	l->kind_seen = strcmp(kind, l->kind) == 0;
+	for (size_t at = 0; at < l->kinds.size; at += strlen((const char *)l->kinds.bytes + at) + 1)
+		if (strcmp((const char *)l->kinds.bytes + at, kind) == 0) return;
+	(void)buf_append(&l->kinds, kind, strlen(kind) + 1, NULL); /* past the bound the rest is not told */
+}
+
+static void tell_kinds(logging *l)
+{
+	AUTO_BUF buf list = BUF_INIT(KINDS_BYTES * 2);
+	for (size_t at = 0; at < l->kinds.size; at += strlen((const char *)l->kinds.bytes + at) + 1)
+		(void)buf_printf(&list, NULL, "%s%s", at ? ", " : "", (const char *)l->kinds.bytes + at);
+	if (list.size) cli_note(l->c, "no step of kind '%s'; kinds here: %.*s", l->kind, (int)list.size, (const char *)list.bytes);
+	else cli_note(l->c, "no step of kind '%s'", l->kind);
+	cli_status(l->c, cb_code_exit_status(CB_NOTHING));
 }
 
 static cb_code open_at(const logging *l, uint64_t seq, cb_box **out, cb_error *err)
@@ -79,6 +103,7 @@ static void print_block(const logging *l, const cb_step *step)
 static cb_code visit(void *context, const cb_step *step, cb_error *err)
 {
 	logging *l = context;
+	note_kind(l, step->kind);
 	if (!is_wanted(l, step)) return CB_OK;
 	if (l->left == 0) return CB_INTERRUPTED;
 	l->left--;
@@ -140,7 +165,7 @@ static cb_code run_log(cli *c, const cli_call *call, cb_error *err)
 	const char *path = NULL;
 	AUTO_FREE char *clean = NULL;
 	bool pruned = false;
-	logging l = {.c = c, .call = call};
+	logging l = {.c = c, .call = call, .kinds = BUF_INIT(KINDS_BYTES)};
 	CB_TRY(options_of(c, call, &l, err));
 	CB_TRY(step_open(c, cli_operand_text(call, "PLACE"), CLI_PLACE, &box, &path, &info, err));
 	CB_TRY(cli_store(c, &l.store, err));
@@ -157,6 +182,8 @@ static cb_code run_log(cli *c, const cli_call *call, cb_error *err)
 	cb_code code = step_names_load(box, &l.names, err);
 	if (code == CB_OK) code = cb_log(box, &options, visit, &l, &pruned, err);
 	step_names_done(&l.names);
+	if (code == CB_OK && l.kind && !l.kind_seen) tell_kinds(&l);
+	buf_done(&l.kinds);
 	if (code != CB_OK) return code;
 	if (!l.any && clean && l.left > 0 && !pruned && !cli_given(call, "since") && !l.who && !l.kind) {
 		cb_stat_info stat = CB_INIT(cb_stat_info);
@@ -176,7 +203,8 @@ const cli_command cmd_log = {
 		"state (demo@7) lists from there backwards.\n\n"
 		"Checkpoints stand beside their step. Of undo and redo the step they took back is told, of a merge the state that "
 		"was merged. --who lists the "
-		"steps of one only.",
+		"steps of one only. Where no step is of the kind that --kind names, the kinds that there are are said, with status "
+                "1.",
 	.operands = (const cli_operand[]){{CLI_PLACE, "PLACE", true, false, "a box, a state, or a path in one"}, {0}},
 	.options =
 		(const cli_option[]){

@@ -32,6 +32,15 @@ is(cow('log', 'demo:/work/src', '--oneline'), "2 write /work/src/main.c\n", 'a f
 is(cow('log', 'demo@2', '--oneline'), "2 write /work/src/main.c\n1 write /work/a.txt\n0 new\n", 'from an old state');
 is(cow('log', 'demo', '--oneline', '--who', 'alice'), "3 (middle) write /work/a.txt\n", '--who');
 is(cow('log', 'demo', '--oneline', '--kind', 'kv'), "6 kv plan\n", '--kind');
+{
+	my $none = cowbox('log', 'demo', '--kind', 'bogus');
+	is("$none->{status} $none->{out}", '1 ', 'a kind that there is not: nothing, status 1');
+	like($none->{err}, qr/\Acowbox: no step of kind 'bogus'; kinds here: (?:\w+, )*kv(?:, \w+)*\n\z/, 'and the kinds that there are');
+	$none = cowbox('--json', 'log', 'demo', '--kind', 'bogus');
+	is($none->{status}, 1, 'in JSON too');
+	like($none->{out}, qr/"steps":\[\],.*"notes":\["no step of kind 'bogus'/, 'with a note');
+	is(cow('log', 'demo', '--kind', 'kv', '--until', '2001-01-01'), '', 'a kind that there is, at another time');
+}
 is(cow('log', 'demo', '--oneline', '--kind', 'write', '-n', '2'), "5 write /tmp/scratch\n3 (middle) write /work/a.txt\n", '-n counts what is shown');
 is(cow('log', 'demo', '--oneline', '--since', '2099-01-01'), '', '--since the future');
 is(scalar(() = cow('log', 'demo', '--oneline', '--since', '1h') =~ /\n/g), 7, '--since an hour ago');
