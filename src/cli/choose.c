@@ -172,6 +172,18 @@ static cb_box *shared_find(const cli *c, const char *name)
 	return NULL;
 }
 
+/* What is not there: the box, or its step? */
+static void hint_missing(cli *c, cb_store *store, const char *name)
+{
+	char box[CB_NAME_MAX + 1];
+	cb_box *there = NULL;
+	int size = (int)strcspn(name, "@");
+	(void)snprintf(box, sizeof(box), "%.*s", size, name);
+	if (!name[size] || cb_box_open(store, box, &there, NULL) != CB_OK) cli_hint(c, "'cowbox list' shows the boxes");
+	else cli_hint(c, "'cowbox log %s' shows the steps, 'cowbox checkpoint list %s' the names", box, box);
+	cb_box_close(there);
+}
+
 static cb_code open_name(cli *c, char *name, bool shared, cb_box **out, cb_error *err)
 {
 	cb_store *store = NULL;
@@ -184,10 +196,8 @@ static cb_code open_name(cli *c, char *name, bool shared, cb_box **out, cb_error
 	if (c->box_count == CLI_BOXES_MAX) return cb_err_set(err, CB_LIMIT, "more than %d boxes at once", CLI_BOXES_MAX);
 	cli_recover(c, name);
 	cb_code code = cb_box_open(store, name, out, err);
-	if (code == CB_NOTFOUND && !strchr(name, '@')) cli_hint(c, "'cowbox list' shows the boxes");
+	if (code == CB_NOTFOUND) hint_missing(c, store, name);
 	if (code == CB_STALE) cli_hint(c, "'cowbox log %.*s' lists the steps that are left", (int)strcspn(name, "@"), name);
-	if (code == CB_NOTFOUND && strchr(name, '@'))
-		cli_hint(c, "'cowbox log' shows the steps, 'cowbox checkpoint list' the names");
 	if (code != CB_OK) return code;
 	c->box_names[c->box_count] = shared ? name : NULL;
 	c->boxes[c->box_count++] = *out;

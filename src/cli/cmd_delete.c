@@ -149,6 +149,7 @@ static cb_code run_rename(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(cli_address_parse(name, CLI_BOX, &address, err));
 	CB_TRY(cli_store(c, &store, err));
 	cb_code code = cb_box_rename(store, name, next, err);
+	if (code == CB_EXISTS) cli_hint(c, "take another name, or 'cowbox delete %s' first", next);
 	if (code == CB_NOTFOUND) cli_hint(c, "'cowbox list' shows the boxes");
 	if (code != CB_OK) return code;
 	CB_TRY(use_follow(store, name, next, err));

@@ -296,6 +296,9 @@ static cb_code run_merge(cli *c, const cli_call *call, cb_error *err)
 	cb_merge_options options = CB_WITH(cb_merge_options, .resolve = resolve, .context = &m, .dry_run = dry);
 	cb_code code = cb_merge(into, from, &options, &seq, &conflicts, err);
 	if (m.failed) return cb_err_nomem(err);
+	if (code == CB_INVALID && from_info.id != into_info.id) /* no common past */
+		cli_hint(c, "'cowbox restore %s:/PATH --into %s' brings over a file or folder as it is there", text,
+		         into_info.name);
 	if (code == CB_CONFLICT && conflicts > 0) return tell_conflicts(c, &m, &s, err);
 	/* As restore of what is there already: the boxes are as they were asked to be. */
 	m.nothing = code == CB_NOTHING;

@@ -154,4 +154,8 @@ sub cpu_of_delete {
 my ($few, $many) = (cpu_of_delete(25), cpu_of_delete(200));
 ok($many < 12 * ($few + 0.01), "many boxes at once: 25 $few s, 200 $many s");
 
+# A name that is taken: the next step.
+cow('new', $_) for 'name-1', 'name-2';
+fails(['rename', 'name-1', 'name-2'], 'EXISTS', 5, qr/take another name, or 'cowbox delete name-2' first/);
+
 done_testing();

@@ -41,6 +41,10 @@ is(cow('log', 'demo', '--oneline', '--kind', 'kv'), "6 kv plan\n", '--kind');
 	like($none->{out}, qr/"steps":\[\],.*"notes":\["no step of kind 'bogus'/, 'with a note');
 	is(cow('log', 'demo', '--kind', 'kv', '--until', '2001-01-01'), '', 'a kind that there is, at another time');
 }
+# A box that is not there is told as such, also where a step was asked for.
+fails([@$_], 'NOTFOUND', 4, qr/no box 'nobox'(?:; |",.*"hint":")'cowbox list' shows the boxes/)
+	for ['show', 'nobox@3'], ['undo', 'nobox@3'], ['diff', 'nobox@3'], ['restore', 'nobox@3'], ['cat', 'nobox@3:a'], ['log', 'nobox@3'], ['log', 'nobox'];
+fails(['show', 'demo@99'], 'NOTFOUND', 4, qr/'cowbox log demo' shows the steps, 'cowbox checkpoint list demo' the names/);
 is(cow('log', 'demo', '--oneline', '--kind', 'write', '-n', '2'), "5 write /tmp/scratch\n3 (middle) write /work/a.txt\n", '-n counts what is shown');
 is(cow('log', 'demo', '--oneline', '--since', '2099-01-01'), '', '--since the future');
 is(scalar(() = cow('log', 'demo', '--oneline', '--since', '1h') =~ /\n/g), 7, '--since an hour ago');

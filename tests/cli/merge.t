@@ -188,4 +188,14 @@ like(pty('cowbox --no-pager merge try-3 --into demo'), qr/conflict\S*: $quoted/,
 like(cowbox('merge', 'try-3', '--into', 'demo')->{out}, qr{\Aconflict: $quoted\n\z}, 'and in a pipe: it stays on its line');
 like(cow('merge', 'try-3', '--into', 'demo', '--prefer', 'demo'), qr{\Aresolved: $quoted; demo preferred\nstep}, 'also when it is resolved');
 
+# A box that came by a pack has no common past with any: what can be done instead.
+cow('new', 'packed');
+cow('write', 'packed:f', 'of packed');
+cow('pack', 'packed', '-o', 'packed.cbx');
+cow('unpack', 'packed.cbx', 'unpacked');
+cow('write', 'unpacked:g', 'of unpacked');
+fails(['merge', 'unpacked', '--into', 'packed'], 'INVALID', 2, qr{no common past.*'cowbox restore unpacked:/PATH --into packed'});
+cow('restore', 'unpacked:/work/g', '--into', 'packed');
+is(cow('cat', 'packed:g'), "of unpacked\n", 'which works');
+
 done_testing();
