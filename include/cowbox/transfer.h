@@ -44,8 +44,10 @@ typedef struct cb_transfer_count {
 	uint64_t bytes;                    /* of contents */
 	uint64_t unchanged;                /* were the same already */
 	uint64_t removed;
-	uint64_t left_out; /* special files, other filesystems, the store's own folder; excluded entries are not counted */
-	uint64_t seq;      /* the step it made in a box; 0: none */
+	/* Met and not brought over, each with a note: special files, other filesystems, the store's own folder, names of the system, hard
+	 * links to what is excluded. What is excluded itself is not counted. */
+	uint64_t left_out;
+	uint64_t seq; /* the step it made in a box; 0: none */
 } cb_transfer_count;
 
 /* ---- folders ---- */

@@ -15,10 +15,13 @@
  *   cb_box_info info = CB_INIT(cb_box_info);               in C and C++: all else is 0
  *   cb_write_file(box, path, bytes, size, &CB_WITH(cb_write_options, .append = true), &err);          in C
  *
- * What a caller hands over, to be read or filled, it makes so. CB_INVALID: struct_size was not set, or something is set that this library
- * does not know. Nothing is read or written past struct_size. What the library lends carries its own size: a member is there when it ends
- * within that. Structs point to others and never hold them. Frozen, so without a size, are cb_error, which a failing call must be able
- * to fill whatever the caller did, and the elements of arrays: cb_replacement, cb_resolution, cb_bind, cb_grep_match.
+ * What a caller hands over, to be read or filled, it makes so. CB_INVALID: struct_size was not set or is less than the struct had when it
+ * was published first, or something is set that this library does not know. Nothing is read or written past struct_size. What the library
+ * lends carries its own size: a member is there when it ends within that. Structs point to others and never hold them. Frozen, so without
+ * a size, are cb_error, which a failing call must be able to fill whatever the caller did, and the elements of arrays: cb_replacement,
+ * cb_resolution, cb_bind, cb_grep_match.
+ *
+ * Enums are as wide as an int; their values stay what they are, and new ones come after them.
  */
 #ifdef __cplusplus
 extern "C++" { /* also where the header is included in an extern "C" */
@@ -41,8 +44,6 @@ extern "C" {
 
 #define CB_VERSION_STRING "0.1.0"
 #define CB_NAME_MAX 64 /* box and checkpoint names: 1-64 of letters, digits, '.', '_', '-', not starting with '.' or '-' */
-
-/* Enums. Each is as wide as an int; its values stay what they are, and new ones come after them. */
 
 /* As the size of bytes that are handed over: up to their NUL. */
 #define CB_STRING SIZE_MAX

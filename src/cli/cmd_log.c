@@ -204,7 +204,7 @@ const cli_command cmd_log = {
 		"Checkpoints stand beside their step. Of undo and redo the step they took back is told, of a merge the state that "
 		"was merged. --who lists the "
 		"steps of one only. Where no step is of the kind that --kind names, the kinds that there are are said, with status "
-                "1.",
+		"1.",
 	.operands = (const cli_operand[]){{CLI_PLACE, "PLACE", true, false, "a box, a state, or a path in one"}, {0}},
 	.options =
 		(const cli_option[]){
