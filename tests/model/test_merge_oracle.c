@@ -909,7 +909,7 @@ static size_t needs_of(twin *t, unsigned first, unsigned second)
  * where one came from the other; a box that has some of that may stay whole, as others that are deleted do not. */
 static void little_is_left(world *w, twin *t, unsigned first, unsigned second)
 {
-	enum { FILES = 6 };
+	enum { FILES = 7 }; /* random_name's, and one that is left of a save by rename of which half was undone */
 	cb_error err = {0};
 	buf rows = BUF_INIT(SIZE_MAX);
 	cb_store_stats st = CB_INIT(cb_store_stats);
