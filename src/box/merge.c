@@ -127,15 +127,28 @@ cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tr
 	return data_equal(m->t->cs, m->t, va, a, m->t, vb, b, out, err);
 }
 
-/* Is it the same on two sides but for times and version? */
-static cb_code unit_same(merge *m, const tree_view *va, const unit *a, const tree_view *vb, const unit *b, bool *out, cb_error *err)
+/* Is it the same on two sides, wherever it is, but for times and version? */
+static cb_code holds_same(merge *m, const tree_view *va, const unit *a, const tree_view *vb, const unit *b, bool *out,
+                          cb_error *err)
 {
 	*out = false;
-	if (!merge_places_equal(a, b) || a->node.rec.mode != b->node.rec.mode || a->node.rec.type != b->node.rec.type) return CB_OK;
+	if (a->node.rec.mode != b->node.rec.mode || a->node.rec.type != b->node.rec.type) return CB_OK;
 	bool same = false;
 	CB_TRY(attrs_same(va, a, vb, b, KIND_ATTR, &same, err));
 	if (same) CB_TRY(attrs_same(va, a, vb, b, KIND_TAG, &same, err));
 	return same ? merge_data_same(m, va, &a->node.rec, vb, &b->node.rec, out, err) : CB_OK;
+}
+
+/* And in the same places? */
+static cb_code unit_same(merge *m, const tree_view *va, const unit *a, const tree_view *vb, const unit *b, bool *out, cb_error *err)
+{
+	*out = false;
+	return merge_places_equal(a, b) ? holds_same(m, va, a, vb, b, out, err) : CB_OK;
+}
+
+cb_code merge_holds_as_before(merge *m, const item *it, bool here, bool *out, cb_error *err)
+{
+	return holds_same(m, m->base, &it->base, here ? m->ours : m->theirs, here ? &it->ours : &it->theirs, out, err);
 }
 
 cb_code merge_is_as_before(merge *m, const item *it, bool here, bool *out, cb_error *err)

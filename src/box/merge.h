@@ -180,6 +180,8 @@ cb_code merge_unit_load(const tree_view *v, uint64_t ino, unit *out, cb_error *e
 cb_code merge_is_present(const tree_view *v, uint64_t ino, bool *out, cb_error *err);
 /* Has ours, or theirs, what the base has, but for times? */
 cb_code merge_is_as_before(merge *m, const item *it, bool here, bool *out, cb_error *err);
+/* The same, wherever it is. Both have it. */
+cb_code merge_holds_as_before(merge *m, const item *it, bool here, bool *out, cb_error *err);
 bool merge_places_equal(const unit *a, const unit *b);
 bool merge_place_in(const unit *u, const place *p);
 /* At most one name on every side: it moves, instead of gaining and losing names. */
@@ -279,6 +281,8 @@ cb_code merge_successors_here(merge *m, item *it, cb_error *err);
 /* Is `mine` a new file of ours, and it a new one of theirs, in the place of one that the base had at `at`? Then the two are one, ours,
  * it->into: data by lines, mode and attributes. *done false: it is not so, or their lines conflict, and nothing happened. */
 cb_code merge_successors(merge *m, item *it, const place *at, inode *mine, bool *done, cb_error *err);
+/* Has a side's new file in the place of one of the base nothing that this one had not? Attributes that it lost nobody took away. */
+cb_code merge_is_renewed_alike(merge *m, const record *old, const tree_view *side, const record *made, bool *out, cb_error *err);
 /* Theirs put a new file, it, where the base had `old`, which ours changed (`here`) and which lives on elsewhere: what ours changed besides
  * the data is meant for the new one too. It was placed. */
 cb_code merge_carry_fields(merge *m, item *it, const place *at, const inode *old, const inode *here, cb_error *err);

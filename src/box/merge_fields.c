@@ -400,7 +400,35 @@ cb_code merge_successors(merge *m, item *it, const place *at, inode *mine, bool 
 	return inode_save(m->t, mine, err);
 }
 
-/* ---- fields of a file that theirs replaced ---- */
+/* ---- fields of a file that was replaced ---- */
+
+typedef struct attr_search {
+	const merge *m;
+	uint64_t old; /* in the base */
+	bool alike;
+} attr_search;
+
+static cb_code find_attr_in_old(void *context, span key_bytes, span value, cb_error *err)
+{
+	attr_search *s = context;
+	key k;
+	tree_value room;
+	span had;
+	CB_TRY(value_under(s->m->base, key_bytes, s->old, &k, &room, &had, err));
+	bool same = false;
+	if (had.bytes) CB_TRY(values_equal(s->m->t->cs, s->m->t, had, s->m->t, value, &same, err));
+	s->alike = s->alike && same;
+	return CB_OK;
+}
+
+cb_code merge_is_renewed_alike(merge *m, const record *old, const tree_view *side, const record *made, bool *out, cb_error *err)
+{
+	attr_search s = {m, old->ino, old->mode == made->mode};
+	if (s.alike) CB_TRY(inode_keys(side, made->ino, KIND_ATTR, find_attr_in_old, &s, err));
+	if (s.alike) CB_TRY(inode_keys(side, made->ino, KIND_TAG, find_attr_in_old, &s, err));
+	*out = false;
+	return s.alike ? merge_data_same(m, m->base, old, side, made, out, err) : CB_OK;
+}
 
 typedef struct attr_carry {
 	merge *m;

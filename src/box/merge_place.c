@@ -38,7 +38,7 @@ static bool is_compared(const merge *m, const item *made)
 static cb_code delete_aside(merge *m, item *it, cb_error *err)
 {
 	bool same = false;
-	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->ours, &it->ours.node.rec, &same, err));
+	CB_TRY(merge_holds_as_before(m, it, true, &same, err));
 	for (size_t i = 0; i < it->ours.count; i++) {
 		const place *at = &it->ours.places[i];
 		inode node;
@@ -195,7 +195,7 @@ static cb_code drop_successor(merge *m, item *it, const place *at, bool *theirs_
 	if (!ino && (told || !merge_is_strict(m))) return CB_OK;
 	if (!ino) return merge_settle_lost_name(m, it, at, theirs_wins, err);
 	CB_TRY(inode_find(m->ours, ino, &node, err));
-	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->ours, &node.rec, &same, err));
+	CB_TRY(merge_is_renewed_alike(m, &it->base.node.rec, m->ours, &node.rec, &same, err));
 	*theirs_wins = true;
 	if (!same || merge_is_strict(m))
 		CB_TRY(merge_conflict_name(m, it, ino, at, "changed here, deleted there", theirs_wins, err));
@@ -458,7 +458,7 @@ static cb_code compare_with_old(merge *m, item *it, const place *at, inode *old,
 	inode other;
 	cb_code code = inode_at(m->ours, at->parent, place_name(at), &other, NULL, err);
 	if (code != CB_NOTFOUND) return code; /* something else sits there: the same */
-	CB_TRY(merge_data_same(m, m->base, &old->rec, m->theirs, &it->theirs.node.rec, &same, err));
+	CB_TRY(merge_is_renewed_alike(m, &old->rec, m->theirs, &it->theirs.node.rec, &same, err));
 	bool renewed = merge_is_strict(m); /* also an equal one was put there by somebody who relies on it */
 	if (!same || renewed)
 		CB_TRY(merge_conflict_name(m, it, old->rec.ino, at, "deleted here, changed there", &theirs_wins, err));
@@ -589,7 +589,7 @@ static cb_code place_aside(merge *m, item *it, const place *at, bool *exists, cb
 	CB_TRY(merge_new_file_here(m, at, &made, err));
 	if (made) return CB_OK;
 	if (it->settled == SETTLED_THEIRS) return place_name_at(m, it, at, exists, err);
-	CB_TRY(merge_data_same(m, m->base, &it->base.node.rec, m->theirs, &it->theirs.node.rec, &same, err));
+	CB_TRY(merge_holds_as_before(m, it, false, &same, err));
 	if (same) return CB_OK;
 	CB_TRY(merge_conflict_name(m, it, 0, at, "deleted here, changed there", &theirs_wins, err));
 	return merge_brings(m, theirs_wins) ? place_name_at(m, it, at, exists, err) : CB_OK;

@@ -1,29 +1,35 @@
 /*
- * test_merge_directions.c: whether a merge is clean, and what comes of it, does not depend on which side is merged into the other.
+ * test_merge_directions.c: whether a merge is clean, and what comes of it, does not depend on which side is merged into the other; and
+ * what a side set is in a clean one.
  *
  * Two sides change lines of texts, modes, attributes and tags, and save files in every way that editors have: in place, by rename, and with
- * the old file put aside as a backup; files have further names, and are moved over each other. Merged both ways:
+ * the old file put aside as a backup, sometimes with the same text; files have further names, and are moved over each other. Merged both
+ * ways:
  * - a merge is clean in both, or in none;
  * - the result is the same, in data, mode, attributes and tags, and in which names are one file;
- * - where it conflicts, the same holds with either side preferred.
+ * - where it conflicts, the same holds with either side preferred;
+ * - where it is clean, each attribute and tag of a name that only one side ever gave is somewhere, and each mode that only one gave.
  * test_prefer_model.c looks at what is in the result; its sides write whole texts, which never merge by lines.
  */
 #include "harness/model_state.h"
 
 enum { LINES = 6, SIDE_OPS = 4, BASE_OPS = 3, NAMES = 4 };
 
-static void random_path(test_rng *r, char out[32])
+/* few: mostly one of the two names that a file may have in the base. */
+static void random_path(test_rng *r, bool few, char out[32])
 {
-	(void)snprintf(out, 32, "/work/%s%c", test_rand_below(r, 3) ? "" : "d/", (char)('a' + test_rand_below(r, NAMES)));
+	if (few && test_rand_below(r, 4)) (void)snprintf(out, 32, "/work/%c", "ac"[test_rand_below(r, 2)]);
+	else (void)snprintf(out, 32, "/work/%s%c", test_rand_below(r, 3) ? "" : "d/", (char)('a' + test_rand_below(r, NAMES)));
 }
 
-/* The text of a file with a line that is the caller's own instead of one. */
+/* The text of a file with a line that is the caller's own instead of one; seldom, as it is. */
 static bool text_with_line(cb_box *b, test_rng *r, const char *path, const char *who, char out[256])
 {
 	cb_error err = {0};
 	char *text = NULL;
 	size_t size = 0, used = 0, at = test_rand_below(r, LINES), line = 0;
 	if (cb_read_file(b, path, &text, &size, &err) != CB_OK) return false;
+	if (test_rand_below(r, 4) == 0) at = LINES;
 	for (char *save = NULL, *p = strtok_r(text, "\n", &save); p && used < 200; p = strtok_r(NULL, "\n", &save))
 		used += (size_t)snprintf(out + used, 256 - used, "%s\n", line++ == at ? who : p);
 	cb_free(text);
@@ -46,29 +52,42 @@ static cb_code save_with_backup(cb_box *b, const char *path, const char *text, c
 	return code == CB_OK ? cb_write_file(b, path, text, strlen(text), NULL, err) : code;
 }
 
+/* One of eight that only this side gives; the base gives none. */
+static uint32_t own_mode(const char *side)
+{
+	return strncmp(side, "zero", 4) == 0 ? 0500 : strncmp(side, "one", 3) == 0 ? 0700 : 0600;
+}
+
 static cb_code set_field(cb_box *b, test_rng *r, const char *path, const char *who, cb_error *err)
 {
-	switch (test_rand_below(r, 4)) {
+	char name[64];
+	uint32_t mode = test_rand_below(r, 2) ? 0600 : own_mode(who);
+	(void)snprintf(name, sizeof(name), "user.%s", who);
+	switch (test_rand_below(r, 6)) {
 	case 0:
-		return cb_chmod(b, path, 0600 + (uint32_t)test_rand_below(r, 8), 0, err);
+		return cb_chmod(b, path, mode + (uint32_t)test_rand_below(r, 8), 0, err);
 	case 1:
 		return cb_tag_add(b, path, test_rand_below(r, 2) ? "t" : "u", err);
 	case 2:
 		return cb_xattr_set(b, path, "user.x", who, strlen(who), 0, err);
+	case 3:
+		return cb_xattr_set(b, path, name, who, strlen(who), 0, err);
+	case 4:
+		return cb_tag_add(b, path, who, err);
 	default:
 		return cb_meta_set(b, path, test_rand_below(r, 2) ? "m" : "n", who, strlen(who), err);
 	}
 }
 
 /* Refused ones are none. */
-static bool random_op(cb_box *b, test_rng *r, const char *side, unsigned i, bool tell)
+static bool random_op(cb_box *b, test_rng *r, const char *side, unsigned i, bool few, bool tell)
 {
 	static const char *const names[] = {"edit",  "save", "save",   "backup", "backup", "field",
 	                                    "field", "link", "rename", "remove", "new"};
 	cb_error err = {0};
 	char path[32], to[32], who[32], text[256] = "";
-	random_path(r, path);
-	random_path(r, to);
+	random_path(r, few, path);
+	random_path(r, few, to);
 	(void)snprintf(who, sizeof(who), "%s%u", side, i);
 	uint64_t kind = test_rand_below(r, 11);
 	if (kind <= 4 && !text_with_line(b, r, path, who, text)) return false;
@@ -81,15 +100,18 @@ static bool random_op(cb_box *b, test_rng *r, const char *side, unsigned i, bool
 	               : kind == 8 ? cb_rename(b, path, to, 0, &err)
 	               : kind == 9 ? cb_unlink(b, path, &err)
 	                           : cb_write_file(b, path, text, strlen(text), NULL, &err);
-	if (tell && code == CB_OK) test_note("%s: %s %s %s", side, names[kind], path, kind == 7 || kind == 8 ? to : "");
+	bool saved = code == CB_OK && kind >= 1 && kind <= 4, set = saved && test_rand_below(r, 2);
+	if (set) code = set_field(b, r, path, who, &err);
+	if (tell && code == CB_OK)
+		test_note("%s: %s %s %s%s", side, names[kind], path, kind == 7 || kind == 8 ? to : "", set ? "and a field" : "");
 	return code == CB_OK;
 }
 
-static void change(cb_box *b, uint64_t seed, const char *side, unsigned ops, bool tell)
+static void change(cb_box *b, uint64_t seed, const char *side, unsigned ops, bool few, bool tell)
 {
 	test_rng r = {seed};
 	unsigned done = 0;
-	for (unsigned i = 0; i < 100 && done < ops; i++) done += random_op(b, &r, side, i, tell);
+	for (unsigned i = 0; i < 100 && done < ops; i++) done += random_op(b, &r, side, i, few, tell);
 }
 
 static void make_base(cb_box *b, uint64_t seed, bool tell)
@@ -98,7 +120,8 @@ static void make_base(cb_box *b, uint64_t seed, bool tell)
 	static const char *const paths[] = {"/work/a", "/work/b", "/work/d/a", "/work/d/b"};
 	CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
 	for (size_t i = 0; i < 4; i++) must_write(b, paths[i], "1\n2\n3\n4\n5\n6\n");
-	change(b, seed, "base", BASE_OPS, tell);
+	change(b, seed, "base", BASE_OPS, false, tell);
+	if (seed % 2) (void)cb_link(b, "/work/a", "/work/c", &err); /* unless one of them was removed, or made */
 }
 
 /* Side 1 - into merged into a copy of the other. *clean: nobody had to be preferred. */
@@ -136,6 +159,42 @@ static const char *fault_of(const model_state *a, const model_state *b, bool cle
 	return NULL;
 }
 
+static bool has_line(const model_state *s, const char *line)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		const char *at = strstr(s->entries[i].attrs, line);
+		if (at && (at == s->entries[i].attrs || at[-1] == '\n')) return true;
+	}
+	return false;
+}
+
+static bool has_mode(const model_state *s, uint32_t mode)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->entries[i].type == CB_FILE && s->entries[i].mode == mode) return true;
+	return false;
+}
+
+/* What the side of that name set, and a clean result has nowhere; NULL: nothing. */
+static const char *lost_of(const model_state *side, const char *name, const model_state *result)
+{
+	static char line[256];
+	for (size_t i = 0; i < side->count; i++) {
+		const model_entry *e = &side->entries[i];
+		if (e->type == CB_FILE && (e->mode & 0770) == own_mode(name) && !has_mode(result, e->mode)) {
+			(void)snprintf(line, sizeof(line), "mode %o of %s", e->mode, e->path);
+			return line;
+		}
+		for (const char *at = e->attrs; *at; at += strcspn(at, "\n") + 1) {
+			(void)snprintf(line, sizeof(line), "%.*s\n", (int)strcspn(at, "\n"), at);
+			const char *set = line + strcspn(line, " ") + 1; /* behind the kind */
+			if (strncmp(set, "user.", 5) == 0) set += 5;
+			if (strncmp(set, name, strlen(name)) == 0 && !has_line(result, line)) return line;
+		}
+	}
+	return NULL;
+}
+
 /* Gives back whether it was clean. */
 static bool check_directions(uint64_t base, const uint64_t sides[2], int winner, bool tell)
 {
@@ -146,11 +205,21 @@ static bool check_directions(uint64_t base, const uint64_t sides[2], int winner,
 	CHECK_OK(cb_box_create(s, "0", &boxes[0], &err));
 	make_base(boxes[0], base, tell);
 	boxes[1] = must_fork(s, "0", "1");
-	for (int i = 0; i < 2; i++) change(boxes[i], sides[i], i ? "one" : "zero", 1 + (unsigned)(sides[i] % SIDE_OPS), tell);
+	for (int i = 0; i < 2; i++) {
+		unsigned ops = 1 + (unsigned)(sides[i] % SIDE_OPS);
+		change(boxes[i], sides[i], i ? "one" : "zero", ops, base % 4 == 1, tell);
+	}
 	model_state *a = merged(s, 0, winner, &clean), *b = merged(s, 1, winner, &also);
-	const char *fault = fault_of(a, b, clean, also);
+	const char *fault = fault_of(a, b, clean, also), *lost = NULL;
+	for (int i = 0; clean && !fault && !lost && i < 2; i++) {
+		model_state *side = model_read(boxes[i]);
+		lost = lost_of(side, i ? "one" : "zero", a);
+		model_free(side);
+	}
+	if (lost) fault = "what a side set is lost";
 	if (fault && !tell) (void)check_directions(base, sides, winner, true); /* once more, and said */
 	if (fault) test_note("into zero, then into one:\n%s", model_explain(a, b));
+	if (lost) test_note("lost: %s", lost);
 	CHECK_MSG(!fault, "%s (%d preferred)", fault, winner);
 	test_store_sound(s);
 	model_free(a);
