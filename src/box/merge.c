@@ -685,6 +685,7 @@ static cb_code merge_run(merge *m, cb_error *err)
 	if (!m->unsettled) CB_TRY(merge_place_last(m, err));
 	if (m->unsettled) return CB_OK;
 	for (size_t i = 0; i < m->count; i++) CB_TRY(merge_folder_times(m, &m->items[i], err));
+	CB_TRY(merge_dispute_names(m, err));
 	CB_TRY(merge_check_placed(m, err));
 	CB_TRY(merge_check_answers(m, err));
 	CB_TRY(merge_tell_contradictions(m, err));

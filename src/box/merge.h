@@ -149,6 +149,9 @@ cb_code merge_conflict_name(merge *m, const item *it, uint64_t other, const plac
 /* The same about what the file under that name holds. */
 cb_code merge_conflict_under(merge *m, const item *it, uint64_t other, const place *at, const char *reason, bool *theirs_wins,
                              cb_error *err);
+/* When common pasts are merged into a base: under a name that one of them gave a file in dispute the base may have what another has there.
+ * That is in dispute too: a side without it did not take it away, but has the name's other file. */
+cb_code merge_dispute_names(merge *m, cb_error *err);
 bool merge_disputes_ino(const merge_disputed *d, uint64_t ino);
 bool merge_disputes_name(const merge_disputed *d, const place *at);
 /*

@@ -196,29 +196,6 @@ static cb_code dispute_all(cb_store *cs, merge_base *out, const state *other, cb
 	return disputed_sort(&out->disputed);
 }
 
-/* What took the place of something in dispute when the next common past was merged is in dispute too. before: out as it was. */
-static cb_code dispute_successors(merge_base *out, const tree_view *before, cb_error *err)
-{
-	tree_view now = txn_raw(out->t);
-	size_t count = out->disputed.inos.size / sizeof(uint64_t);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t ino;
-		unit was = {0};
-		memcpy(&ino, out->disputed.inos.bytes + i * sizeof(ino), sizeof(ino));
-		cb_code code = merge_unit_load(before, ino, &was, err);
-		for (size_t k = 0; code == CB_OK && k < was.count; k++) {
-			inode there;
-			code = inode_at(&now, was.places[k].parent, place_name(&was.places[k]), &there, NULL, err);
-			if (code == CB_OK && there.rec.ino != ino)
-				code = buf_append(&out->disputed.inos, &there.rec.ino, sizeof(uint64_t), err);
-			if (code == CB_NOTFOUND) code = CB_OK;
-		}
-		free(was.places);
-		if (code != CB_OK) return code;
-	}
-	return CB_OK;
-}
-
 /* Merges a state onto out, which holds those before it. below: what they have in common. */
 static ATTR_NOINLINE cb_code base_merge(cb_store *cs, const state *other, const merge_base *below, merge_base *out, cb_error *err)
 {
@@ -228,7 +205,6 @@ static ATTR_NOINLINE cb_code base_merge(cb_store *cs, const state *other, const 
 		  theirs = state_view(cs, other);
 	merge_sides sides = {&base, &ours, &theirs, &below->disputed, &out->disputed};
 	cb_code code = merge_sides_into(out->t, &sides, &conflicts, err);
-	if (code == CB_OK) code = dispute_successors(out, &ours, err);
 	pmap_done(&so_far);
 	merge_conflicts_done(&conflicts);
 	return code == CB_OK ? disputed_sort(&out->disputed) : code;

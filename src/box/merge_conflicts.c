@@ -182,6 +182,41 @@ static cb_code leave_in_conflict(merge *m, const item *it, uint64_t other, cb_er
 	return CB_OK;
 }
 
+/* Who has that name in the result, unless it is the file itself. parent 0: there is no such folder. */
+static cb_code dispute_name(merge *m, uint64_t ino, uint64_t parent, span name, cb_error *err)
+{
+	tree_view now = txn_raw(m->t);
+	inode there;
+	cb_code code = parent ? inode_at(&now, parent, name, &there, NULL, err) : CB_NOTFOUND;
+	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code;
+	return there.rec.ino == ino ? CB_OK : buf_append(&m->left->inos, &there.rec.ino, sizeof(uint64_t), err);
+}
+
+static cb_code dispute_names_of(merge *m, uint64_t ino, bool here, cb_error *err)
+{
+	unit u = {0};
+	cb_code code = merge_unit_load(here ? m->ours : m->theirs, ino, &u, err);
+	for (size_t i = 0; code == CB_OK && i < u.count; i++) {
+		uint64_t parent = u.places[i].parent;
+		if (!here) code = merge_result_dir(m, parent, &parent, err);
+		if (code == CB_OK) code = dispute_name(m, ino, parent, place_name(&u.places[i]), err);
+	}
+	free(u.places);
+	return code;
+}
+
+cb_code merge_dispute_names(merge *m, cb_error *err)
+{
+	size_t count = m->left ? m->left->inos.size / sizeof(uint64_t) : 0;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t ino;
+		memcpy(&ino, m->left->inos.bytes + i * sizeof(ino), sizeof(ino));
+		CB_TRY(dispute_names_of(m, ino, true, err));
+		CB_TRY(dispute_names_of(m, ino, false, err));
+	}
+	return CB_OK;
+}
+
 static cb_code decide_item(merge *m, const item *it, uint64_t other, const char *path, const char *reason, merge_about about,
                            bool *theirs_wins, cb_error *err)
 {

@@ -14,7 +14,8 @@
  * files, the same answers have the same outcome in both. Answers that contradict each other leave a conflict open, and nothing happens.
  *
  * In every second scene the sides mostly move folders, into each other and into folders that were made again.
- * In every third merge the sides have merged each other crosswise before, with one or the other preferred, so that the base is made of two.
+ * In every third merge the sides have merged each other crosswise before, once or twice, with one or the other preferred, so that the base
+ * is made of two, and what these came from too.
  */
 #include "base/attr.h"
 #include "harness/model_state.h"
@@ -222,26 +223,26 @@ static void outcome_done(outcome *o)
 }
 
 /* Each side changes something and merges what the other had then. */
-static void cross(const scene *sc, cb_store *s, cb_box *const boxes[2], bool tell, outcome *o)
+static void cross(const scene *sc, cb_store *s, cb_box *const boxes[2], unsigned round, bool tell, outcome *o)
 {
-	static const char *const who[] = {"before zero", "before one"}, *const then[] = {"then-0", "then-1"},
-				 *const names[] = {"0", "1"};
+	static const char *const who[2][2] = {{"before zero", "before one"}, {"again zero", "again one"}},
+				 *const then[] = {"then-0", "then-1"}, *const names[] = {"0", "1"};
 	cb_box *old[2];
 	for (int i = 0; i < 2; i++) {
-		change(sc, boxes[i], sc->crossed + (uint64_t)i, who[i], CROSS_OPS, tell);
+		change(sc, boxes[i], sc->crossed + 2 * round + (uint64_t)i, who[round][i], CROSS_OPS, tell);
 		old[i] = must_fork(s, names[i], then[i]);
 	}
 	for (int i = 0; i < 2; i++) {
 		cb_error err = {0};
-		cb_merge_options how =
-			CB_WITH(cb_merge_options, .prefer = sc->crossed >> (40 + i) & 1 ? CB_PREFER_OURS : CB_PREFER_THEIRS);
+		bool ours = sc->crossed >> (40 + 2 * round + (unsigned)i) & 1;
+		cb_merge_options how = CB_WITH(cb_merge_options, .prefer = ours ? CB_PREFER_OURS : CB_PREFER_THEIRS);
 		cb_code code = cb_merge(boxes[i], old[1 - i], &how, NULL, NULL, &err);
 		CHECK_MSG(code == CB_OK || code == CB_NOTHING, "crosswise: %s: %s", cb_code_name(code), err.message);
-		if (tell)
-			test_note("%s merges %s, %s preferred", names[i], then[1 - i],
-			          how.prefer == CB_PREFER_OURS ? "ours" : "theirs");
+		if (tell) test_note("%s merges %s, %s preferred", names[i], then[1 - i], ours ? "ours" : "theirs");
+		model_free(o->crossed[i]);
 		o->crossed[i] = model_read(boxes[i]);
 		cb_box_close(old[1 - i]);
+		CHECK_OK(cb_box_delete(s, then[1 - i], &err));
 	}
 }
 
@@ -256,7 +257,7 @@ static void settle(const scene *sc, int into, cb_prefer whole, uint64_t salt, bo
 	make_base(sc, boxes[0], tell);
 	o->base = model_read(boxes[0]);
 	boxes[1] = must_fork(s, "0", "1");
-	if (sc->crossed) cross(sc, s, boxes, tell, o);
+	for (unsigned round = 0; sc->crossed && round <= (sc->crossed >> 50 & 1); round++) cross(sc, s, boxes, round, tell, o);
 	for (int i = 0; i < 2; i++) {
 		change_side(sc, boxes[i], i, tell);
 		o->sides[i] = model_read(boxes[i]);
