@@ -30,6 +30,7 @@ enum {
 	REAP_BATCH = 2000,  /* steps deleted, or looked at, under one hold of the writer lock */
 	REAP_BOXES = 256,   /* deleted boxes looked at so */
 	ROOTS_BATCH = 500,  /* roots dropped so */
+	EDGES_BATCH = 1000, /* edges deleted so */
 	STEP_BYTES = 128,   /* that a step's row takes besides its texts, about */
 	ROOT_BYTES = 16384, /* that a root takes, with the nodes that it does not share */
 	SHORT_BATCH = 32,   /* of all these, where there is little room on the disk for the log */
@@ -455,13 +456,28 @@ static cb_code reap_boxes(cb_store *cs, uint64_t *freed, cb_error *err)
 	return code;
 }
 
-/* Rows of boxes that are gone: edges, when nobody's past leads through them any more; and what earlier programs left. */
-static cb_code sweep_rows(cb_store *cs, cb_error *err)
+/* Edges of boxes that are gone, when nobody's past leads through them any more. They are looked for before others are kept from writing. */
+static cb_code sweep_edges(cb_store *cs, cb_error *err)
+{
+	AUTO_BUF buf lost = BUF_INIT(SIZE_MAX);
+	CB_TRY(store_edges_lost(cs->s, &lost, err));
+	const uint64_t *all = (const uint64_t *)(const void *)lost.bytes;
+	size_t count = lost.size / sizeof(*all);
+	for (size_t done = 0; done < count;) {
+		cb_code code = CB_OK;
+		CB_TRY(store_write_begin_as(cs->s, STORE_FREES, err));
+		for (size_t n = batch_of(cs, EDGES_BATCH); code == CB_OK && n > 0 && done < count; n--)
+			code = store_edge_delete(cs->s, all[done++], err);
+		CB_TRY(store_write_end(cs->s, code, false, err));
+	}
+	return CB_OK;
+}
+
+/* What earlier programs left of boxes that are gone. */
+static cb_code sweep_leftovers(cb_store *cs, cb_error *err)
 {
 	CB_TRY(store_write_begin(cs->s, err));
-	cb_code code = store_edge_sweep(cs->s, err);
-	if (code == CB_OK) code = store_leftover_sweep(cs->s, err);
-	return store_write_end(cs->s, code, false, err);
+	return store_write_end(cs->s, store_leftover_sweep(cs->s, err), false, err);
 }
 
 /* ---- the whole ---- */
@@ -517,7 +533,8 @@ static cb_code gc_run(cb_store *cs, uint64_t horizon, cb_gc_result *result, cb_e
 	CB_TRY(to_every_box(cs, reap_base, err));
 	CB_TRY(box_lost_reap(cs, err));
 	CB_TRY(reap_boxes(cs, &result->boxes_freed, err));
-	CB_TRY(sweep_rows(cs, err));
+	CB_TRY(sweep_edges(cs, err));
+	CB_TRY(sweep_leftovers(cs, err));
 	CB_TRY(to_every_box(cs, prune_base, err));
 	CB_TRY(to_every_box(cs, thin_box, err));
 	CB_TRY(settle_heads(cs, err));

@@ -189,10 +189,16 @@ cb_code store_edge_put(store *s, const store_edge *edge, cb_error *err)
 	return store_wrote(s, s->engine->ops->edge_put(s->engine, edge, err));
 }
 
-cb_code store_edge_sweep(store *s, cb_error *err)
+cb_code store_edges_lost(store *s, buf *orders, cb_error *err)
+{
+	STORE_ENTER(s, err);
+	return s->engine->ops->edges_lost(s->engine, orders, err);
+}
+
+cb_code store_edge_delete(store *s, uint64_t order, cb_error *err)
 {
 	CB_TRY(store_need_write(s, err));
-	return store_wrote(s, s->engine->ops->edge_sweep(s->engine, err));
+	return store_wrote(s, s->engine->ops->edge_delete(s->engine, order, err));
 }
 
 /* ---- checkpoints and settings ---- */

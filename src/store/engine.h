@@ -108,7 +108,8 @@ typedef struct store_ops {
 	cb_code (*edge_before)(engine *e, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err);
 	cb_code (*edge_list)(engine *e, uint64_t after, store_edge_visit visit, void *context, cb_error *err);
 	cb_code (*edge_put)(engine *e, const store_edge *edge, cb_error *err); /* W; CB_EXISTS */
-	cb_code (*edge_sweep)(engine *e, cb_error *err);                       /* W */
+	cb_code (*edge_delete)(engine *e, uint64_t order, cb_error *err);      /* W */
+	cb_code (*edges_lost)(engine *e, buf *orders, cb_error *err);
 
 	cb_code (*checkpoint_get)(engine *e, uint64_t box, const char *name, store_checkpoint *out, cb_error *err);
 	cb_code (*checkpoint_list)(engine *e, uint64_t box, store_checkpoint_visit visit, void *context, cb_error *err);

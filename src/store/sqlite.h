@@ -102,8 +102,9 @@ enum {
 	X(EDGE_LIST, "SELECT id,box,seq,kind,other_box,other_seq,sum FROM edge WHERE id>?1 ORDER BY id")                         \
 	X(EDGE_NEXT, "SELECT coalesce(max(id),0)+1 FROM edge")                                                                   \
 	X(EDGE_PUT, "INSERT INTO edge(id,box,seq,kind,other_box,other_seq,sum) VALUES(?1,?2,?3,?4,?5,?6,?7)")                    \
-	X(EDGE_SWEEP, "WITH RECURSIVE known(id) AS (SELECT id FROM box UNION SELECT other_box FROM edge JOIN known ON "          \
-	              "edge.box=known.id) DELETE FROM edge WHERE box NOT IN known")                                              \
+	X(EDGE_DELETE, "DELETE FROM edge WHERE id=?1")                                                                           \
+	X(EDGES_LOST, "WITH RECURSIVE known(id) AS (SELECT id FROM box UNION SELECT other_box FROM edge JOIN known ON "          \
+	              "edge.box=known.id) SELECT id FROM edge WHERE box NOT IN known")                                           \
 	X(CHECKPOINT_GET, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 AND name=?2")               \
 	X(CHECKPOINT_GET_2, "SELECT box,name,seq,created_ns,sum,-1 FROM checkpoint WHERE box=?1 AND name=?2")                    \
 	X(CHECKPOINT_LIST, "SELECT box,name,seq,created_ns,sum,automatic FROM checkpoint WHERE box=?1 ORDER BY seq,name")        \
@@ -269,7 +270,8 @@ cb_code sqlite_pin_list(engine *e, uint64_t box, store_pin_visit visit, void *co
 cb_code sqlite_edge_before(engine *e, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err);
 cb_code sqlite_edge_list(engine *e, uint64_t after, store_edge_visit visit, void *context, cb_error *err);
 cb_code sqlite_edge_put(engine *e, const store_edge *edge, cb_error *err);
-cb_code sqlite_edge_sweep(engine *e, cb_error *err);
+cb_code sqlite_edge_delete(engine *e, uint64_t order, cb_error *err);
+cb_code sqlite_edges_lost(engine *e, buf *orders, cb_error *err);
 cb_code sqlite_leftover_sweep(engine *e, cb_error *err);
 cb_code sqlite_edge_check(engine *e, store_complain complain, void *context, cb_error *err);
 

@@ -79,11 +79,25 @@ cb_code sqlite_edge_put(engine *e, const store_edge *edge, cb_error *err)
 	return sql_finish(e, &u, NULL, err);
 }
 
-cb_code sqlite_edge_sweep(engine *e, cb_error *err)
+cb_code sqlite_edge_delete(engine *e, uint64_t order, cb_error *err)
 {
 	AUTO_SQL sql_use u = {0};
-	CB_TRY(sql_take(e, SQL_EDGE_SWEEP, &u, err, ""));
+	CB_TRY(sql_take(e, SQL_EDGE_DELETE, &u, err, "u", order));
 	return sql_finish(e, &u, NULL, err);
+}
+
+cb_code sqlite_edges_lost(engine *e, buf *orders, cb_error *err)
+{
+	AUTO_SQL sql_use u = {0};
+	CB_TRY(sql_take(e, SQL_EDGES_LOST, &u, err, ""));
+	for (;;) {
+		bool row = false, bad = false;
+		CB_TRY(sql_step(e, &u, &row, err));
+		if (!row) return CB_OK;
+		uint64_t order = sql_u64(&u, 0, &bad);
+		if (bad) return sql_damaged("edge", err);
+		CB_TRY(buf_append(orders, &order, sizeof(order), err));
+	}
 }
 
 cb_code sqlite_edge_check(engine *e, store_complain complain, void *context, cb_error *err)

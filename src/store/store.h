@@ -344,10 +344,11 @@ cb_code store_edge_before(store *s, uint64_t box, uint64_t seq, store_edge *out,
 cb_code store_edges_before(store *s, uint64_t box, uint64_t seq, store_edge *out, size_t max, size_t *count, cb_error *err);
 /* Those whose order is greater than `after`, the oldest first. */
 cb_code store_edge_list(store *s, uint64_t after, store_edge_visit visit, void *context, cb_error *err);
+/* The orders (uint64_t, appended) of edges of boxes that are gone and that no way leads to from a box that is there: none ever will. */
+cb_code store_edges_lost(store *s, buf *orders, cb_error *err);
 /* Inside a write transaction: */
 cb_code store_edge_put(store *s, const store_edge *edge, cb_error *err);
-/* Removes edges of boxes that are gone and that no way leads to from a box that is there. */
-cb_code store_edge_sweep(store *s, cb_error *err);
+cb_code store_edge_delete(store *s, uint64_t order, cb_error *err);
 
 /* ---- checkpoints and settings ---- */
 
