@@ -231,6 +231,7 @@ cb_code data_drop(txn *t, inode *node, cb_error *err)
 {
 	if (node->rec.form == DATA_EXTENTS) CB_TRY(inode_delete_keys(t, node->rec.ino, KIND_EXTENT, err));
 	node->rec.form = DATA_NONE;
+	node->rec.written = 0;
 	return set_size(t, &node->rec, 0, err);
 }
 
@@ -270,6 +271,7 @@ cb_code data_replace(txn *t, inode *node, const void *bytes, size_t size, cb_err
 	record *r = &node->rec;
 	if (r->form == DATA_EXTENTS) CB_TRY(inode_delete_keys(t, r->ino, KIND_EXTENT, err));
 	r->form = DATA_NONE;
+	r->written = 0;
 	CB_TRY(set_size(t, r, size, err));
 	if (size <= LIMIT_CONTENT_BYTES) return set_whole(t, r, bytes, size, err);
 	r->form = DATA_EXTENTS;
@@ -348,6 +350,7 @@ cb_code data_write(txn *t, inode *node, uint64_t offset, const void *bytes, size
 	if (offset > LIMIT_FILE_BYTES || size > LIMIT_FILE_BYTES - offset)
 		return cb_err_set(err, CB_TOOBIG, "a file may have %llu bytes", (unsigned long long)LIMIT_FILE_BYTES);
 	uint64_t end = offset + size;
+	r->written = 0;
 	if (offset == 0 && end >= r->size && size <= LIMIT_CONTENT_BYTES && r->form != DATA_EXTENTS)
 		return data_replace(t, node, bytes, size, err);
 	if (r->form != DATA_EXTENTS && end <= REWRITE_BYTES && r->size <= REWRITE_BYTES)
@@ -367,6 +370,7 @@ cb_code data_resize(txn *t, inode *node, uint64_t size, cb_error *err)
 	record *r = &node->rec;
 	if (size == r->size) return CB_OK;
 	if (size == 0) return data_drop(t, node, err);
+	r->written = 0;
 	if (size < r->size) {
 		if (r->form == DATA_EXTENTS) CB_TRY(extents_cut(t, r->ino, size, r->size, err));
 		return set_size(t, r, size, err); /* inline and content forms are cut by the size alone */

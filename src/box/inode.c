@@ -146,7 +146,9 @@ void inode_changed(const txn *t, inode *node, bool data)
 {
 	node->rec.version = 0;
 	node->rec.ctime_ns = t->now_ns;
-	if (data) node->rec.mtime_ns = t->now_ns;
+	if (!data) return;
+	node->rec.mtime_ns = t->now_ns;
+	node->rec.written = 0;
 }
 
 cb_code inode_written(txn *t, inode *node, cb_error *err)

@@ -200,16 +200,19 @@ static cb_code note_key_change(void *context, span key_bytes, span old_value, sp
 }
 
 /*
- * Did the box write the file since? Nobody noted it, so its record must say it: a write leaves other contents, or, where the bytes are in
- * the record itself, a modification time that is the moment of the change. Setting the times does neither.
+ * Did the box write the file since? Its record says which write its data are of. Where it does not, because that was before this was noted,
+ * the data must say it: a write leaves other contents, or, where the bytes are in the record itself, a modification time that is the
+ * moment of the change. Setting the times does neither.
  */
 static cb_code was_written(const merge *m, const record *base, const record *now, bool *out, cb_error *err)
 {
 	*out = false;
 	if (now->version == base->version) return CB_OK;
-	*out = base->form != now->form || base->size != now->size ||
-	       (now->mtime_ns != base->mtime_ns && now->mtime_ns == now->ctime_ns);
-	if (*out) return CB_OK;
+	bool noted = now->written != RECORD_WRITTEN_UNKNOWN;
+	*out = noted ? now->written != base->written
+	             : base->form != now->form || base->size != now->size ||
+	                       (now->mtime_ns != base->mtime_ns && now->mtime_ns == now->ctime_ns);
+	if (*out || noted) return CB_OK;
 	key prefix = key_prefix(KIND_EXTENT, base->ino);
 	switch (base->form) {
 	case DATA_NONE:
@@ -246,11 +249,18 @@ static cb_code merge_data(merge *m, item *it, inode *node, bool *changed, bool *
 	if (node->rec.type == CB_DIR) return CB_OK;
 	if (it->base.present) {
 		CB_TRY(merge_data_same(m, base_view, base, m->theirs, theirs, &theirs_same, err));
+		/* The step that is taken back wrote them as they were, and nobody wrote them since. */
+		bool takes_back = theirs_same && m->back && base->ino == theirs->ino && ours->ino == base->ino;
+		if (takes_back && ours->written == base->written) node->rec.written = theirs->written;
 		if (theirs_same && !renewed_there) return CB_OK;
 		CB_TRY(merge_data_same(m, base_view, base, m->ours, ours, &ours_same, err));
 	}
 	bool unchanged_here = ours_same && !renewed_here;
-	if (theirs_same && unchanged_here) return CB_OK;
+	if (theirs_same && unchanged_here) { /* theirs wrote them as they were: whoever writes the file too must see that */
+		node->rec.written = 0;
+		*changed = true;
+		return CB_OK;
+	}
 	CB_TRY(merge_data_same(m, m->ours, ours, m->theirs, theirs, &agreed, err));
 	if (agreed && !merge_is_strict(m)) return CB_OK;
 	bool lines = !ours_same && !theirs_same && !agreed && it->base.present;

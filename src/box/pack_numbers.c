@@ -50,6 +50,7 @@ static cb_code renumber_record(const renumber *r, record *rec, cb_error *err)
 {
 	CB_TRY(r->ino(r->context, &rec->ino, err));
 	CB_TRY(r->version(r->context, &rec->version, err));
+	rec->written = RECORD_WRITTEN_UNKNOWN; /* it is for transactions, and none begins in one store and ends in another */
 	if (rec->form != DATA_CONTENT) return CB_OK;
 	return r->content(r->context, &rec->content, rec->start + rec->size, false, err);
 }

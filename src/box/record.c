@@ -6,6 +6,10 @@
 
 enum {
 	RECORD_FIXED = 59, /* bytes before the data part */
+	MARK_BYTES = 8,    /* behind it, when it was written before the version */
+	MARK_NONE = 0,     /* nobody knows when it was written, */
+	MARK_VERSION = 1,  /* with the version, */
+	MARK_BEFORE = 2,   /* before it */
 	ENTRY_RECORD = 'R',
 	VALUE_INLINE = 'i',
 	VALUE_CONTENT = 'c',
@@ -13,7 +17,8 @@ enum {
 	MODE_MASK = 07777,
 };
 
-static_assert(1 + RECORD_FIXED + LIMIT_INLINE_BYTES <= TREE_VALUE_MAX, "an entry with inline data must fit a tree value");
+static_assert(1 + RECORD_FIXED + LIMIT_INLINE_BYTES + MARK_BYTES <= TREE_VALUE_MAX,
+              "an entry with inline data must fit a tree value");
 static_assert(1 + 8 + 8 + LIMIT_NAME_BYTES <= TREE_KEY_MAX, "the longest key is N ino parent name");
 
 /* ---- keys ---- */
@@ -156,6 +161,30 @@ cb_code key_parse(span bytes, key_parts *out, cb_error *err)
 
 /* ---- values ---- */
 
+static uint8_t record_mark(const record *r)
+{
+	if (r->type != CB_FILE || r->written == RECORD_WRITTEN_UNKNOWN) return MARK_NONE;
+	return r->written == r->version ? MARK_VERSION : MARK_BEFORE;
+}
+
+static size_t record_write_data(const record *r, uint8_t *p)
+{
+	switch (r->form) {
+	case DATA_NONE:
+	case DATA_EXTENTS:
+		return 0;
+	case DATA_INLINE:
+		assert(r->size <= LIMIT_INLINE_BYTES);
+		memcpy(p, r->bytes, (size_t)r->size);
+		return (size_t)r->size;
+	case DATA_CONTENT:
+		put_le64(p, r->content);
+		put_le32(p + 8, r->start);
+		return 12;
+	}
+	abort(); /* every form is above: decoding refuses others */
+}
+
 static size_t record_write(const record *r, uint8_t *p)
 {
 	put_le64(p, r->ino);
@@ -166,22 +195,13 @@ static size_t record_write(const record *r, uint8_t *p)
 	put_le64(p + 40, (uint64_t)r->atime_ns);
 	put_le32(p + 48, (uint32_t)r->type << TYPE_SHIFT | (r->mode & MODE_MASK));
 	put_le32(p + 52, r->links);
-	put_le16(p + 56, 0);
+	p[56] = record_mark(r);
+	p[57] = 0;
 	p[58] = (uint8_t)r->form;
-	switch (r->form) {
-	case DATA_NONE:
-	case DATA_EXTENTS:
-		return RECORD_FIXED;
-	case DATA_INLINE:
-		assert(r->size <= LIMIT_INLINE_BYTES);
-		memcpy(p + RECORD_FIXED, r->bytes, (size_t)r->size);
-		return RECORD_FIXED + (size_t)r->size;
-	case DATA_CONTENT:
-		put_le64(p + RECORD_FIXED, r->content);
-		put_le32(p + RECORD_FIXED + 8, r->start);
-		return RECORD_FIXED + 12;
-	}
-	abort(); /* every form is above: decoding refuses others */
+	size_t size = RECORD_FIXED + record_write_data(r, p + RECORD_FIXED);
+	if (p[56] != MARK_BEFORE) return size;
+	put_le64(p + size, r->written);
+	return size + MARK_BYTES;
 }
 
 void record_encode(const record *r, tree_value *out)
@@ -217,6 +237,13 @@ static cb_code record_decode_data(reader *r, record *out, cb_error *err)
 	return bad_record(err);
 }
 
+/* After the rest: there is one way to say it. */
+static cb_code record_decode_mark(reader *r, uint8_t mark, record *out, cb_error *err)
+{
+	out->written = mark == MARK_VERSION ? out->version : mark == MARK_BEFORE ? reader_le64(r) : RECORD_WRITTEN_UNKNOWN;
+	return r->bad || record_mark(out) != mark ? bad_record(err) : CB_OK;
+}
+
 cb_code record_decode(span bytes, record *out, cb_error *err)
 {
 	if (bytes.size < RECORD_FIXED) return bad_record(err);
@@ -237,6 +264,7 @@ cb_code record_decode(span bytes, record *out, cb_error *err)
 	reader r = reader_make(span_make(p + RECORD_FIXED, bytes.size - RECORD_FIXED));
 	if (out->ino == 0 || out->type < CB_FILE || out->type > CB_SYMLINK || out->size > LIMIT_FILE_BYTES) return bad_record(err);
 	CB_TRY(record_decode_data(&r, out, err));
+	CB_TRY(record_decode_mark(&r, p[56], out, err));
 	return reader_at_end(&r) ? CB_OK : bad_record(err);
 }
 
@@ -339,22 +367,35 @@ cb_code counters_decode(span bytes, counters *out, cb_error *err)
 	return CB_OK;
 }
 
-cb_code record_reopen(span key_bytes, span value, tree_value *out, cb_error *err)
+/* written: to be open too, where it is known or not. */
+static cb_code reopen(span key_bytes, span value, bool written, tree_value *out, cb_error *err)
 {
-	if (key_bytes.bytes[0] == KIND_ENTRY) {
-		entry e;
-		CB_TRY(entry_decode(value, &e, err));
-		e.rec.version = 0;
-		entry_encode(&e, out);
-	} else if (key_bytes.bytes[0] == KIND_INODE) {
-		record r;
-		CB_TRY(record_decode(value, &r, err));
-		r.version = 0;
-		record_encode(&r, out);
-	} else {
+	bool is_entry = key_bytes.bytes[0] == KIND_ENTRY;
+	entry e;
+	if (!is_entry && key_bytes.bytes[0] != KIND_INODE) {
 		memcpy(out->bytes, value.bytes, value.size);
 		out->size = value.size;
+		return CB_OK;
 	}
+	CB_TRY(is_entry ? entry_decode(value, &e, err) : record_decode(value, &e.rec, err));
+	e.rec.version = 0;
+	if (written) e.rec.written = 0;
+	if (is_entry) entry_encode(&e, out);
+	else record_encode(&e.rec, out);
+	return CB_OK;
+}
+
+cb_code record_reopen(span key_bytes, span value, tree_value *out, cb_error *err)
+{
+	return reopen(key_bytes, value, false, out, err);
+}
+
+cb_code record_same(span key_bytes, span a, span b, bool *out, cb_error *err)
+{
+	tree_value x, y;
+	CB_TRY(reopen(key_bytes, a, true, &x, err));
+	CB_TRY(reopen(key_bytes, b, true, &y, err));
+	*out = span_equal(span_make(x.bytes, x.size), span_make(y.bytes, y.size));
 	return CB_OK;
 }
 

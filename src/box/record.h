@@ -57,9 +57,15 @@ typedef enum data_form {
 	DATA_EXTENTS = 3, /* X keys */
 } data_form;
 
+/* The data were not written since this is noted. */
+#define RECORD_WRITTEN_UNKNOWN UINT64_MAX
+
 typedef struct record {
 	uint64_t ino;
 	uint64_t version; /* state in which the file last changed; 0: the transaction under way */
+	/* Of a file: the version that its data were written with, with whatever bytes; 0 as above; or RECORD_WRITTEN_UNKNOWN. It goes with
+	 * the data: history brings it back with them. No difference of two states: it moves only where the version does. */
+	uint64_t written;
 	uint64_t size;
 	int64_t mtime_ns, ctime_ns, atime_ns;
 	cb_type type;
@@ -146,6 +152,8 @@ cb_code counters_decode(span bytes, counters *out, cb_error *err);
 
 /* The value with its version open, so that the commit gives it the new one. */
 cb_code record_reopen(span key_bytes, span value, tree_value *out, cb_error *err);
+/* Are two values of a key equal but for the version, and for when it was written? */
+cb_code record_same(span key_bytes, span a, span b, bool *out, cb_error *err);
 
 /* The contents a map value refers to, by its key's kind: calls visit with each number. Used by gc, fsck and commit. */
 typedef cb_code (*content_visit)(void *context, uint64_t content, uint64_t min_size, cb_error *err);

@@ -23,6 +23,7 @@ static cb_code restore_key(void *context, span key_bytes, span old_value, span n
 {
 	txn *t = context;
 	tree_value value;
+	bool same = false;
 	if (key_bytes.bytes[0] == KIND_COUNTERS) {
 		counters c = {0};
 		if (new_value.bytes) CB_TRY(counters_decode(new_value, &c, err));
@@ -30,12 +31,8 @@ static cb_code restore_key(void *context, span key_bytes, span old_value, span n
 	}
 	if (!new_value.bytes) return pmap_put_tombstone(&t->delta, key_bytes, err);
 	/* Equal but for the version: an earlier restore or undo brought it back already, and versions only grow. */
-	if (old_value.bytes) {
-		tree_value before, after;
-		CB_TRY(record_reopen(key_bytes, old_value, &before, err));
-		CB_TRY(record_reopen(key_bytes, new_value, &after, err));
-		if (span_equal(span_make(before.bytes, before.size), span_make(after.bytes, after.size))) return CB_OK;
-	}
+	if (old_value.bytes) CB_TRY(record_same(key_bytes, old_value, new_value, &same, err));
+	if (same) return CB_OK;
 	CB_TRY(record_reopen(key_bytes, new_value, &value, err));
 	return pmap_put(&t->delta, key_bytes, span_make(value.bytes, value.size), err);
 }

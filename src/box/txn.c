@@ -495,6 +495,7 @@ static uint64_t seal_content(const txn *t, uint64_t content)
 static void seal_record(const seal *s, record *r)
 {
 	if (r->version == 0) r->version = s->state;
+	if (r->written == 0) r->written = r->version;
 	if (r->form == DATA_CONTENT) r->content = seal_content(s->t, r->content);
 }
 

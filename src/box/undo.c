@@ -108,16 +108,6 @@ static cb_code reverse_times(const reversal *r, cb_error *err)
 	return CB_OK;
 }
 
-/* A redo brings back what a step made, but under a version of its own. */
-static cb_code same_but_version(span key_bytes, span a, span b, bool *out, cb_error *err)
-{
-	tree_value x, y;
-	CB_TRY(record_reopen(key_bytes, a, &x, err));
-	CB_TRY(record_reopen(key_bytes, b, &y, err));
-	*out = span_equal(span_make(x.bytes, x.size), span_make(y.bytes, y.size));
-	return CB_OK;
-}
-
 static cb_code note_returned(reversal *r, uint64_t ino, cb_error *err)
 {
 	bool known = false;
@@ -143,7 +133,8 @@ static cb_code reverse_key(void *context, span key_bytes, span old_value, span n
 	cb_code code = tree_get(&head, key_bytes, &now, err);
 	if (code != CB_OK && code != CB_NOTFOUND) return code;
 	bool same = code == CB_OK ? new_value.bytes != NULL : !new_value.bytes;
-	if (same && new_value.bytes) CB_TRY(same_but_version(key_bytes, span_make(now.bytes, now.size), new_value, &same, err));
+	/* A redo brings back what a step made, but under a version of its own. */
+	if (same && new_value.bytes) CB_TRY(record_same(key_bytes, span_make(now.bytes, now.size), new_value, &same, err));
 	if (!same) {
 		r->blocked = true;
 		return CB_INTERRUPTED;

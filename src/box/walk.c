@@ -383,6 +383,7 @@ cb_code inode_copy_data(txn *t, const tree_view *from, const record *source, ino
 	record *r = &made->rec;
 	CB_TRY(txn_file_fits(t, r->ino, source->size, err));
 	CB_TRY(txn_count(t, 0, (int64_t)source->size, err));
+	r->written = source->ino == r->ino ? source->written : 0;
 	r->size = source->size;
 	r->form = source->form;
 	r->content = source->content;
