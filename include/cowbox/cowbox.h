@@ -59,7 +59,8 @@
  * from the box, and with it the last state that had it, is CB_STALE. This is not for programs whose other threads use SQLite
  * themselves, nor for fork() in a signal handler, _Fork() and clone().
  *
- * Signals. No call raises one in its caller: a descriptor that nobody reads any more is CB_IO, with EPIPE in os_error.
+ * Signals. No call raises one in its caller: a descriptor that nobody reads any more is CB_IO, with EPIPE in os_error, and so is a file
+ * that would become larger than RLIMIT_FSIZE, with EFBIG.
  *
  * Mode bits are stored and given back; this API does not enforce them (the caller owns the box). Surfaces for agents do.
  */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,57 @@ static cb_code check_range(size_t size, uint64_t offset, cb_error *err)
 {
 	if (size <= INT64_MAX && offset <= (uint64_t)INT64_MAX - size) return CB_OK;
 	return cb_err_set(err, CB_INVALID, "offset %llu is out of range", (unsigned long long)offset);
+}
+
+/*
+ * A signal's disposition is the caller's business: it is held back in this thread, to which alone the kernel sends it, and taken away if it
+ * is ours. One that was pending before is the caller's, who holds it back himself.
+ */
+static bool signal_hold(int number, sigset_t *before)
+{
+	sigset_t only, pending;
+	(void)sigemptyset(&only);
+	(void)sigaddset(&only, number);
+	(void)sigpending(&pending);
+	if (sigismember(&pending, number) == 1) return false;
+	(void)pthread_sigmask(SIG_BLOCK, &only, before);
+	return true;
+}
+
+static void signal_take(int number)
+{
+	sigset_t only;
+	struct timespec now = {0};
+	(void)sigemptyset(&only);
+	(void)sigaddset(&only, number);
+	while (sigtimedwait(&only, NULL, &now) < 0 && errno == EINTR) continue;
+}
+
+io_bounded io_bounded_begin(void)
+{
+	io_bounded b = {.holds = false};
+	struct rlimit limit;
+	int error = errno;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) b.holds = signal_hold(SIGXFSZ, &b.before);
+	errno = error;
+	return b;
+}
+
+void io_bounded_end(const io_bounded *b)
+{
+	int error = errno;
+	if (!b->holds) return;
+	signal_take(SIGXFSZ);
+	(void)pthread_sigmask(SIG_SETMASK, &b->before, NULL);
+	errno = error;
+}
+
+int io_size_set(int fd, uint64_t size)
+{
+	io_bounded bounded = io_bounded_begin();
+	int result = ftruncate(fd, (off_t)size);
+	io_bounded_end(&bounded);
+	return result;
 }
 
 cb_code io_pread_all(int fd, void *bytes, size_t size, uint64_t offset, size_t *out_size, cb_error *err)
@@ -50,7 +102,9 @@ cb_code io_pwrite_all(int fd, const void *bytes, size_t size, uint64_t offset, c
 	CB_TRY(check_range(size, offset, err));
 	size_t done = 0;
 	while (done < size) {
+		io_bounded bounded = io_bounded_begin();
 		ssize_t n = pwrite(fd, (const char *)bytes + done, chunk(size - done), (off_t)(offset + done));
+		io_bounded_end(&bounded);
 		if (n < 0 && errno == EINTR) continue;
 		/* A write that moves nothing and says nothing would loop for ever. */
 		if (n == 0) errno = EIO;
@@ -64,7 +118,9 @@ cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err)
 {
 	size_t done = 0;
 	while (done < size) {
+		io_bounded bounded = io_bounded_begin();
 		ssize_t n = write(fd, (const char *)bytes + done, chunk(size - done));
+		io_bounded_end(&bounded);
 		if (n < 0 && errno == EINTR) continue;
 		if (n == 0) errno = EIO;
 		if (n <= 0) return cb_err_errno(err, errno, "write %zu bytes", size);
@@ -73,24 +129,17 @@ cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err)
 	return CB_OK;
 }
 
-/* The signal's disposition is the caller's business: it is held back in this thread, to which alone the kernel sends it, and taken away if
- * it is ours. One that was pending before is the caller's. */
 ssize_t io_write_quietly(int fd, const void *bytes, size_t size)
 {
-	sigset_t pipe_only, pending, before;
-	(void)sigemptyset(&pipe_only);
-	(void)sigaddset(&pipe_only, SIGPIPE);
-	(void)sigpending(&pending);
-	bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-	if (!was_pending) (void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+	sigset_t before;
+	bool holds = signal_hold(SIGPIPE, &before);
+	io_bounded bounded = io_bounded_begin();
 	ssize_t n = write(fd, bytes, size);
 	int error = errno;
-	if (was_pending) return n;
-	struct timespec now = {0};
+	io_bounded_end(&bounded);
 	/* A write that waits when the reader goes takes a part, and raises it too. */
-	if (n < 0 ? error == EPIPE : (size_t)n < size)
-		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) continue;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (holds && (n < 0 ? error == EPIPE : (size_t)n < size)) signal_take(SIGPIPE);
+	if (holds) (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = error;
 	return n;
 }

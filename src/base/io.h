@@ -2,6 +2,7 @@
 #ifndef BASE_IO_H
 #define BASE_IO_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,8 +26,21 @@ cb_code io_write_all(int fd, const void *bytes, size_t size, cb_error *err);
  */
 cb_code io_foreign_read(int fd, void *to, size_t size, const char *what, size_t *out_size, cb_error *err);
 cb_code io_foreign_write(int fd, const void *bytes, size_t size, const char *what, size_t *out_size, cb_error *err);
-/* write(2), but where it would raise SIGPIPE in this thread it is EPIPE and no more. */
+/* write(2), but where it would raise SIGPIPE or SIGXFSZ in this thread it is EPIPE or EFBIG and no more. */
 ssize_t io_write_quietly(int fd, const void *bytes, size_t size);
+
+/*
+ * Around a system call that may make a file larger: beyond RLIMIT_FSIZE it would raise SIGXFSZ in this thread, and is EFBIG and no more.
+ * All writes of this header are so. Where there is no such bound this costs the question for it. errno stays.
+ */
+typedef struct io_bounded {
+	bool holds;
+	sigset_t before;
+} io_bounded;
+io_bounded io_bounded_begin(void);
+void io_bounded_end(const io_bounded *b);
+/* ftruncate(2), so: it asks for the bound also where it makes a file smaller. */
+int io_size_set(int fd, uint64_t size);
 
 /* The start of a small file, of the kernel's for one, as a text with its NUL. Gives its length; 0: "", it is empty or cannot be read. */
 size_t io_text_read(int folder, const char *name, char *to, size_t size);

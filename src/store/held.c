@@ -116,12 +116,14 @@ static bool index_empty(const held *h, base_place at)
 	off_t most = index_most(at);
 	if (fstat(h->index_fd, &st) != 0) return false;
 	if (st.st_size > most) {
-		if (ftruncate(h->index_fd, most) != 0) return false;
+		if (io_size_set(h->index_fd, (uint64_t)most) != 0) return false;
 		st.st_size = most;
 	}
 	for (off_t end = 0; end < st.st_size;) {
 		size_t n = st.st_size - end < (off_t)sizeof zeros ? (size_t)(st.st_size - end) : sizeof zeros;
+		io_bounded bounded = io_bounded_begin(); /* it may be longer than a file may become by now */
 		ssize_t done = pwrite(h->index_fd, zeros, n, end);
+		io_bounded_end(&bounded);
 		if (done < 0 && errno == EINTR) continue;
 		if (done <= 0) return false;
 		end += done;

@@ -68,8 +68,10 @@ static cb_code grow(inuse *t, size_t from, cb_error *err)
 		t->blocks = to;
 		return CB_OK;
 	}
+	io_bounded bounded = io_bounded_begin();
 	int error = posix_fallocate(t->fd, 0, (off_t)to * INUSE_BLOCK_BYTES);
 	if (error) error = posix_fallocate(t->fd, 0, (off_t)(from + 1) * INUSE_BLOCK_BYTES);
+	io_bounded_end(&bounded);
 	if (error == EDQUOT) error = ENOSPC;
 	return error ? cb_err_errno(err, error, "the table of states in use '%s/%s' cannot grow", t->in->path, file_name) : CB_OK;
 }

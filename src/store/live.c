@@ -42,7 +42,9 @@ static cb_code open_sized(const io_folder *in, bool read_only, int *out, cb_erro
 	if (fstat(fd, &st) != 0) return cb_err_errno(err, errno, "'%s/%s'", in->path, name);
 	if (st.st_size < (off_t)sizeof(live_map)) {
 		/* Only ever longer: shortening it would kill whoever has it mapped. */
+		io_bounded bounded = io_bounded_begin();
 		int error = read_only ? EINVAL : posix_fallocate(fd, 0, (off_t)sizeof(live_map));
+		io_bounded_end(&bounded);
 		if (error) return cb_err_errno(err, error, "'%s/%s'", in->path, name);
 	}
 	*out = TAKE_FD(fd);

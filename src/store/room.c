@@ -116,8 +116,10 @@ static int allocate(const room *r, int fd, uint64_t has, uint64_t want)
 	int error = fault_strike(r->plan, STORE_FAULT_ALLOCATE);
 	if (error) return error;
 	off_t from = (off_t)(has & ~(uint64_t)4095);
+	io_bounded bounded = io_bounded_begin();
 	do error = fallocate(fd, FALLOC_FL_KEEP_SIZE, from, (off_t)want - from) == 0 ? 0 : errno;
 	while (error == EINTR);
+	io_bounded_end(&bounded);
 	return error;
 }
 

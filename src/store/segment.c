@@ -196,7 +196,7 @@ static cb_code flush_fd(const segments *g, int fd, uint64_t number, cb_error *er
 static void cut(const segments *g, uint64_t number, int fd, uint64_t end)
 {
 	char path[LIMIT_PATH_BYTES + NAME_BYTES];
-	if (ftruncate(fd, (off_t)end) != 0 || !g->faults) return;
+	if (io_size_set(fd, end) != 0 || !g->faults) return;
 	path_of(g, number, path, sizeof path);
 	fault_saw_truncate(g->faults, path, end);
 }
@@ -625,7 +625,9 @@ static cb_code copy_bytes(int from, int to, const char *path, cb_error *err)
 	off_t left = st.st_size;
 	while (left > 0) {
 		CB_TRY(cancel_check(err));
+		io_bounded bounded = io_bounded_begin();
 		ssize_t n = copy_file_range(from, NULL, to, NULL, left < COPY_BYTES ? (size_t)left : COPY_BYTES, 0);
+		io_bounded_end(&bounded);
 		if (n < 0 && errno == EINTR) continue;
 		if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS)) break;
 		if (n < 0) return cb_err_errno(err, errno, "copying '%s'", path);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 
 static sqlite3_file *real(sqlite3_file *f)
 {
@@ -46,7 +47,9 @@ int file_write(vfs_file *s, const void *bytes, int n, sqlite3_int64 at)
 {
 	int error = fault_strike(s->plan, STORE_FAULT_WRITE);
 	if (error) return file_write_failed(s, error, io_code(error, SQLITE_IOERR_WRITE));
+	io_bounded bounded = io_bounded_begin();
 	int rc = s->real->pMethods->xWrite(s->real, bytes, n, at);
+	io_bounded_end(&bounded);
 	if (rc != SQLITE_OK) return file_write_failed(s, errno, rc);
 	if (s->path && s->plan) fault_saw_write(s->plan, s->path, (uint64_t)at, bytes, (size_t)n);
 	return SQLITE_OK;
@@ -54,7 +57,9 @@ int file_write(vfs_file *s, const void *bytes, int n, sqlite3_int64 at)
 
 int file_cut(vfs_file *s, sqlite3_int64 size)
 {
+	io_bounded bounded = io_bounded_begin();
 	int rc = s->real->pMethods->xTruncate(s->real, size);
+	io_bounded_end(&bounded);
 	if (rc == SQLITE_OK && s->path && s->plan) fault_saw_truncate(s->plan, s->path, (uint64_t)size);
 	return rc;
 }
@@ -199,7 +204,10 @@ static int shim_control(sqlite3_file *f, int op, void *arg)
 	if (op == SQLITE_FCNTL_CKPT_START && vfs_file_of(f)->is_base) base_learn(vfs_file_of(f));
 	/* Growing a file by its size hint would bypass the record. */
 	if (vfs_file_of(f)->plan && (op == SQLITE_FCNTL_SIZE_HINT || op == SQLITE_FCNTL_CHUNK_SIZE)) return SQLITE_OK;
-	return real(f)->pMethods->xFileControl(real(f), op, arg);
+	io_bounded bounded = io_bounded_begin();
+	int rc = real(f)->pMethods->xFileControl(real(f), op, arg);
+	io_bounded_end(&bounded);
+	return rc;
 }
 
 static int shim_sector_size(sqlite3_file *f)
@@ -221,8 +229,10 @@ int index_map(vfs_file *s, int page, int size, int extend, void volatile **out)
 	}
 	bool first = s->index_blocks == 0 && s->held;
 	if (first) held_index_enter(s->held, s->at);
+	io_bounded bounded = io_bounded_begin();
 	errno = 0;
 	int rc = lock_result(s->real->pMethods->xShmMap(s->real, page, size, extend, out), SQLITE_IOERR_SHMOPEN);
+	io_bounded_end(&bounded);
 	int error = errno;
 	if (page == 0) s->index = rc == SQLITE_OK ? *out : NULL;
 	if (first) held_index_leave(s->held);

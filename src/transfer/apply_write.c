@@ -170,7 +170,7 @@ static cb_code copy_content(applying *a, const box_node *r, int fd, cb_error *er
 		CB_TRY(copy_range(a, r, fd, start, end, err));
 		at = end;
 	}
-	if (ftruncate(fd, (off_t)r->size) != 0) return system_error(errno, "setting its size", err);
+	if (io_size_set(fd, r->size) != 0) return system_error(errno, "setting its size", err);
 	return CB_OK;
 }
 

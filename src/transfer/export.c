@@ -137,7 +137,7 @@ static cb_code put_data(exporting *x, const char *path, const box_node *r, int f
 		at = end;
 	}
 	if (at >= r->size) return CB_OK;
-	return ftruncate(fd, (off_t)r->size) == 0 ? CB_OK : cb_err_errno(err, errno, "cannot set the size of '%s'", path);
+	return io_size_set(fd, r->size) == 0 ? CB_OK : cb_err_errno(err, errno, "cannot set the size of '%s'", path);
 }
 
 static cb_code remember_links(exporting *x, const char *path, const box_node *r, int fd, cb_error *err)
