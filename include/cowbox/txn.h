@@ -91,8 +91,9 @@ CB_API cb_code cb_txn_begin(cb_box *box, const cb_txn_options *options, cb_box *
  * they changed it alike (but lines of a text are merged, and folders made as parents unite). To write a file or to set a key is a
  * change, whatever the bytes: others may not have changed or removed it. To set times is one where neither side changed the data. So is
  * what a call relied on and is no longer so: an expected version, and the absence of a name for exclusive creation, mkdir by name, link,
- * symlink and rename without replacing. Quotas hold as they are at commit. This is snapshot isolation without read sets: two
- * transactions that each read what the other wrote may both commit.
+ * symlink and rename without replacing; of a name that was free because the transaction took it from a file, that others moved no other
+ * file there. Quotas hold as they are at commit. This is snapshot isolation without read sets: two transactions that each read what the
+ * other wrote may both commit.
  *
  * Afterwards the transaction is over: close it; any other call on it is CB_INVALID (but see cb_txn_conflicts). Whatever failed, it stays
  * open (but see cb_lost), and the same call may be made again. On a box whose open files have writes under way these are committed, with

@@ -19,6 +19,7 @@
 typedef struct expectation {
 	uint64_t ino;     /* a version is expected; 0: a name must be free */
 	uint64_t version; /* of ino */
+	uint64_t was;     /* what had the name in the base, and gave it up to this transaction; 0: nothing */
 	uint64_t parent;
 	char *path;     /* clean, without links */
 	size_t name_at; /* where the last component begins in path */
@@ -61,10 +62,9 @@ cb_code expect_absent(txn *t, const resolved *r, cb_error *err)
 	if (is_certain(t, r)) return CB_OK;
 	tree_view base = state_view(t->cs, t->base), now = txn_raw(t);
 	inode there;
-	/* What the transaction itself took away was there: whether others changed it is for the merge to say. */
 	cb_code code = inode_at(&base, r->parent, resolved_name(r), &there, NULL, err);
-	if (code != CB_NOTFOUND) return code;
-	return expectation_add(t, &now, r, (expectation){.parent = r->parent}, err);
+	if (code != CB_OK && code != CB_NOTFOUND) return code;
+	return expectation_add(t, &now, r, (expectation){.parent = r->parent, .was = code == CB_OK ? there.rec.ino : 0}, err);
 }
 
 cb_code expect_version(txn *t, const resolved *r, uint64_t version, cb_error *err)
@@ -98,6 +98,12 @@ static cb_code holds(const txn *t, const tree_view *head, const expectation *e, 
 	if (code == CB_NOTFOUND)
 		code = inode_by_path(head, e->path, &ignored, err); /* what it made must not meet what others made */
 	else if (code == CB_OK) code = inode_at(head, e->parent, span_str(e->path + e->name_at), &node, NULL, err);
+	*out = code == CB_NOTFOUND;
+	if (code != CB_OK || !e->was) return code == CB_NOTFOUND ? CB_OK : code;
+	/* What the transaction itself took away was there: whether others changed it, or made it anew, is for the merge to say. But what
+	 * they moved there from elsewhere is another file. */
+	uint64_t ino = node.rec.ino;
+	code = ino == e->was ? CB_NOTFOUND : inode_find(&base, ino, &node, err);
 	*out = code == CB_NOTFOUND;
 	return code == CB_NOTFOUND ? CB_OK : code;
 }

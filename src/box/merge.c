@@ -419,6 +419,8 @@ static cb_code find_replaced(merge *m, item *it, cb_error *err)
 		CB_TRY(successor_at(m, m->theirs, m->ours, at, &there, err));
 		if (in_ours && here.ino == it->ours.node.rec.ino) here.ino = 0; /* itself, under another number */
 		if (in_theirs && there.ino == it->theirs.node.rec.ino) there.ino = 0;
+		/* Theirs relied on the name, which another has by now: what it made is for this name, wherever the old one went. */
+		if (merge_disputes_name(m->disputed, at)) there.ino = 0;
 		/* Who has it elsewhere came perhaps from a past that never had it here. */
 		bool elsewhere = !alone && !merge_place_in(in_ours ? &it->ours : &it->theirs, at);
 		if (it->disputed && elsewhere) continue;
