@@ -211,7 +211,7 @@ TEST_LIMIT(a_refusal_says_what_to_do, 120)
 	must_write(b, "/work/small", "small");
 	ballast_load(&d, 64 << 10);
 	CHECK_CODE(cb_write_file(b, "/work/large", large, sizeof(large), NULL, &err), CB_NOSPACE);
-	CHECK_MSG(strstr(err.message, "segment 000001") && strstr(err.message, "make room, or delete"), "%s", err.message);
+	CHECK_MSG(strstr(err.message, "segment 000001") && strstr(err.message, "make room, or run gc"), "%s", err.message);
 	cb_box_close(b);
 	cb_store_close(s);
 	disk_unmount(&d);
