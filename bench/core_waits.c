@@ -2,7 +2,7 @@
  * core_waits.c: how long others wait. A second process writes 1 KiB into a box of its own, again and again, while the first makes one call
  * on a large box of the same store. The figure is the longest single write; beside it the longest while nothing else happens, because
  * the machine itself pauses now and then. Then the same with a third process, which writes to the large box every millisecond, so that each
- * call finds that it was overtaken.
+ * call finds that it was overtaken. And beside prune and gc of a store in which thousands of forks were merged and deleted.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,6 +23,7 @@ static cb_store *s;
 static cb_box *big, *side;
 static char folder[BENCH_PATH];
 static int pack; /* of the large box as it was filled */
+static uint64_t big_steps;
 
 static void write_for_ever(const char *path, const char *box, bool measured)
 {
@@ -162,16 +163,13 @@ static void fill(uint64_t files)
 	cb_box_close(t);
 }
 
-int main(int argc, char **argv)
+static void large_calls(void)
 {
-	bench_init(argc, argv);
 	uint64_t files = bench.full ? 200000 : 20000;
 	char path[BENCH_PATH], title[128];
 	(void)snprintf(title, sizeof(title), "longest wait of another writer, beside one call on %llu files",
 	               (unsigned long long)files);
-	if (!bench_section(title)) return 0;
-	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	NEED(seen != MAP_FAILED);
+	if (!bench_section(title)) return;
 	s = bench_store(bench_path(path, "waits"), false);
 	(void)bench_path(folder, "waits-folder");
 	CB(cb_box_create(s, "other", NULL, &bench_err));
@@ -192,5 +190,55 @@ int main(int argc, char **argv)
 	cb_box_close(side);
 	cb_box_close(big);
 	cb_store_close(s);
+}
+
+static void do_prune(void)
+{
+	CB(cb_prune(big, &CB_WITH(cb_prune_options, .keep_steps = big_steps / 2), NULL, &bench_err));
+}
+
+/* Forks of what the box is, each with a change, merged into it and deleted. */
+static void merge_forks(uint64_t forks)
+{
+	char name[BENCH_PATH];
+	for (uint64_t i = 0; i < forks; i++) {
+		cb_box *fork = NULL;
+		CB(cb_box_fork(s, "big", "fork", &fork, &bench_err));
+		(void)snprintf(name, sizeof(name), "/home/agent/n%llu", (unsigned long long)(i % 64));
+		bench_write(fork, name, bench_bytes(i), 80);
+		CB(cb_merge(big, fork, NULL, NULL, NULL, &bench_err));
+		cb_box_close(fork);
+		CB(cb_box_delete(s, "fork", &bench_err));
+	}
+	big_steps = forks;
+}
+
+static void upkeep(void)
+{
+	uint64_t forks = bench.full ? 16000 : 4000;
+	char path[BENCH_PATH], title[128];
+	(void)snprintf(title, sizeof(title), "longest wait of another writer, beside upkeep after %llu forks, merged and deleted",
+	               (unsigned long long)forks);
+	if (!bench_section(title)) return;
+	s = bench_store(bench_path(path, "upkeep"), false);
+	CB(cb_box_create(s, "other", NULL, &bench_err));
+	CB(cb_box_create(s, "big", &big, &bench_err));
+	merge_forks(forks);
+	pid_t other = start_writer(path, "other", true);
+	static const deed deeds[] = {
+		{"gc", do_gc}, {"prune of half", do_prune}, {"gc after it", do_gc}, {"gc, nothing to free", do_gc}};
+	run_all(deeds, sizeof(deeds) / sizeof(*deeds), "");
+	end_writer(other);
+	cb_box_close(big);
+	cb_store_close(s);
+}
+
+int main(int argc, char **argv)
+{
+	bench_init(argc, argv);
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	NEED(seen != MAP_FAILED);
+	large_calls();
+	upkeep();
 	return 0;
 }
