@@ -308,6 +308,33 @@ cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *
 	return CB_OK;
 }
 
+/* Is a new file of a side, where the base had one, another than `than`? *out stays true. */
+static cb_code is_another(merge *m, const tree_view *side, const tree_view *other, const place *at, uint64_t than, bool *out,
+                          cb_error *err)
+{
+	inode old;
+	bool had = false;
+	successor s;
+	CB_TRY(merge_file_at(m->base, at, &old, &had, err));
+	if (!had) return CB_OK;
+	CB_TRY(successor_at(m, side, other, at, &s, err));
+	*out = *out || (s.type == CB_FILE && s.ino && s.ino != than);
+	return CB_OK;
+}
+
+cb_code merge_new_files_cross(merge *m, const item *it, uint64_t mine, bool *out, cb_error *err)
+{
+	unit here = {0};
+	*out = false;
+	for (size_t i = 0; i < it->theirs.count && it->theirs.count > 1; i++)
+		CB_TRY(is_another(m, m->ours, m->theirs, &it->theirs.places[i], mine, out, err));
+	cb_code code = *out ? CB_OK : merge_unit_load(m->ours, mine, &here, err);
+	for (size_t i = 0; code == CB_OK && i < here.count && here.count > 1; i++)
+		code = is_another(m, m->theirs, m->ours, &here.places[i], merge_ino_there(it), out, err);
+	free(here.places);
+	return code;
+}
+
 /* A file is taken for the successor of one file only: two that were merged into it would overwrite each other. Both sides may have it. */
 static cb_code successor_take(merge *m, uint64_t ino, uint64_t of, bool *taken, cb_error *err)
 {

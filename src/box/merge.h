@@ -199,6 +199,10 @@ cb_code merge_file_at(const tree_view *v, const place *at, inode *out, bool *fou
 
 /* A file of ours at that place which neither base nor theirs knows, and which stands for no other than the one that was there; 0: none. */
 cb_code merge_new_file_here(merge *m, const place *at, uint64_t *out, cb_error *err);
+/* Theirs has a new file, it, and ours another, `mine`, under one of its names. Does one of the two stand, under a further name, for
+ * another file of the base, in whose place the other side has a third? Then they are not one: which names are one file would depend on
+ * the direction. */
+cb_code merge_new_files_cross(merge *m, const item *it, uint64_t mine, bool *out, cb_error *err);
 
 /* ---- merge_numbers.c ---- */
 

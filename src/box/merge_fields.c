@@ -363,6 +363,9 @@ static cb_code is_replaced_on_both(merge *m, const item *it, const place *at, co
 	if (!*out) return CB_OK;
 	CB_TRY(merge_new_file_here(m, at, &ino, err));
 	*out = mine->rec.ino == ino; /* or one of the base: another that got this name, or the same, which a conflict left here */
+	bool cross = false;
+	if (*out) CB_TRY(merge_new_files_cross(m, it, ino, &cross, err));
+	*out = *out && !cross;
 	return CB_OK;
 }
 

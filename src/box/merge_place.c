@@ -414,7 +414,9 @@ static cb_code settle_occupant(merge *m, item *it, const place *at, slot *s, boo
 		if (merged) return merge_note_number(m, mine->ino, their->ino, err);
 		if (mine->type == CB_DIR) same = made && !disputed; /* one that is goes or stays as a whole */
 		else if (made && !merge_is_strict(m)) CB_TRY(merge_data_same(m, &v, mine, m->theirs, their, &same, err));
-		if (same) return merge_unite(m, it, &s->occupant, err);
+		bool cross = false;
+		if (same && mine->type == CB_FILE) CB_TRY(merge_new_files_cross(m, it, mine->ino, &cross, err));
+		if (same && !cross) return merge_unite(m, it, &s->occupant, err);
 	}
 	bool theirs_wins = false;
 	uint64_t occupant = mine->ino;
@@ -569,7 +571,10 @@ static cb_code find_twin(merge *m, item *it, size_t *out, bool *exists, cb_error
 		if (!found) continue;
 		tree_view v = txn_raw(m->t);
 		CB_TRY(merge_data_same(m, &v, &s.occupant.rec, m->theirs, &it->theirs.node.rec, &same, err));
-		if (!same) continue;
+		bool cross = false;
+		if (same && it->theirs.node.rec.type == CB_FILE)
+			CB_TRY(merge_new_files_cross(m, it, s.occupant.rec.ino, &cross, err));
+		if (!same || cross) continue;
 		*out = i;
 		return CB_OK;
 	}

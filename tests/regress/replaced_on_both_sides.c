@@ -164,22 +164,26 @@ static void files_a_and_b(cb_box *b)
 	must_write(b, "/work/b", "b\n");
 }
 
-/* One new file in the place of two, of which one is in conflict. */
-TEST(a_name_that_is_in_conflict)
+/* Ours has one new file in the place of two, theirs another in each: which names are one file is in conflict, also where their texts would
+ * not be, and whoever is preferred has it as it made it. It depended on the direction. */
+TEST(one_new_file_against_two)
 {
+	static const char *const texts[] = {"b\n", "other\n"};
 	cb_error err = {0};
-	for (int into = 0; into < 2; into++) {
+	for (int i = 0; i < 2 * 2 * 2; i++) {
+		bool into = i & 1, wins = i & 2;
 		sides p = sides_open(true, files_a_and_b);
 		mv(p.ours, "/work/b", "/work/b~");
 		backed_up(p.ours, FIRST);
 		CHECK_OK(cb_link(p.ours, "/work/a", "/work/b", &err));
 		must_renew(p.theirs, "/work/a", LAST);
-		must_renew(p.theirs, "/work/b", "other\n");
+		must_renew(p.theirs, "/work/b", texts[i >> 2]);
 		cb_box *b = into ? p.theirs : p.ours, *from = into ? p.ours : p.theirs;
-		must_conflict(b, from, "1 conflict: /work/b ");
-		must_merge(b, from, into ? CB_PREFER_THEIRS : CB_PREFER_OURS);
-		CHECK_STR(must_read(b, "/work/a"), BOTH);
-		CHECK(are_one(b, "/work/a", "/work/b"));
+		must_conflict(b, from, "2 conflicts: /work/a (added on both sides), /work/b (added on both sides)");
+		must_merge(b, from, into != wins ? CB_PREFER_THEIRS : CB_PREFER_OURS);
+		CHECK_STR(must_read(b, "/work/a"), wins ? LAST : FIRST);
+		CHECK_STR(must_read(b, "/work/b"), wins ? texts[i >> 2] : FIRST);
+		CHECK(are_one(b, "/work/a", "/work/b") == !wins);
 		sides_close(&p);
 	}
 }
