@@ -121,8 +121,11 @@ static cb_code commit_open(merging *g, txn *t, round_end *end, cb_error *err)
 	bool moved = false;
 	cb_code code = txn_commit_exact(g->into, t, &moved, &result, err);
 	*end = moved ? ROUND_AGAIN : code == CB_STALE ? ROUND_TO_LOCK : ROUND_DONE;
-	if (code == CB_OK && !moved) g->seq = result.seq;
-	return code;
+	if (code != CB_OK || moved) return code;
+	g->seq = result.seq;
+	/* Open files know theirs as the merge left them: others may remove them, and prune, before this handle is used again. */
+	if (g->into->files.all) box_committed(g->into);
+	return CB_OK;
 }
 
 /* One round without the writer lock. ask_only: for the answers, not to commit. */

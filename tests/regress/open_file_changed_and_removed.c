@@ -216,6 +216,23 @@ TEST_BOTH(kept_since_the_handle_could_see_it)
 	done(&w);
 }
 
+/* A merge through the handle itself changes the file: that is a use of the handle, after which it knows the file as the merge left it. */
+TEST_BOTH(merged_by_the_handle_itself)
+{
+	world w = fresh(memory);
+	cb_box *fork = must_fork(w.s, "demo", "fork");
+	must_write(fork, "/work/d/a", "merged");
+	CHECK_OK(cb_merge(w.h, fork, NULL, NULL, NULL, &err));
+	cb_box_close(fork);
+	CHECK_OK(cb_box_delete(w.s, "fork", &err));
+	CHECK_OK(cb_unlink(w.o, "/work/d/a", &err));
+	must_write(w.o, "/work/later", "later");
+	CHECK_OK(cb_prune(w.o, &CB_WITH(cb_prune_options, .keep_steps = 1), NULL, &err));
+	CHECK_OK(cb_store_gc(w.s, NULL, &err));
+	CHECK_STR(through(w.f), "merged");
+	done(&w);
+}
+
 /* It comes back with the bytes that the handle saw, so what was written meanwhile lands. */
 TEST_BOTH(what_is_written_then_lands)
 {
