@@ -43,6 +43,8 @@ typedef struct world {
 	bool gone, dirty;  /* to its handles it is not in the box; something was written to it since */
 	picture handle;    /* what its handles see */
 	picture went;      /* what it went with, when dirty */
+	picture known;     /* what its handles would have seen when their box handle was last used; gone: when they were */
+	uint64_t taken;    /* the step after which it was not in the box, when it is not */
 	enum { BY_CALL, BY_HISTORY, BY_NOBODY_KNOWS } by; /* what took it away */
 	test_rng r;
 	unsigned landed, told, unseen;
@@ -128,7 +130,10 @@ static void box_changed(world *w, int by)
 	if (w->ino == 0) return;
 	bool was = w->now.path != NULL;
 	w->now = look(w);
-	if (was && !w->now.path) w->by = by;
+	if (was && !w->now.path) {
+		w->by = by;
+		w->taken = must_seq(w->look);
+	}
 	if (!w->dirty && w->now.path) w->handle = w->now.held;
 }
 
@@ -372,12 +377,40 @@ static void sync_all(world *w)
 		if (w->f[i]) do_sync(w, i);
 }
 
-/* What the handles keep stays, and so does what they know: what took the file, if they were used since. */
+static bool was_pruned(world *w, uint64_t seq)
+{
+	char address[32];
+	cb_box *old = NULL;
+	(void)snprintf(address, sizeof(address), "demo@%llu", (unsigned long long)seq);
+	cb_code code = cb_box_open(w->s, address, &old, &err);
+	CHECK(code == CB_OK || code == CB_STALE);
+	cb_box_close(old);
+	return code == CB_STALE;
+}
+
+/* What took the file was pruned before its handles were used again: nobody knows the state before that step, and they go on with what they
+ * saw last. If that was a file that is gone, it may have been back: then what their box handle saw of that, when it was used for something
+ * else, may be known or not. */
+static void forget(world *w)
+{
+	if (w->gone) {
+		picture is = read_picture(w->f[0] ? w->f[0] : w->f[1]);
+		if (same(&is, &w->handle)) return;
+	}
+	w->handle = w->known;
+}
+
+/* What the handles keep stays, and so does what they know: what took the file, if they were used since. If they were not, it is looked for
+ * from the newest step down, as far as none of them is missing. */
 static void prune(world *w, bool noticed)
 {
 	CHECK_OK(cb_prune(w->b[1], &CB_WITH(cb_prune_options, .keep_steps = 1 + test_rand_below(&w->r, 8)), NULL, &err));
 	CHECK_OK(cb_store_gc(w->s, NULL, &err));
-	if (!w->now.path && !noticed) w->by = BY_NOBODY_KNOWS;
+	if (w->ino == 0 || w->now.path || noticed) return;
+	w->by = BY_NOBODY_KNOWS;
+	bool found = w->dirty; /* what was written to it stands on what they know */
+	for (uint64_t seq = must_seq(w->look); !found && !was_pruned(w, seq); seq--) found = seq == w->taken;
+	if (!found) forget(w);
 }
 
 static void some_change(world *w, cb_box *b)
@@ -385,22 +418,26 @@ static void some_change(world *w, cb_box *b)
 	const char *other = paths[test_rand_below(&w->r, PATHS)];
 	/* Mostly the file, wherever it is by now. */
 	const char *path = w->now.path && test_rand_below(&w->r, 4) ? w->now.path : paths[test_rand_below(&w->r, 2)];
+	bool mine = b == w->b[0];
+	if (mine) CHECK(exists(b, "/work")); /* a use of it, also where nothing can be changed */
+	if (mine && !w->gone) w->known = w->handle;
 	if (!ino_at(w, "/work/d")) CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
 	uint64_t which = test_rand_below(&w->r, 16);
 	if (which < 6) change_history(w, b);
 	else if (which == 6) change_by_merge(w, b, path);
 	else if (which == 7) change_through_file(w, path);
 	else change_by_path(w, b, path, other);
+	if (mine && !w->gone && which != 7) w->known = w->handle;
 }
 
 static void change_box(world *w)
 {
-	sync_all(w);                /* the running step must not meet a change of the other handle: that is in_conflict() */
-	picture before = w->handle; /* what they saw last */
+	sync_all(w); /* the running step must not meet a change of the other handle: that is in_conflict() */
+	w->known = w->handle;
 	bool foreign = test_rand_below(&w->r, 2); /* the handle with the open files sees none of it until it is over */
 	for (uint64_t left = 1 + test_rand_below(&w->r, ROW); left > 0; left--)
 		some_change(w, w->b[foreign || test_rand_below(&w->r, 2)]);
-	w->unseen += foreign && w->ino && !w->now.path && !w->dirty && !same(&before, &w->handle);
+	w->unseen += foreign && w->ino && !w->now.path && !w->dirty && !same(&w->known, &w->handle);
 	bool pruned = test_rand_below(&w->r, 48) == 0, noticed = test_rand_below(&w->r, 4);
 	if (pruned && !noticed) prune(w, false);
 	files_used(w);
