@@ -254,11 +254,12 @@ static cb_code stat_next(cb_cursor *c, const void **out, cb_error *err)
 {
 	stat_cursor *k = (stat_cursor *)c;
 	*out = NULL;
-	if (!k->counting) {
-		do CB_TRY(cursor_next(k->changes, &k->counting, err));
-		while (k->counting && !is_countable(k->counting));
+	while (!k->counting) {
+		const void *next = NULL; /* a limit may also end the search for it, after one that is not counted */
+		CB_TRY(cursor_next(k->changes, &next, err));
+		if (!next) return CB_OK;
+		if (is_countable(next)) k->counting = next;
 	}
-	if (!k->counting) return CB_OK;
 	CB_TRY(count_change(k, k->counting, err));
 	k->counting = NULL;
 	*out = &k->stat;
