@@ -85,30 +85,14 @@ static cb_code keys_differ(const tree_view *a, const tree_view *b, uint8_t kind,
 	return tree_diff_prefix(a, b, key_span(&prefix), stop_at_first, out, err);
 }
 
-static cb_code append_key(void *context, span key_bytes, span value, cb_error *err)
-{
-	enum { OWNER_BYTES = 9 }; /* kind and inode */
-	size_t sizes[2] = {key_bytes.size, value.size};
-	CB_TRY(buf_append(context, sizes, sizeof(sizes), err));
-	CB_TRY(buf_append(context, key_bytes.bytes + OWNER_BYTES, key_bytes.size - OWNER_BYTES, err));
-	return buf_append(context, value.bytes, value.size, err);
-}
-
 /* Attributes or tags of two units, which may be of two inodes. */
-static cb_code attrs_same(const tree_view *va, const unit *a, const tree_view *vb, const unit *b, uint8_t kind, bool *out,
+static cb_code attrs_same(merge *m, const tree_view *va, const unit *a, const tree_view *vb, const unit *b, uint8_t kind, bool *out,
                           cb_error *err)
 {
-	if (a->node.rec.ino == b->node.rec.ino) {
-		bool differ = false;
-		CB_TRY(keys_differ(va, vb, kind, a->node.rec.ino, &differ, err));
-		*out = !differ;
-		return CB_OK;
-	}
-	AUTO_BUF buf x = BUF_INIT(SIZE_MAX), y = BUF_INIT(SIZE_MAX);
-	CB_TRY(inode_keys(va, a->node.rec.ino, kind, append_key, &x, err));
-	CB_TRY(inode_keys(vb, b->node.rec.ino, kind, append_key, &y, err));
-	*out = span_equal(buf_span(&x), buf_span(&y));
-	return CB_OK;
+	bool differ = true;
+	if (a->node.rec.ino == b->node.rec.ino) CB_TRY(keys_differ(va, vb, kind, a->node.rec.ino, &differ, err));
+	*out = !differ;
+	return *out ? CB_OK : marks_equal(m->t->cs, m->t, va, a->node.rec.ino, m->t, vb, b->node.rec.ino, kind, out, err);
 }
 
 cb_code merge_data_same(merge *m, const tree_view *va, const record *a, const tree_view *vb, const record *b, bool *out,
@@ -134,8 +118,8 @@ static cb_code holds_same(merge *m, const tree_view *va, const unit *a, const tr
 	*out = false;
 	if (a->node.rec.mode != b->node.rec.mode || a->node.rec.type != b->node.rec.type) return CB_OK;
 	bool same = false;
-	CB_TRY(attrs_same(va, a, vb, b, KIND_ATTR, &same, err));
-	if (same) CB_TRY(attrs_same(va, a, vb, b, KIND_TAG, &same, err));
+	CB_TRY(attrs_same(m, va, a, vb, b, KIND_ATTR, &same, err));
+	if (same) CB_TRY(attrs_same(m, va, a, vb, b, KIND_TAG, &same, err));
 	return same ? merge_data_same(m, va, &a->node.rec, vb, &b->node.rec, out, err) : CB_OK;
 }
 
@@ -407,8 +391,8 @@ static cb_code find_returned(merge *m, item *it, cb_error *err)
 {
 	if (it->base.present || !it->ours.present || !it->theirs.present || it->disputed || merge_is_strict(m)) return CB_OK;
 	bool alike = it->ours.node.rec.type != CB_DIR;
-	if (alike && !m->back) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_ATTR, &alike, err));
-	if (alike && !m->back) CB_TRY(attrs_same(m->ours, &it->ours, m->theirs, &it->theirs, KIND_TAG, &alike, err));
+	if (alike && !m->back) CB_TRY(attrs_same(m, m->ours, &it->ours, m->theirs, &it->theirs, KIND_ATTR, &alike, err));
+	if (alike && !m->back) CB_TRY(attrs_same(m, m->ours, &it->ours, m->theirs, &it->theirs, KIND_TAG, &alike, err));
 	for (size_t i = 0; alike && i < it->ours.count && !it->base.present; i++) {
 		const place *at = &it->ours.places[i];
 		inode node;
