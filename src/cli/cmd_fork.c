@@ -33,8 +33,8 @@ const cli_command cmd_fork = {
 	.group = "Boxes",
 	.summary = "make a box that starts at any state of another",
 	.text = "The fork shares everything with its origin until one of them changes; it costs the same however large the box is. "
-		"Its history "
-		"goes on before the fork point, and 'cowbox merge' brings its changes back.",
+		"Its own log begins with the fork; what was before is the log of its origin, and 'cowbox blame' goes on there. "
+		"'cowbox merge' brings its changes back.",
 	.operands =
 		(const cli_operand[]){
 			{CLI_STATE, "STATE", true, false,

@@ -37,6 +37,24 @@ for my $document ('README.md', 'docs/concepts.md', 'docs/agents.md') {
 	};
 }
 
+# A block that is pasted where the first one was not, or failed, does nothing: line by line, as a person's shell takes them.
+subtest 'blocks without the first' => sub {
+	for my $document ('README.md', 'docs/concepts.md', 'docs/agents.md') {
+		project();
+		spill($_, "mine\n") for qw(greeting.txt demo.cowbox task-17.cowbox);
+		cow('new', $_, '--from', '.') for qw(demo task-17);
+		my $picture = sub { scalar(`find . | sort; find . -type f -exec sha256sum {} + | sort`) . cow('list') . cow('log', 'demo') . cow('log', 'task-17') };
+		my $before = $picture->();
+		my (undef, @blocks) = slurp(root_of() . "/$document") =~ /^```sh\n(.*?)^```$/msg;
+		spill('../pasted', join '', @blocks);
+		for my $unset ('unset try', 'try=') {
+			my $r = shell("$unset; bash --norc --noprofile -i <../pasted");
+			like($r->{err}, qr/try: parameter null or not set/, "$document, $unset: it says why");
+			is($picture->(), $before, "$document, $unset: and does nothing");
+		}
+	}
+};
+
 # Every line of a block that begins with cowbox names a command of the table, also in blocks that are not run.
 subtest 'commands in the documents exist' => sub {
 	my %has = map { $_->{name} => 1 } @{json('help')->{commands}};
