@@ -290,11 +290,11 @@ static bool is_completion(int argc, char **argv)
 }
 
 /* A closed standard stream would give its number to the store's files, and what is printed would go there. In its place stands one that
- * gives nothing and, but for errors, takes nothing: writing to it fails, as it should. */
+ * cannot be read, or written: both fail, as they should. Errors alone go nowhere. */
 static void streams_open(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) != fd)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) != fd)
 			_exit(cb_code_exit_status(CB_IO));
 }
 

@@ -186,6 +186,12 @@ subtest 'outputs that cannot be written' => sub {
 	}
 	my $r = shell('cowbox write demo:/work/closed.txt x <&- >&- 2>&-');
 	is($r->{status}, 0, 'nothing to print: no error');
+	# An input that is closed is no empty one.
+	for my $words ('write demo:/work/src/main.c', 'append demo:/work/src/main.c', 'kv set demo closed -', 'import - demo', 'unpack - closed') {
+		$r = shell("cowbox $words <&-");
+		ok($r->{status} == 74 && $r->{err} =~ /\Acowbox: [^\n]+\n\z/, "$words with its input closed") or diag("$r->{status} $r->{err}");
+	}
+	isnt(cow('cat', 'demo:/work/src/main.c'), '', 'and what was there is not emptied');
 	cow('fsck', {notes => 1});
 	cow('write', 'demo:/work/big', {in => 'line of a file' . "\n" x 400000});
 	$r = shell("sh -c 'cowbox cat demo:/work/big; echo \$? >status' | head -n 1");
