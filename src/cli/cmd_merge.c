@@ -319,7 +319,7 @@ const cli_command cmd_merge = {
 		"What the box had and undid or took away since stays so, also where FROM still has it: 'cowbox redo', or "
 		"'cowbox restore FROM:/PATH --into BOX', brings it back.\n\n"
 		"--prefer BOX settles every conflict for one of the two: what is in conflict is taken from it whole, a text with "
-                "all its lines, "
+		"all its lines, "
 		"and paths that are in none are merged as ever; "
 		"--prefer PATH=BOX (or \"key "
 		"'NAME'=BOX\") those of a "

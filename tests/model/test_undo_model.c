@@ -407,13 +407,16 @@ static void one_history(world *w)
 		cb_error why = {0};
 		cb_code code = CB_OK;
 		uint64_t kind = below(w, 8);
+		model_state *before =
+			model_read(w->b); /* not states[i]: undone and redone since, it may also have redone an earlier undo */
 		if (kind < 4) change(w, w->b);
 		else if (kind < 5) several(w);
 		else code = take_back(w, &why);
 		CHECK_MSG(code == CB_OK || code == CB_CONFLICT || code == CB_NOTHING, "%s (%s)", cb_code_name(code), why.message);
 		w->states[i + 1] = model_read(w->b);
 		w->seqs[i + 1] = must_seq(w->b);
-		if (code != CB_OK) CHECK_MODEL(w->states[i], w->states[i + 1], "a call that failed");
+		if (code != CB_OK) CHECK_MODEL(before, w->states[i + 1], "a call that failed");
+		model_free(before);
 		for (int k = 0; k <= i; k++) check_versions(w, w->states[k], w->states[i + 1]);
 		check_difference(w, i + 1);
 		if (kind >= 5) test_store_sound(w->s);
