@@ -144,10 +144,10 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	CB_TRY(cb_store_gc(store, &r, err));
 	if (cleaned != CB_OK) cli_note(c, "%s", why.message);
 	if (cli_flag(call, "vacuum")) CB_TRY(cb_store_vacuum(store, err));
-	if (!r.contents_freed && !r.boxes_freed && r.contents_kept)
+	if (!r.contents_freed && r.contents_kept)
 		cli_note(c,
-		         "what a step removed stays until that step is pruned, which a box's newest never is: make one more, then "
-		         "prune");
+		         "what a step removed stays until that step is pruned, in every box that has it, forks too; a box's newest "
+		         "never is: make one more, then prune");
 	if (!cli_is_json(c)) {
 		char contents[CLI_FORMAT_MAX], nodes[CLI_FORMAT_MAX], boxes[CLI_FORMAT_MAX];
 		cli_print(c, "%s freed: %s, %s, %s\n", cli_size_words(c, r.bytes_freed, size),
