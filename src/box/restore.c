@@ -398,7 +398,7 @@ static cb_code key_leaves(span key_bytes, span was, span is, leaving *out, cb_er
 {
 	bool touch = false;
 	record a, b;
-	if (span_equal(was, is)) return CB_OK;
+	if (!was.bytes == !is.bytes && span_equal(was, is)) return CB_OK; /* a tag is an empty value */
 	CB_TRY(step_is_dir_touch(key_bytes, was, is, &touch, err));
 	if (touch) return CB_OK;
 	*out = LEAVES_FILES;
