@@ -385,26 +385,30 @@ typedef enum leaving {
 	LEAVES_MORE,
 } leaving;
 
-static cb_code record_of(span key_bytes, span value, record *out, cb_error *err)
+/* *out false: a further name, whose record is elsewhere. */
+static cb_code record_of(span key_bytes, span value, record *rec, bool *out, cb_error *err)
 {
-	entry e;
-	if (key_bytes.bytes[0] == KIND_INODE) return record_decode(value, out, err);
+	entry e = {0};
+	*out = true;
+	if (key_bytes.bytes[0] == KIND_INODE) return record_decode(value, rec, err);
 	CB_TRY(entry_decode(value, &e, err));
-	*out = e.rec;
+	*rec = e.rec;
+	*out = !e.is_link;
 	return CB_OK;
 }
 
 static cb_code key_leaves(span key_bytes, span was, span is, leaving *out, cb_error *err)
 {
-	bool touch = false;
+	bool touch = false, has_a = false, has_b = false;
 	record a, b;
 	if (!was.bytes == !is.bytes && span_equal(was, is)) return CB_OK; /* a tag is an empty value */
 	CB_TRY(step_is_dir_touch(key_bytes, was, is, &touch, err));
 	if (touch) return CB_OK;
 	*out = LEAVES_FILES;
 	if (!was.bytes || !is.bytes || (key_bytes.bytes[0] != KIND_ENTRY && key_bytes.bytes[0] != KIND_INODE)) return CB_OK;
-	CB_TRY(record_of(key_bytes, was, &a, err));
-	CB_TRY(record_of(key_bytes, is, &b, err));
+	CB_TRY(record_of(key_bytes, was, &a, &has_a, err));
+	CB_TRY(record_of(key_bytes, is, &b, &has_b, err));
+	if (!has_a || !has_b) return CB_OK;
 	bool differ = a.mode != b.mode || a.size != b.size || a.mtime_ns != b.mtime_ns || a.atime_ns != b.atime_ns;
 	if (a.ino == b.ino && differ) *out = LEAVES_MORE;
 	return CB_OK;

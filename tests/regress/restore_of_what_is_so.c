@@ -128,3 +128,36 @@ TEST_BOTH(times_of_a_folder_alone)
 	test_store_sound(s);
 	cb_store_close(s);
 }
+
+/* Made and taken back again by hand: a further name, another name, a mode, a tag. The file's ctime and version differ, and how its names are
+ * kept. */
+TEST_BOTH(done_and_taken_back)
+{
+	cb_error err = {0};
+	cb_store *s = test_store_open(memory);
+	cb_box *b = NULL;
+	CHECK_OK(cb_box_create(s, "demo", &b, &err));
+	must_write(b, "/work/f", "text\n");
+	CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
+	for (int kind = 0; kind < 6; kind++) {
+		const char *path = kind < 4 ? "/work/f" : "/work/d";
+		char name[16];
+		(void)snprintf(name, sizeof(name), "before-%d", kind);
+		cb_box *old = must_fork(s, "demo", name);
+		if (kind == 0) CHECK_OK(cb_link(b, path, "/work/g", &err));
+		if (kind == 0) CHECK_OK(cb_unlink(b, "/work/g", &err));
+		if (kind == 1 || kind == 4) CHECK_OK(cb_rename(b, path, "/work/g", 0, &err));
+		if (kind == 1 || kind == 4) CHECK_OK(cb_rename(b, "/work/g", path, 0, &err));
+		if (kind == 2) CHECK_OK(cb_chmod(b, path, 0600, 0, &err));
+		if (kind == 2) CHECK_OK(cb_chmod(b, path, 0644, 0, &err));
+		if (kind == 3 || kind == 5) CHECK_OK(cb_tag_add(b, path, "t", &err));
+		if (kind == 3 || kind == 5) CHECK_OK(cb_tag_remove(b, path, "t", &err));
+		CHECK_STR(must_diff(old, b), "");
+		CHECK_U64(restored(b, old, path), 0);
+		CHECK_U64(restored(b, old, NULL), 0);
+		cb_box_close(old);
+	}
+	cb_box_close(b);
+	test_store_sound(s);
+	cb_store_close(s);
+}
