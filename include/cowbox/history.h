@@ -65,7 +65,8 @@ typedef enum cb_change_kind {
 	CB_ADDED = 'A',
 	CB_DELETED = 'D',
 	CB_MODIFIED = 'M', /* content */
-	CB_ATTRS = 'T',    /* mode, times (of files and links), xattrs, tags or metadata only */
+	CB_ATTRS = 'T',    /* mode, times (of files and links), xattrs, tags or metadata only; or nothing: the folder of a file was
+	                    * renamed, and the file, or one like it, is where it was and not in that folder */
 	CB_RENAMED = 'R',  /* the same file at another path; also modified when the contents differ */
 	CB_KEYVALUE = 'K', /* path is the key */
 } cb_change_kind;
