@@ -104,7 +104,9 @@ static void change(world *w, cb_box *b)
 	model_note(&w->trace, "change %" PRIu64 " %s %s", kind, path, other);
 	if (kind < 6) attribute(w, b, path);
 	else if (kind < 9) (void)cb_mkdir(b, path, 0755, 0, NULL);
-	else if (kind < 10) (void)cb_write_file(b, path, path, below(w, strlen(path)), NULL, NULL);
+	else if (kind < 10)
+		(void)(below(w, 2) ? cb_link(b, path, other, NULL)
+		                   : cb_write_file(b, path, path, below(w, strlen(path)), NULL, NULL));
 	else if (kind < 12) (void)cb_remove(b, path, NULL);
 	else if (kind < 14) (void)cb_rename(b, path, other, below(w, 3) ? 0 : CB_EXCHANGE, NULL);
 	else if (kind < 15) (void)cb_chmod(b, path, (uint32_t)(0700 + below(w, 2)), 0, NULL);
@@ -122,6 +124,23 @@ static void several(world *w)
 	cb_box_close(t);
 }
 
+/* What a restore leaves: the path and all below it from the source, folders above it too where there are none, all else as it was. */
+static model_state *restored(const model_state *was, const model_state *source, const char *path)
+{
+	model_state *out = model_copy(path ? was : source);
+	for (size_t i = 0; path && i < was->count; i++)
+		if (model_within(was->entries[i].path, path)) model_remove(out, was->entries[i].path);
+	bool there = path && model_find(source, path);
+	for (size_t i = 0; there && i < source->count; i++) {
+		const model_entry *e = &source->entries[i];
+		if (!model_within(e->path, path) && !(model_within(path, e->path) && !model_find(out, e->path))) continue;
+		model_entry *made = model_put(out, e->path, e->type, e->mode, 0, e->bytes, e->size);
+		free(made->attrs);
+		made->attrs = model_strdup(e->attrs);
+	}
+	return out;
+}
+
 static cb_code restore(world *w, cb_error *err)
 {
 	char address[32];
@@ -129,7 +148,17 @@ static cb_code restore(world *w, cb_error *err)
 	const char *path = below(w, 3) && !w->no_paths ? any_path(w) : NULL;
 	model_note(&w->trace, "restore %s %s", address, path ? path : "");
 	cb_box *then = must_open(w->s, address);
+	model_state *was = model_read(w->b), *source = model_read(then);
 	cb_code code = cb_restore(w->b, then, path, NULL, err);
+	if (code == CB_OK) {
+		model_state *expected = restored(was, source, path), *is = model_read(w->b);
+		if (!model_same(expected, is)) model_tell(&w->trace);
+		CHECK_MODEL(expected, is, "restored");
+		model_free(expected);
+		model_free(is);
+	}
+	model_free(was);
+	model_free(source);
 	cb_box_close(then);
 	return code == CB_NOTFOUND || code == CB_NOTDIR ? CB_NOTHING : code; /* no such path now */
 }
