@@ -71,14 +71,12 @@ static cb_code text_in(blaming *g, const state *s, const key *entry_key, char **
 	return *out ? CB_OK : cb_err_nomem(err);
 }
 
-/* The file as the step left it, or as it was before. */
-static cb_code version_text(blaming *g, const point *p, bool before, char **out, size_t *size, cb_error *err)
+/* The file as it was before the step of `after`. */
+static cb_code text_before(blaming *g, const point *p, const state *after, char **out, size_t *size, cb_error *err)
 {
-	AUTO_KEPT kept_state after = {0};
 	AUTO_STATE state *earlier = NULL; /* of what the step before it and its list hold */
-	CB_TRY(kept_load(&after, g->cs, p->box, p->seq, KEPT_VISIT, err));
-	if (before) CB_TRY(state_before_gap(g->cs, after.s, &earlier, err));
-	return text_in(g, before ? earlier : after.s, before ? &p->before : &p->entry, out, size, err);
+	CB_TRY(state_before_gap(g->cs, after, &earlier, err));
+	return text_in(g, earlier, &p->before, out, size, err);
 }
 
 static cb_code hold(blaming *g, state *s, cb_error *err)
@@ -219,7 +217,9 @@ static cb_code lines_before(blaming *g, const point *undo, uint64_t target, line
 	if (p == end || p->box != undo->box || p->seq != target || p->known == 0)
 		return CB_OK; /* pruned, or it did not touch the file */
 	const known_text *k = (const known_text *)(const void *)g->known.bytes + (p->known - 1);
-	CB_TRY(version_text(g, p, true, &out->text, &out->size, err));
+	AUTO_KEPT kept_state after = {0};
+	CB_TRY(kept_load(&after, g->cs, p->box, p->seq, KEPT_VISIT, err));
+	CB_TRY(text_before(g, p, after.s, &out->text, &out->size, err));
 	if (k->count == 0 || k->size != out->size || k->sum != hash64(out->text, out->size)) return CB_OK; /* not remembered */
 	out->count = k->count;
 	out->origins = mem_dup(g->origins.bytes + k->first * sizeof(uint64_t), k->count * sizeof(uint64_t));
@@ -310,14 +310,16 @@ static cb_code lines_begin(blaming *g, const trail *t, lines *l, cb_error *err)
 
 static cb_code replay(blaming *g, lines *l, cb_error *err)
 {
+	AUTO_KEPT kept_state after = {0}; /* goes up from step to step */
 	point *all = (point *)(void *)g->versions.bytes;
 	for (size_t i = g->versions.size / sizeof(point); i > 0; i--) {
 		char *text = NULL;
 		size_t size = 0;
-		CB_TRY(version_text(g, &all[i - 1], true, &text, &size, err));
+		CB_TRY(kept_load(&after, g->cs, all[i - 1].box, all[i - 1].seq, KEPT_VISIT, err));
+		CB_TRY(text_before(g, &all[i - 1], after.s, &text, &size, err));
 		CB_TRY(lines_reach(g, l, text, size, err));
 		all[i - 1].known = g->known.size / sizeof(known_text);
-		CB_TRY(version_text(g, &all[i - 1], false, &text, &size, err));
+		CB_TRY(text_in(g, after.s, &all[i - 1].entry, &text, &size, err));
 		CB_TRY(lines_step(g, l, &all[i - 1], text, size, i, err));
 		CB_TRY(text_remember(g, l, err));
 	}

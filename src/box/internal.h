@@ -43,6 +43,8 @@ static inline void state_auto_(state **s)
 cb_code state_load(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
 /* The same, quicker for a head that this process has seen. */
 cb_code state_load_known(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err);
+/* The same for one at or after `near` in the same box, which is kept: who goes through the steps of a box reads each of them once. */
+cb_code state_load_near(cb_store *cs, uint64_t box, uint64_t seq, const state *near, state **out, cb_error *err);
 /* Does its root's step still keep that root? If not, gc may have freed it: load the state again. */
 cb_code state_stands(cb_store *cs, const state *s, bool *out, cb_error *err);
 /* The same state on a root that is kept now. Under the writer lock gc then leaves all that it holds. CB_STALE: its step was pruned. */
@@ -81,7 +83,8 @@ typedef struct kept_state {
 	state *s;
 	store_use *use; /* NULL: there is no table (read-only, in a folder that cannot be written): the state may become CB_STALE */
 } kept_state;
-/* Loads the state after a step and keeps it. CB_NOTFOUND: no such step; CB_STALE: pruned before. */
+/* Loads the state after a step and keeps it, in place of what h held before: quickly when that is the state after an earlier step of the
+ * same box. CB_NOTFOUND: no such step; CB_STALE: pruned before. */
 cb_code kept_load(kept_state *h, cb_store *cs, uint64_t box, uint64_t seq, kept_why why, cb_error *err);
 /* The same for a state that was known before, but not kept since. */
 cb_code kept_known(kept_state *h, cb_store *cs, state *known, kept_why why, cb_error *err);

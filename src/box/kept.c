@@ -44,12 +44,15 @@ cb_code kept_set(kept_state *h, cb_store *cs, state *s, kept_why why, cb_error *
 
 cb_code kept_load(kept_state *h, cb_store *cs, uint64_t box, uint64_t seq, kept_why why, cb_error *err)
 {
+	/* Only while it is shown in the table does what h holds stand, so only the first time. */
+	const state *near = h->use && h->s && h->s->box == box && h->s->seq <= seq ? h->s : NULL;
 	h->cs = cs;
-	for (;;) {
+	for (;; near = NULL) {
 		AUTO_STATE state *s = NULL;
 		uint64_t seen = 0;
 		cb_code code = store_removal_wait(cs->s, &seen, err);
-		if (code == CB_OK) code = state_load_known(cs, box, seq, &s, err);
+		if (code == CB_OK && near) code = state_load_near(cs, box, seq, near, &s, err);
+		else if (code == CB_OK) code = state_load_known(cs, box, seq, &s, err);
 		if (code == CB_OK) code = show(cs, &h->use, s, why, seq, err);
 		if (code == CB_OK && !store_removal_is(cs->s, seen)) continue;
 		if (code != CB_OK) store_use_end(cs->s, &h->use);

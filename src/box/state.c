@@ -7,6 +7,8 @@
  */
 #include "box/internal.h"
 
+#include <assert.h>
+
 enum { FORK_CHAIN_MAX = 4096 }; /* origins followed; key frames keep real chains far shorter */
 
 state *state_ref(state *s)
@@ -203,6 +205,22 @@ void state_forget_all(cb_store *cs)
 	for (size_t i = 0; i < KNOWN_HEADS; i++) state_unref(TAKE_PTR(cs->known[i]));
 }
 
+/* A later state of the same box, on the same root. CB_CORRUPT: there is a hole between the two. */
+static cb_code state_extend(cb_store *cs, const state *known, uint64_t seq, state **out, cb_error *err)
+{
+	AUTO_STATE state *s = state_alloc(known->box, seq);
+	if (!s) return cb_err_nomem(err);
+	s->id = known->id;
+	s->root = known->root;
+	s->root_box = known->root_box;
+	s->root_seq = known->root_seq;
+	s->weight = known->weight;
+	s->overlay = pmap_ref(&known->overlay);
+	CB_TRY(state_replay(cs, s, known->box, known->seq, seq, err));
+	*out = TAKE_PTR(s);
+	return CB_OK;
+}
+
 cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, state *known, state **out, cb_error *err)
 {
 	AUTO_STATE state *recalled = known ? NULL : state_recall(cs, box);
@@ -214,21 +232,33 @@ cb_code state_load_head(cb_store *cs, uint64_t box, const store_head *head, stat
 		*out = state_ref(known);
 		return CB_OK;
 	}
-	AUTO_STATE state *s = state_alloc(box, head->seq);
-	if (!s) return cb_err_nomem(err);
-	s->id = known->id;
-	s->root = known->root;
-	s->root_box = known->root_box;
-	s->root_seq = known->root_seq;
-	s->weight = known->weight;
-	s->overlay = pmap_ref(&known->overlay);
 	cb_error why;
-	cb_code code = state_replay(cs, s, box, known->seq, head->seq, cb_err_aside(&why));
+	cb_code code = state_extend(cs, known, head->seq, out, cb_err_aside(&why));
 	/* Steps in between may have been pruned; what is above them has a root. A hole that is none of prune's is found there too. */
 	if (code == CB_CORRUPT) return state_load(cs, box, head->seq, out, err);
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	*out = TAKE_PTR(s);
-	return CB_OK;
+	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
+}
+
+/* From a state before it, unless a root is nearer. */
+static cb_code state_load_near_locked(cb_store *cs, uint64_t box, uint64_t seq, const state *near, state **out, cb_error *err)
+{
+	uint64_t root_seq = 0, root = 0;
+	cb_error why;
+	assert(near->box == box && near->seq <= seq);
+	cb_code code = store_step_root_before(cs->s, box, seq, &root_seq, &root, cb_err_aside(&why));
+	if (code != CB_OK && code != CB_NOTFOUND) return cb_err_pass(err, code, &why);
+	if (code == CB_OK && root_seq > near->seq) return state_load_locked(cs, box, seq, out, err);
+	code = state_extend(cs, near, seq, out, cb_err_aside(&why));
+	if (code == CB_CORRUPT) return state_load_locked(cs, box, seq, out, err); /* which tells what is wrong */
+	return code == CB_OK ? CB_OK : cb_err_pass(err, code, &why);
+}
+
+cb_code state_load_near(cb_store *cs, uint64_t box, uint64_t seq, const state *near, state **out, cb_error *err)
+{
+	CB_TRY(store_read_begin(cs->s, err));
+	cb_code code = state_load_near_locked(cs, box, seq, near, out, err);
+	store_read_end(cs->s);
+	return code;
 }
 
 cb_code state_load_known(cb_store *cs, uint64_t box, uint64_t seq, state **out, cb_error *err)
