@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/cancel.h"
 
-enum { FILL = 0xa5, EACH = 64 /* the first so many are tried each, then in growing strides */ };
+enum { FILL = 0xa5, EACH = 24 /* the first so many are tried each, then in growing strides */ };
 
 typedef union output {
 	cb_store *store;

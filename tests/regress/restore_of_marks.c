@@ -1,6 +1,6 @@
 /*
- * What can be set on a file or folder, set or taken away since: a restore brings it back, of the whole box, of the path, of the folder above.
- * Where the tags of a folder were all that differed, it made no step and changed nothing.
+ * What can be set on a file or folder, set or taken away since: a restore brings it back, of the whole box, of the path, of the folder
+ * above. Where the tags of a folder were all that differed, it made no step and changed nothing.
  */
 #include "harness/boxes.h"
 

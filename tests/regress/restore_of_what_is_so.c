@@ -129,8 +129,8 @@ TEST_BOTH(times_of_a_folder_alone)
 	cb_store_close(s);
 }
 
-/* Made and taken back again by hand: a further name, another name, a mode, a tag. The file's ctime and version differ, and how its names are
- * kept. */
+/* Made and taken back again by hand: a further name, another name, a mode, a tag. The file's ctime and version differ, and how its
+ * names are kept. */
 TEST_BOTH(done_and_taken_back)
 {
 	cb_error err = {0};
@@ -141,7 +141,7 @@ TEST_BOTH(done_and_taken_back)
 	CHECK_OK(cb_mkdir(b, "/work/d", 0755, 0, &err));
 	for (int kind = 0; kind < 6; kind++) {
 		const char *path = kind < 4 ? "/work/f" : "/work/d";
-		char name[16];
+		char name[24];
 		(void)snprintf(name, sizeof(name), "before-%d", kind);
 		cb_box *old = must_fork(s, "demo", name);
 		if (kind == 0) CHECK_OK(cb_link(b, path, "/work/g", &err));
