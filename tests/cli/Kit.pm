@@ -24,8 +24,8 @@ my $world;
 sub root_of { $root }
 sub program { "$build/cowbox" }
 sub soak { $ENV{COWBOX_SOAK} || 1 }
-# Of random rounds: a fifth of them in CI, all of them, so many times over, in a soak.
-sub dose { my ($rounds) = @_; return soak() > 1 ? $rounds * soak() : int(($rounds + 4) / 5) }
+# Of random rounds: a twelfth of them in CI, all of them, so many times over, in a soak.
+sub dose { my ($rounds) = @_; return soak() > 1 ? $rounds * soak() : int(($rounds + 11) / 12) }
 # What bootstrap.sh installs may not be missing.
 sub must_work { ($ENV{COWBOX_MUST_WORK} || '') eq '1' }
 

@@ -127,7 +127,7 @@ static void upkeep_all(bool memory)
 		const upkeep *u = &upkeeps[i];
 		bool reached = true;
 		if (memory && u->disk_only) continue;
-		for (long n = 1; reached && n < 100000; n += n < 6 ? 1 : 1 + (long)test_rand_below(&rng, 2 * (uint64_t)n)) {
+		for (long n = 1; reached && n < 100000; n += n < 6 ? 1 : 1 + (long)test_rand_below(&rng, 4 * (uint64_t)n)) {
 			/* Something to do for each. */
 			cb_box *b = must_fork(s, "demo", "waste");
 			must_write(b, "/work/text", text_of((unsigned)n));

@@ -74,7 +74,7 @@ static void random_changes(cb_box *b, test_rng *r, unsigned n)
 TEST_BOTH(every_cursor_gives_what_its_visitor_is_shown)
 {
 	test_rng r = {test_seed()};
-	for (unsigned round = 0; round < 4 * test_soak(); round++) {
+	for (unsigned round = 0; round < (test_soak() > 1 ? 4 * test_soak() : 2); round++) {
 		cb_store *s = memory || round == 0 ? test_store_open(memory) : test_store_reopen();
 		if (!memory) (void)cb_box_delete(s, "demo", NULL);
 		list_world w = list_world_make(s, &r, 60);

@@ -19,7 +19,7 @@
 enum {
 	MAX_EVENTS = 4096,
 	RECHECK = 24, /* acknowledged events looked at after a failure; all of them at the end */
-	CI_TRIES = 4, /* of one deed; what lies beyond is reached by strides */
+	CI_TRIES = 2, /* of one deed; what lies beyond is reached by strides */
 };
 
 typedef enum weapon {

@@ -36,7 +36,7 @@ enum {
 	ACTIONS_LATER = 8,
 	DEPTH = 2, /* cuts in a row */
 	MAX_NOTES = 4096,
-	CI_SHUTDOWNS = 3,
+	CI_SHUTDOWNS = 1,
 	LIMIT_SECONDS = 7200,
 };
 

@@ -151,7 +151,7 @@ unsigned test_soak(void)
 
 unsigned test_dose(unsigned rounds)
 {
-	return test_soak() > 1 ? rounds * test_soak() : (rounds + 7) / 8;
+	return test_soak() > 1 ? rounds * test_soak() : (rounds + 19) / 20;
 }
 
 double test_cpu_ms(void)

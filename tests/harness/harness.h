@@ -41,7 +41,7 @@ void test_err_copy(cb_error *to, cb_error *from);
 uint64_t test_seed(void);
 /* How much longer than CI's dose to run random tests: COWBOX_SOAK (default 1). */
 unsigned test_soak(void);
-/* Of random rounds: an eighth of them in CI, where every commit tries others; all of them, so many times over, in a soak. */
+/* Of random rounds: a twentieth of them in CI, where every commit tries others; all of them, so many times over, in a soak. */
 unsigned test_dose(unsigned rounds);
 /* Many seeds are tried one after the other (tools/seeds): what does not depend on the seed can be left out. */
 bool test_only_random(void);

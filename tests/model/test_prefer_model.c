@@ -786,7 +786,7 @@ TEST_LIMIT(a_preferred_side_is_kept_whole_in_merges, 300)
 {
 	test_rng r = {test_seed()};
 	tally t = {0};
-	for (unsigned i = 0; i < test_dose(250); i++) {
+	for (unsigned i = 0; i < test_dose(120); i++) {
 		scene sc = random_scene(&r);
 		if (i % 3 == 0) sc.crossed = test_rand(&r) | 1;
 		check_merge(&sc, 0, &t);
@@ -799,7 +799,7 @@ TEST_LIMIT(a_preferred_side_is_kept_whole_in_merges, 300)
 TEST_LIMIT(a_preferred_side_is_kept_whole_in_commits, 300)
 {
 	test_rng r = {test_seed()};
-	for (unsigned i = 0; i < test_dose(250); i++) {
+	for (unsigned i = 0; i < test_dose(120); i++) {
 		scene sc = random_scene(&r);
 		check_commit(&sc, 0);
 		check_commit(&sc, 1);
@@ -810,7 +810,7 @@ TEST_LIMIT(answers_for_each_path_are_kept, 300)
 {
 	test_rng r = {test_seed()};
 	tally t = {0};
-	for (unsigned i = 0; i < test_dose(250); i++) {
+	for (unsigned i = 0; i < test_dose(120); i++) {
 		scene sc = random_scene(&r);
 		check_answers(&sc, &t);
 		check_commit_answers(&sc, (int)(i % 2), &t);

@@ -306,7 +306,7 @@ TEST_LIMIT(in_page_headers, 300)
 	(void)snprintf(file, sizeof(file), "%s/cowbox.db", clean);
 	size_t pages = pages_of(file);
 	CHECK(pages > 40);
-	size_t stride = test_soak() > 1 ? 1 : 8; /* every page, in eight runs or so */
+	size_t stride = test_soak() > 1 ? 1 : 24; /* every page, in 24 runs or so */
 	for (size_t p = (size_t)test_rand_below(&r, stride); p < pages; p += stride) {
 		off_t at = (off_t)(p * PAGE) + (p == 0 ? 100 : 0);
 		/* Bits of the low byte of the count are the ones that make rows vanish. */
@@ -475,7 +475,7 @@ TEST_LIMIT(a_lost_sector, 300)
 	fold();
 	char file[700];
 	(void)snprintf(file, sizeof(file), "%s/cowbox.db", clean);
-	size_t pages = pages_of(file), stride = test_soak() > 1 ? 1 : 4;
+	size_t pages = pages_of(file), stride = test_soak() > 1 ? 1 : 16;
 	for (size_t p = 1 + (size_t)test_rand_below(&r, stride); p <= pages; p += stride) one_sector(p);
 	sqlite3 *db = test_sql_open(file);
 	size_t touch = (size_t)test_sql_number(db, "SELECT rootpage FROM sqlite_schema WHERE name='touch'");

@@ -62,7 +62,7 @@ TEST_LIMIT(what_is_read_is_what_was_written, 120)
 	CHECK(t.bytes);
 	CHECK_OK(cb_box_create(s, "b", &b, &err));
 	CHECK_OK(cb_open(b, "/work/f", CB_READ | CB_WRITE | CB_CREATE, 0644, &t.file, &err));
-	for (unsigned i = 0; i < 4000 * test_soak(); i++) {
+	for (unsigned i = 0; i < 200 + test_dose(16000); i++) {
 		change(&rng, &t);
 		compare(&t, test_rand_below(&rng, SIZE_MOST - 100), 1 + test_rand_below(&rng, 100));
 		if (i % 200 == 0) compare(&t, 0, SIZE_MOST);

@@ -101,7 +101,7 @@ TEST(data_over_each_other_are_seen)
 {
 	test_rng rng = {test_seed() | 1};
 	unsigned sound = 0, unsound = 0;
-	for (unsigned i = 0; i < 20000 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(80000); i++) {
 		node_table table = {0};
 		tree_nodes nodes = node_table_nodes(&table);
 		pmap first = PMAP_EMPTY, overlay = PMAP_EMPTY;

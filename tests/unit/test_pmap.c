@@ -154,7 +154,7 @@ TEST(random_updates_of_shared_maps)
 {
 	test_rng rng = {test_seed() | 1};
 	static twin twins[SHARED];
-	for (unsigned i = 0; i < 60000 * test_soak(); i++) {
+	for (unsigned i = 0; i < test_dose(240000); i++) {
 		twin *t = &twins[test_rand_below(&rng, SHARED)];
 		if (test_rand_below(&rng, 20) == 0) {
 			const twin *from = &twins[test_rand_below(&rng, SHARED)];
