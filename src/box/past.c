@@ -9,7 +9,8 @@
  *
  * A box that seldom merges has old anchors, and who merges it often would be walked through all of them first. So it also ends when every
  * walker of one side stands at an anchor with one of the other side, and no further one of that side can bring more of the box: the states
- * they stand at are no newer than that one's.
+ * they stand at are no newer than that one's. Where one of several that are found so lies in the past of another, that may not go where it
+ * goes: then the search is made again to its end.
  *
  * Whether a merge counts depends on where one looks from. So a walker remembers the steps that undos on its way have taken back, as far as
  * they lie in its box at or below it. Its way on is a function of its anchor and that set, and of nothing else: an edge counts if it is
@@ -65,8 +66,8 @@ typedef struct search {
 	past_run *known;     /* of known_box; NULL: nothing is remembered */
 	uint64_t known_box;
 	bool passes, passed; /* runs of what was undone may be passed, and were */
+	bool ends, ended;    /* it may end early, and did, with several */
 	bool disorder;
-	bool unsorted; /* what was found may lie in one another's past */
 	buf *out;
 } search;
 
@@ -396,11 +397,11 @@ static cb_code ends_early(search *s, bool *out, cb_error *err)
 {
 	AUTO_BUF buf points = BUF_INIT(SIZE_MAX);
 	*out = false;
-	if (s->out->size || s->disorder) return CB_OK;
+	if (!s->ends || s->out->size || s->disorder) return CB_OK;
 	CB_TRY(all_meet(s, COLOR_A, &points, out, err));
 	if (!*out) CB_TRY(all_meet(s, COLOR_B, &points, out, err));
 	if (!*out) return CB_OK;
-	s->unsorted = points.size > sizeof(past_point); /* one may lie in another's past */
+	s->ended = points.size > sizeof(past_point);
 	return buf_append(s->out, points.bytes, points.size, err);
 }
 
@@ -442,13 +443,20 @@ typedef struct sides {
 	cb_box *into; /* whose handle remembers; NULL: none */
 } sides;
 
-static cb_code search_once(cb_store *cs, const sides *x, bool passes, buf *out, bool *disorder, bool *passed, cb_error *err)
+/* How a search is made, and what came of it. */
+typedef struct manner {
+	bool passes, ends;
+	bool disorder, passed, ended;
+} manner;
+
+static cb_code search_once(cb_store *cs, const sides *x, manner *how, buf *out, cb_error *err)
 {
 	search s = {.cs = cs,
 	            .aheads = BUF_INIT(SIZE_MAX),
 	            .walkers = BUF_INIT(SIZE_MAX),
 	            .visits = BUF_INIT(SIZE_MAX),
-	            .passes = passes,
+	            .passes = how->passes,
+	            .ends = how->ends,
 	            .out = out};
 	cb_code code = CB_OK;
 	if (x->into) s.known = &x->into->undone;
@@ -461,19 +469,22 @@ static cb_code search_once(cb_store *cs, const sides *x, bool passes, buf *out, 
 	buf_done(&s.aheads);
 	walkers_done(&s.walkers);
 	buf_done(&s.visits);
-	*disorder = s.disorder || s.unsorted;
-	*passed = s.disorder && s.passed;
+	how->disorder = s.disorder;
+	how->passed = s.passed;
+	how->ended = s.ended;
 	return code;
 }
 
-static cb_code search_all(cb_store *cs, const sides *x, buf *out, bool *disorder, cb_error *err)
+/* In *how: whether what was found may lie in one another's past. */
+static cb_code search_all(cb_store *cs, const sides *x, manner *how, buf *out, cb_error *err)
 {
 	size_t before = out->size;
-	bool again = false;
-	CB_TRY(search_once(cs, x, true, out, disorder, &again, err));
-	if (!again) return CB_OK;
+	how->passes = true;
+	CB_TRY(search_once(cs, x, how, out, err));
+	if (!how->disorder || !how->passed) return CB_OK;
 	out->size = before;
-	return search_once(cs, x, false, out, disorder, &again, err);
+	how->passes = false;
+	return search_once(cs, x, how, out, err);
 }
 
 /* Removes what lies in another one's past. */
@@ -482,11 +493,11 @@ static cb_code keep_best(cb_store *cs, buf *points, cb_error *err)
 	for (size_t i = 0; i < points->size / sizeof(past_point);) {
 		past_point *all = (past_point *)(void *)points->bytes;
 		size_t count = points->size / sizeof(past_point);
-		bool within = false, ignored = false;
+		bool within = false;
 		for (size_t k = 0; k < count && !within; k++) {
 			if (k == i) continue;
 			AUTO_BUF buf common = BUF_INIT(SIZE_MAX);
-			CB_TRY(search_all(cs, &(sides){&all[i], &all[k], 1, 1, NULL}, &common, &ignored, err));
+			CB_TRY(search_all(cs, &(sides){&all[i], &all[k], 1, 1, NULL}, &(manner){.ends = true}, &common, err));
 			const past_point *c = (const past_point *)(const void *)common.bytes;
 			for (size_t n = 0; n < common.size / sizeof(past_point); n++)
 				within = within || (c[n].box == all[i].box && c[n].seq == all[i].seq);
@@ -501,18 +512,30 @@ static cb_code keep_best(cb_store *cs, buf *points, cb_error *err)
 	return CB_OK;
 }
 
+static cb_code common_of(cb_store *cs, const sides *x, buf *out, cb_error *err)
+{
+	AUTO_BUF buf found = BUF_INIT(SIZE_MAX);
+	manner how = {.ends = true};
+	CB_TRY(search_all(cs, x, &how, &found, err));
+	size_t all = found.size;
+	if ((how.disorder || how.ended) && all > sizeof(past_point)) CB_TRY(keep_best(cs, &found, err));
+	if (how.ended && found.size < all) {
+		found.size = 0;
+		how.ends = false;
+		CB_TRY(search_all(cs, x, &how, &found, err));
+		if (how.disorder && found.size > sizeof(past_point)) CB_TRY(keep_best(cs, &found, err));
+	}
+	return buf_append(out, found.bytes, found.size, err);
+}
+
 cb_code past_common(cb_store *cs, const past_point *a, size_t a_count, const past_point *b, size_t b_count, buf *out, cb_error *err)
 {
-	bool disorder = false;
-	CB_TRY(search_all(cs, &(sides){a, b, a_count, b_count, NULL}, out, &disorder, err));
-	return disorder && out->size > sizeof(past_point) ? keep_best(cs, out, err) : CB_OK;
+	return common_of(cs, &(sides){a, b, a_count, b_count, NULL}, out, err);
 }
 
 cb_code past_common_of(cb_box *b, past_point ours, past_point theirs, buf *out, cb_error *err)
 {
-	bool disorder = false;
-	CB_TRY(search_all(b->cs, &(sides){&ours, &theirs, 1, 1, b}, out, &disorder, err));
-	return disorder && out->size > sizeof(past_point) ? keep_best(b->cs, out, err) : CB_OK;
+	return common_of(b->cs, &(sides){&ours, &theirs, 1, 1, b}, out, err);
 }
 
 /* ---- what a state knows of another ---- */

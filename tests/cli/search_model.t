@@ -81,7 +81,7 @@ subtest 'find' => sub {
 			push @words, @$w;
 			push @tests, $t;
 		}
-		next if ($used{'--type'} || 0) > 1;
+		redo if ($used{'--type'} || 0) > 1;
 		my @want = sort grep { my $p = $_; !grep { !$_->($p, $tree{$p}) } @tests } keys %tree;
 		my $r = cowbox('find', 'demo:/work', '--print0', @words);
 		my @got = sort split /\0/, $r->{out};
