@@ -3,8 +3,9 @@
  *
  * The trail of the file (log.c) gives the steps that touched it, newest first, through renames and into the origins of a fork; their texts
  * are then compared oldest to newest, unchanged lines keeping their origin. A text that undo, redo or restore brought back has the origins
- * that it had: they wrote nothing. When a step in the middle was taken back, the text is a new one, and the lines that came back are those
- * of the text before that step. Where something was pruned, what they brought back and is not known was in there, and belongs to nobody,
+ * that it had: they wrote nothing, and the trail goes on in the state that was gone back to (came_back.c). When a step in the middle was
+ * taken back, the text is a new one, and the lines that came back are those of the text before that step, which is blamed for itself when
+ * the trail does not lead there. Where something was pruned, what they brought back and is not known was in there, and belongs to nobody,
  * as does what was written in a box that is gone; what an unpacked fork began with is of a box in another store. A version over
  * LIMIT_DIFF_TEXT_BYTES has no lines: whoever made the file small again wrote all of it, unless that was a return. Cost: the file's own
  * versions, not the box's steps.
@@ -16,6 +17,8 @@
 #include "box/graft.h"
 #include "box/history.h"
 #include "box/text.h"
+
+#include <stdio.h>
 
 typedef struct blaming {
 	cb_box *b;
@@ -29,11 +32,13 @@ typedef struct blaming {
 		bool found;
 	} gap;
 	char foreign[CB_NAME_MAX + 1]; /* the box of another store that the oldest box of the trail was forked from; "": none */
+	unsigned depth;                /* so many texts inside each other are being blamed */
 } blaming;
 
 enum {
 	VERSIONS_MAX = 1 << 18,
 	KNOWN_ORIGINS_MAX = 8 << 20, /* lines of all versions together; past that, what is brought back counts as new */
+	DEPTH_MAX = 16, /* undos of a step in the middle, of which each brought back what another one had; below, as if new */
 };
 
 #define ORIGIN_FOREIGN UINT64_MAX /* of a line: written in another store */
@@ -114,15 +119,35 @@ static cb_code trail_to_origin(blaming *g, trail *t, bool *more, cb_error *err)
 	}
 }
 
+/* From the file in a state that was gone back to. `from`: a box that is held. */
+static cb_code trail_at_came_back(blaming *g, trail *t, const came_back *c, uint64_t from, cb_error *err)
+{
+	*t = (trail){
+		.b = g->b, .cs = g->cs, .box = c->at.s->box, .seq = c->at.s->seq, .entry = c->entry, .known = true, .ino = c->ino};
+	return t->box == from ? CB_OK : hold(g, c->at.s, err);
+}
+
+/* A file that came back as it was: the trail goes on there, and the step wrote nothing of it. */
+static cb_code trail_to_where_it_was(blaming *g, trail *t, const point *p, bool *back, cb_error *err)
+{
+	ATTR_CLEANUP(came_back_done) came_back c = {0};
+	CB_TRY(came_back_find(g->b, p->box, p->seq, &p->entry, &c, err));
+	*back = c.same;
+	return c.same ? trail_at_came_back(g, t, &c, p->box, err) : CB_OK;
+}
+
 static cb_code collect_points(blaming *g, trail *t, cb_error *err)
 {
 	for (bool more = true; more;) {
 		point p = {.box = t->box, .entry = t->entry};
+		bool back = false;
 		cb_error why;
 		cb_code code = trail_next(t, &p.seq, cb_err_aside(&why));
 		if (code == CB_STALE) return CB_OK;
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		p.before = t->entry;
+		if (p.seq) CB_TRY(trail_to_where_it_was(g, t, &p, &back, err));
+		if (back) continue;
 		if (p.seq) CB_TRY(buf_append(&g->versions, &p, sizeof(p), err));
 		else CB_TRY(trail_to_origin(g, t, &more, err));
 	}
@@ -209,30 +234,68 @@ static cb_code see_return(void *context, const store_step *step, cb_error *err)
 	return CB_OK;
 }
 
-/* The file before a step that `undo`, a point, took back, and the origins it had. Nothing, when it is not known. */
-static cb_code lines_before(blaming *g, const point *undo, uint64_t target, lines *out, cb_error *err)
+static cb_code blame_from(blaming *g, trail *t, lines *out, cb_error *err);
+
+/* The points of one trail, newest first; others may follow in the list, of texts that are blamed meanwhile. */
+typedef struct stretch {
+	size_t first, end;
+} stretch;
+
+static point *point_at(const blaming *g, size_t i)
 {
-	const point *p = undo, *end = (const point *)(const void *)(g->versions.bytes + g->versions.size);
-	while (p < end && p->box == undo->box && p->seq > target) p++;
-	if (p == end || p->box != undo->box || p->seq != target || p->known == 0)
-		return CB_OK; /* pruned, or it did not touch the file */
-	const known_text *k = (const known_text *)(const void *)g->known.bytes + (p->known - 1);
+	return (point *)(void *)g->versions.bytes + i;
+}
+
+/* The file before a step that `undo`, a point, took back, and the origins it had. Nothing, when it is not known. */
+static cb_code lines_before_step(blaming *g, stretch all, size_t undo, uint64_t target, lines *out, cb_error *err)
+{
+	uint64_t box = point_at(g, undo)->box;
+	while (undo < all.end && point_at(g, undo)->box == box && point_at(g, undo)->seq > target) undo++;
+	if (undo == all.end) return CB_OK;
+	point p = *point_at(g, undo);
+	if (p.box != box || p.seq != target || p.known == 0) return CB_OK; /* pruned, or it did not touch the file */
+	const known_text *k = (const known_text *)(const void *)g->known.bytes + (p.known - 1);
 	AUTO_KEPT kept_state after = {0};
-	CB_TRY(kept_load(&after, g->cs, p->box, p->seq, KEPT_VISIT, err));
-	CB_TRY(text_before(g, p, after.s, &out->text, &out->size, err));
+	CB_TRY(kept_load(&after, g->cs, p.box, p.seq, KEPT_VISIT, err));
+	CB_TRY(text_before(g, &p, after.s, &out->text, &out->size, err));
 	if (k->count == 0 || k->size != out->size || k->sum != hash64(out->text, out->size)) return CB_OK; /* not remembered */
 	out->count = k->count;
 	out->origins = mem_dup(g->origins.bytes + k->first * sizeof(uint64_t), k->count * sizeof(uint64_t));
 	return out->origins ? CB_OK : cb_err_nomem(err);
 }
 
+/* The same where the trail does not lead there: another text, of the same path, which is blamed for itself unless it is known. */
+static cb_code lines_before_apart(blaming *g, const point *undo, lines *out, cb_error *err)
+{
+	ATTR_CLEANUP(came_back_done) came_back c = {0};
+	trail t;
+	CB_TRY(came_back_find(g->b, undo->box, undo->seq, &undo->entry, &c, err));
+	if (!c.found) return CB_OK;
+	lines_done(out);
+	*out = (lines){0};
+	CB_TRY(text_in(g, c.at.s, &c.entry, &out->text, &out->size, err));
+	CB_TRY(text_recall(g, span_make(out->text, out->size), &out->origins, &out->count, err));
+	if (out->origins || g->depth >= DEPTH_MAX || g->versions.size > g->versions.max_size / 2) return CB_OK;
+	lines_done(out);
+	*out = (lines){0};
+	CB_TRY(trail_at_came_back(g, &t, &c, undo->box, err));
+	g->depth++;
+	CB_TRY(blame_from(g, &t, out, err));
+	g->depth--;
+	return CB_OK;
+}
+
 /* Lines that would be the undo's own, and were there before the step that it took back, are whose they were then. */
-static cb_code lines_return(blaming *g, lines *l, const point *undo, uint64_t target, uint64_t own, cb_error *err)
+static cb_code lines_return(blaming *g, lines *l, stretch all, size_t undo, uint64_t target, uint64_t own, cb_error *err)
 {
 	ATTR_CLEANUP(lines_done) lines was = {0};
 	AUTO_FREE uint64_t *origins = NULL;
 	size_t count = 0;
-	CB_TRY(lines_before(g, undo, target, &was, err));
+	CB_TRY(lines_before_step(g, all, undo, target, &was, err));
+	if (!was.origins) {
+		point p = *point_at(g, undo);
+		CB_TRY(lines_before_apart(g, &p, &was, err));
+	}
 	if (!was.origins) return CB_OK;
 	CB_TRY(text_blame_step(was.origins, was.count, span_make(was.text, was.size), span_make(l->text, l->size), own, &origins,
 	                       &count, err));
@@ -248,10 +311,10 @@ static cb_code find_gap(void *context, const store_step *step, cb_error *err)
 	return step->gap ? CB_INTERRUPTED : CB_OK;
 }
 
-/* Was something pruned before the step? Asked from the oldest to the newest step of a box: all of it is looked at once. */
+/* Was something pruned before the step? Asked from the oldest to the newest step of a box all of it is looked at once. */
 static cb_code is_after_gap(blaming *g, const point *p, bool *out, cb_error *err)
 {
-	if (g->gap.box != p->box) {
+	if (g->gap.box != p->box || g->gap.seq > p->seq) {
 		g->gap.box = p->box;
 		g->gap.seq = 0;
 		g->gap.found = false;
@@ -262,9 +325,11 @@ static cb_code is_after_gap(blaming *g, const point *p, bool *out, cb_error *err
 	return CB_OK;
 }
 
-/* The version that a step left. Takes the text. */
-static cb_code lines_step(blaming *g, lines *l, const point *p, char *text, size_t size, uint64_t origin, cb_error *err)
+/* The version that a step left, a point. Takes the text. */
+static cb_code lines_step(blaming *g, lines *l, stretch all, size_t at, char *text, size_t size, cb_error *err)
 {
+	point one = *point_at(g, at), *p = &one;
+	uint64_t origin = at + 1;
 	returning back = {0};
 	bool lost = false;
 	uint64_t *origins = NULL;
@@ -282,7 +347,7 @@ static cb_code lines_step(blaming *g, lines *l, const point *p, char *text, size
 		return CB_OK;
 	}
 	CB_TRY(lines_advance(l, text, size, origin, err));
-	if (back.target) CB_TRY(lines_return(g, l, p, back.target, origin, err));
+	if (back.target) CB_TRY(lines_return(g, l, all, at, back.target, origin, err));
 	for (size_t i = 0; lost && i < l->count; i++)
 		if (l->origins[i] == origin) l->origins[i] = 0;
 	return CB_OK;
@@ -301,29 +366,50 @@ static cb_code lines_begin(blaming *g, const trail *t, lines *l, cb_error *err)
 	if (code == CB_OK) code = kept_load(&began, g->cs, t->box, 0, KEPT_VISIT, cb_err_aside(&why));
 	if (code == CB_STALE || code == CB_NOTFOUND) return CB_OK;
 	if (code != CB_OK) return cb_err_pass(err, code, &why);
-	step_other_name(g->cs, t->box, first.row.other_box, g->foreign);
-	if (!g->foreign[0]) return CB_OK;
+	char name[CB_NAME_MAX + 1] = "";
+	step_other_name(g->cs, t->box, first.row.other_box, name);
+	if (!name[0] || (g->foreign[0] && strcmp(g->foreign, name) != 0)) return CB_OK; /* one can be told */
+	(void)snprintf(g->foreign, sizeof(g->foreign), "%s", name);
 	CB_TRY(text_in(g, began.s, &t->entry, &text, &size, err));
 	CB_TRY(lines_advance(l, text, size, ORIGIN_FOREIGN, err));
 	return text_remember(g, l, err);
 }
 
-static cb_code replay(blaming *g, lines *l, cb_error *err)
+static cb_code replay(blaming *g, stretch all, lines *l, cb_error *err)
 {
 	AUTO_KEPT kept_state after = {0}; /* goes up from step to step */
-	point *all = (point *)(void *)g->versions.bytes;
-	for (size_t i = g->versions.size / sizeof(point); i > 0; i--) {
+	for (size_t i = all.end; i-- > all.first;) {
 		char *text = NULL;
 		size_t size = 0;
-		CB_TRY(kept_load(&after, g->cs, all[i - 1].box, all[i - 1].seq, KEPT_VISIT, err));
-		CB_TRY(text_before(g, &all[i - 1], after.s, &text, &size, err));
+		point p = *point_at(g, i);
+		CB_TRY(kept_load(&after, g->cs, p.box, p.seq, KEPT_VISIT, err));
+		CB_TRY(text_before(g, &p, after.s, &text, &size, err));
 		CB_TRY(lines_reach(g, l, text, size, err));
-		all[i - 1].known = g->known.size / sizeof(known_text);
-		CB_TRY(text_in(g, after.s, &all[i - 1].entry, &text, &size, err));
-		CB_TRY(lines_step(g, l, &all[i - 1], text, size, i, err));
+		point_at(g, i)->known = g->known.size / sizeof(known_text);
+		CB_TRY(text_in(g, after.s, &p.entry, &text, &size, err));
+		CB_TRY(lines_step(g, l, all, i, text, size, err));
 		CB_TRY(text_remember(g, l, err));
 	}
 	return CB_OK;
+}
+
+/* The text that a trail begins at, and where its lines come from. */
+static cb_code blame_from(blaming *g, trail *t, lines *out, cb_error *err)
+{
+	stretch all = {.first = g->versions.size / sizeof(point)};
+	AUTO_KEPT kept_state now = {0};
+	char *text = NULL;
+	size_t size = 0;
+	key entry_now = t->entry;
+	out->text = mem_strdup("");
+	if (!out->text) return cb_err_nomem(err);
+	CB_TRY(kept_load(&now, g->cs, t->box, t->seq, KEPT_VISIT, err));
+	CB_TRY(collect_points(g, t, err));
+	all.end = g->versions.size / sizeof(point);
+	CB_TRY(lines_begin(g, t, out, err));
+	CB_TRY(replay(g, all, out, err));
+	CB_TRY(text_in(g, now.s, &entry_now, &text, &size, err));
+	return lines_reach(g, out, text, size, err);
 }
 
 /* ---- cursor ---- */
@@ -415,16 +501,8 @@ static cb_code blame_run(blame_cursor *m, cb_box *b, const char *path, cb_error 
 	m->names = BUF_INIT(SIZE_MAX);
 	CB_TRY(hold(&m->g, now.base.s, err));
 	trail t;
-	m->l.text = mem_strdup("");
-	if (!m->l.text) return cb_err_nomem(err);
 	CB_TRY(trail_start(&t, b, &now.v, path, err));
-	CB_TRY(collect_points(&m->g, &t, err));
-	CB_TRY(lines_begin(&m->g, &t, &m->l, err));
-	CB_TRY(replay(&m->g, &m->l, err));
-	char *text = NULL;
-	size_t size = 0;
-	CB_TRY(path_damaged(data_load(b->cs, NULL, &now.v, &r.node.rec, LIMIT_DIFF_TEXT_BYTES, &text, &size, err), path, err));
-	CB_TRY(lines_reach(&m->g, &m->l, text, size, err));
+	CB_TRY(blame_from(&m->g, &t, &m->l, err));
 	buf_done(&m->g.known); /* other versions were for finding out */
 	buf_done(&m->g.origins);
 	holds_done(&m->g);

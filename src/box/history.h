@@ -77,11 +77,25 @@ typedef struct trail {
 	bool known;  /* ino is known */
 	bool is_dir; /* it is a folder's */
 	bool gap;    /* it passed steps of which nobody knows whether they touched it: they were pruned */
+	/* 0, or: while seq is at or above it, the past is that of the place, whatever was moved there meanwhile. */
+	uint64_t stays;
 } trail;
 /* Starts at a path of a view (which belongs to (box, seq)). CB_NOTFOUND when no folder on the way exists. */
 cb_code trail_start(trail *t, cb_box *b, const tree_view *v, const char *path, cb_error *err);
 /* The next older step that touched the file; *out 0: none left in this box. Afterwards the trail stands before that step: renames are
  * followed. */
 cb_code trail_next(trail *t, uint64_t *out, cb_error *err);
+
+/* What an undo, redo or restore brought back: the file that had its path in the state that was gone back to (came_back.c). */
+typedef struct came_back {
+	bool found;
+	bool same; /* bytes as it has now */
+	kept_state at;
+	key entry; /* the file's place in it */
+	uint64_t ino;
+} came_back;
+/* Of the file that a step left in a place. came_back_done() it, also after an error. */
+cb_code came_back_find(cb_box *b, uint64_t box, uint64_t seq, const key *came_to, came_back *out, cb_error *err);
+void came_back_done(came_back *c);
 
 #endif

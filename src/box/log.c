@@ -212,6 +212,20 @@ static cb_code trail_veil(const trail *t, uint64_t seq, trail_scan *s, cb_error 
 	return CB_OK;
 }
 
+static bool trail_stays(const trail *t, uint64_t seq)
+{
+	return t->stays && seq >= t->stays;
+}
+
+/* Did the step bring the file back to where it was in an earlier state of the box? */
+static cb_code trail_comes_back(trail *t, uint64_t seq, cb_error *err)
+{
+	ATTR_CLEANUP(came_back_done) came_back c = {0};
+	CB_TRY(came_back_find(t->b, t->box, seq, &t->entry, &c, err));
+	if (c.same && c.at.s->box == t->box && span_equal(key_span(&c.entry), key_span(&t->entry))) t->stays = c.at.s->seq + 1;
+	return CB_OK;
+}
+
 static cb_code trail_step_back(trail *t, uint64_t seq, bool *touched, cb_error *err)
 {
 	trail_scan s = {.t = t};
@@ -221,7 +235,8 @@ static cb_code trail_step_back(trail *t, uint64_t seq, bool *touched, cb_error *
 	if (s.touched && gate_has_rules(t->cs, t->b)) CB_TRY(trail_veil(t, seq, &s, err));
 	*touched = s.touched;
 	if (!s.appeared) return CB_OK;
-	if (s.came_from.size && (!s.ino_before || s.aside.size || t->is_dir)) {
+	if (s.ino_after && !t->is_dir && !trail_stays(t, seq)) CB_TRY(trail_comes_back(t, seq, err));
+	if (!trail_stays(t, seq) && s.came_from.size && (!s.ino_before || s.aside.size || t->is_dir)) {
 		/* Renamed, exchanged or linked to here: go on where it was. A folder is never what an editor saved. */
 		t->entry = s.came_from;
 		return CB_OK;
