@@ -65,7 +65,8 @@ typedef enum cb_code {
 /* Written by a failing call only: after success it is as it was. */
 typedef struct cb_error {
 	cb_code code;
-	int os_error; /* errno of the system call that failed; 0: none did */
+	/* errno of the system call that failed; or the one that Linux has for what was refused, where the code has another; 0: neither. */
+	int os_error;
 	/* Room for what may be said later: a failing call sets it to 0. This struct is as it is for good: it has no size to be checked, so
 	 * that a caller need not prepare it. */
 	unsigned reserved[6];

@@ -131,6 +131,18 @@ cb_code cb_err_set(cb_error *err, cb_code code, const char *format, ...)
 	return code;
 }
 
+cb_code cb_err_set_as(cb_error *err, cb_code code, int error_number, const char *format, ...)
+{
+	if (!err) return code;
+	char message[CB_ERROR_MESSAGE_MAX];
+	va_list args;
+	va_start(args, format);
+	message_format(message, format, args);
+	va_end(args);
+	error_store(err, code, error_number, message);
+	return code;
+}
+
 cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...)
 {
 	if (code == CB_OK) code = err && err->code != CB_OK ? err->code : CB_INTERNAL;

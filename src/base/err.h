@@ -9,6 +9,9 @@
 /* Sets code and message; returns code. A NULL format gives the code's own text. */
 cb_code cb_err_set(cb_error *err, cb_code code, const char *format, ...) ATTR_PRINTF(3, 4);
 
+/* The same where Linux has an errno for it that is not the code's own: it stands beside the code. */
+cb_code cb_err_set_as(cb_error *err, cb_code code, int error_number, const char *format, ...) ATTR_PRINTF(4, 5);
+
 /* Puts "context: " before the message that is there; returns the code that is there (never CB_OK). */
 cb_code cb_err_wrap(cb_error *err, cb_code code, const char *format, ...) ATTR_PRINTF(3, 4);
 

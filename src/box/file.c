@@ -370,7 +370,8 @@ static cb_code file_attach_beside(cb_file *f, cb_error *err)
 {
 	cb_box *b = f->b;
 	file_back back = BACK_NOT;
-	if (b->changing) return cb_err_set(err, CB_BUSY, "a call on this handle is under way");
+	if (b->changing)
+		return cb_err_set(err, CB_INVALID, "a call on this handle is under way: it cannot be used from inside of that");
 	txn *waits = TAKE_PTR(b->txn);
 	cb_code code = box_enter(b, err);
 	if (code == CB_OK) {

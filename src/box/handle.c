@@ -469,7 +469,7 @@ static cb_code op_begin_how(op *o, cb_box *b, store_need need, const char *kind,
 	if (code == CB_OK) code = gate_enter(b, err);
 	if (code == CB_OK) code = box_refuse_pinned(b, kind, params, err);
 	if (code == CB_OK && b->txn && b->txn->in_write)
-		code = cb_err_set(err, CB_BUSY, "a visitor cannot change the box it is called from");
+		code = cb_err_set(err, CB_INVALID, "a visitor cannot change the box it is called from");
 	if (code == CB_OK && b->txn && b->txn->explicit_) code = refuse_inherited(b, err);
 	if (code == CB_OK && b->txn && b->txn->explicit_) op_join(o, need);
 	else if (code == CB_OK)

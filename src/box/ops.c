@@ -233,7 +233,7 @@ static cb_code do_rmdir(op *o, const char *path, cb_error *err)
 	if (r.node.rec.type != CB_DIR) return cb_err_set(err, CB_NOTDIR, "'%s' is not a folder", path);
 	if (r.is_dot && last_is(path, "..")) return cb_err_set(err, CB_NOTEMPTY, "'%s' is not empty", path);
 	if (r.is_dot && last_is(path, ".")) return cb_err_set(err, CB_INVALID, "'%s' cannot be removed by this name", path);
-	if (r.node.rec.ino == INO_ROOT) return cb_err_set(err, CB_BUSY, "the root of a box cannot be removed");
+	if (r.node.rec.ino == INO_ROOT) return cb_err_set_as(err, CB_INVALID, EBUSY, "the root of a box cannot be removed");
 	bool empty = false;
 	CB_TRY(inode_is_dir_empty(&v, r.node.rec.ino, &empty, err));
 	if (!empty) return cb_err_set(err, CB_NOTEMPTY, "'%s' is not empty", path);
@@ -408,8 +408,10 @@ static cb_code rename_check(const tree_view *v, const char *from, const resolved
                             cb_error *err)
 {
 	bool exchange = flags & CB_EXCHANGE, from_dir = f->exists && f->node.rec.type == CB_DIR;
-	if (f->is_dot) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be renamed");
-	if (r->is_dot && !(flags & CB_NOREPLACE)) return cb_err_set(err, CB_BUSY, "'.', '..' and '/' cannot be replaced");
+	if (f->is_dot)
+		return cb_err_set_as(err, CB_INVALID, EBUSY, "'.', '..' and '/' cannot be renamed: name what is meant in full");
+	if (r->is_dot && !(flags & CB_NOREPLACE))
+		return cb_err_set_as(err, CB_INVALID, EBUSY, "'.', '..' and '/' cannot be replaced: name the target in full");
 	if (r->is_dot) return cb_err_set(err, CB_EXISTS, "the target exists already");
 	CB_TRY(name_fits(f, "the source", err));
 	if (!f->exists) return cb_err_set(err, CB_NOTFOUND, "no such file or folder: '%s'", from);

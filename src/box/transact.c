@@ -162,7 +162,8 @@ static cb_code end_begin(cb_box *b, bool listing, cb_error *err)
 	else if (listing && !b->txn && box_lists_lost(b)) code = CB_OK;
 	else if (b->is_txn && !b->txn) code = cb_err_set(err, CB_INVALID, "this transaction is over: close it");
 	else if (!b->txn) code = cb_err_set(err, CB_NOTHING, "no writes are under way on this handle");
-	else if (b->changing) code = cb_err_set(err, CB_BUSY, "a call on this handle is under way: it cannot end its transaction");
+	else if (b->changing)
+		code = cb_err_set(err, CB_INVALID, "a call on this handle is under way: it cannot end its transaction");
 	return code == CB_OK ? CB_OK : box_leave(b, code);
 }
 

@@ -158,7 +158,7 @@ static void wrong(pair *p, const char *text)
 static bool agree(pair *p, int real, cb_code code)
 {
 	model_note(&p->trace, "%s -> %s", p->what, real ? strerrorname_np(real) : "ok");
-	int ours = cb_code_errno(code);
+	int ours = code != CB_OK && p->err.os_error ? p->err.os_error : cb_code_errno(code);
 	if (real == ours) return real == 0;
 	model_tell(&p->trace);
 	test_fail(__FILE__, __LINE__, "%s: Linux says %s, the box %s (%s)", p->what, real ? strerrorname_np(real) : "ok",
