@@ -25,6 +25,7 @@ enum {
 	JSON_COMPACT = 0,
 	JSON_PRETTY = 1,  /* two spaces per level, a line per member */
 	JSON_NEWLINE = 2, /* a newline after each outermost value: JSON lines when compact */
+	JSON_OPEN = 4,    /* the end of the outermost object waits for json_writer_end(): members can be added until then */
 };
 
 typedef cb_code (*json_sink)(void *context, const void *bytes, size_t size, cb_error *err);

@@ -81,12 +81,6 @@ cb_code json_writer_flush(json_writer *w, cb_error *err)
 	return w->code;
 }
 
-cb_code json_writer_end(json_writer *w, cb_error *err)
-{
-	assert(w->code != CB_OK || (w->depth == 0 && !w->has_key));
-	return json_writer_flush(w, err);
-}
-
 /* ---- structure ---- */
 
 static uint64_t level_bit(const json_writer *w)
@@ -130,6 +124,7 @@ static void container_end(json_writer *w, bool object)
 	/* After a failure begins were not counted, so ends are not either. */
 	if (w->code != CB_OK) return;
 	assert(w->depth > 0 && !w->has_key && object == ((w->is_object & level_bit(w)) != 0));
+	if (object && w->depth == 1 && w->flags & JSON_OPEN) return;
 	bool filled = w->filled & level_bit(w);
 	w->depth--;
 	if (filled) line_break(w);
@@ -155,6 +150,15 @@ void json_array_begin(json_writer *w)
 void json_array_end(json_writer *w)
 {
 	container_end(w, false);
+}
+
+cb_code json_writer_end(json_writer *w, cb_error *err)
+{
+	bool waits = w->flags & JSON_OPEN && w->depth == 1 && w->is_object & 1;
+	w->flags &= ~(unsigned)JSON_OPEN;
+	if (waits) json_object_end(w);
+	assert(w->code != CB_OK || (w->depth == 0 && !w->has_key));
+	return json_writer_flush(w, err);
 }
 
 /* ---- values ---- */

@@ -260,7 +260,9 @@ const char *cli_human_time(const cli *c, int64_t ns, char out[CLI_FORMAT_MAX]);
 const char *cli_human_duration(int64_t ns, char out[CLI_FORMAT_MAX]); /* 7d, 30s; "0" for 0 */
 /* Unified diff text, coloured on a terminal. */
 void cli_print_diff(cli *c, const char *text, size_t size);
-/* One line on standard error, unless --quiet; with --json it goes into the "notes" of cli_json_notes. */
+/* One line on standard error, unless --quiet; the only way for a command to speak there. With --json
+ * it becomes one of the "notes", which stand at the end of the object (or of the error) whatever the command does: so it is called in both
+ * cases alike, before or after the object was ended. */
 void cli_note(cli *c, const char *format, ...) ATTR_PRINTF(2, 3);
 
 /* ---- JSON: every command writes exactly one object with --json ---- */
@@ -279,8 +281,6 @@ cb_code cli_json_meta(json_writer *w, cb_box *box, const char *path, cb_error *e
 cb_code cli_json_pair(void *writer, const char *name, const char *value, size_t size, cb_error *err);
 /* Members of a box: name, steps, files, bytes, created, and of forks origin, origin_step. */
 void cli_json_box(json_writer *w, const cb_box_info *info);
-/* "notes": [..] of what cli_note and the watch collected; nothing when there are none. */
-void cli_json_notes(cli *c, json_writer *w);
 
 /* ---- talking to a person (term.c) ---- */
 

@@ -188,7 +188,6 @@ static void json_result(const telling *t, const char *folder, bool dry, const cb
 	json_member_array(w, "items");
 	for (size_t k = 0; k < count; k++) json_item(w, &all[k]);
 	json_array_end(w);
-	cli_json_notes(t->c, w);
 	json_object_end(w);
 }
 

@@ -242,7 +242,6 @@ static void report(const copy *k, uint64_t seq)
 		json_object_end(w);
 	}
 	json_array_end(w);
-	cli_json_notes(k->c, w);
 	json_object_end(w);
 }
 

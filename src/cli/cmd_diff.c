@@ -179,13 +179,10 @@ static cb_code run_diff(cli *c, const cli_call *call, cb_error *err)
 		side_json(w, "to", &p.to_info);
 	}
 	CB_TRY(changes_print(c, p.from, p.to, &o, &count, err));
-	if (w) {
-		cli_json_notes(c, w);
-		json_object_end(w);
-	} else if (count.shown == 0 && count.left_out > 0) {
+	if (w) json_object_end(w);
+	if (count.shown == 0 && count.left_out > 0)
 		cli_note(c, "%llu change%s in /home/agent and /tmp left out: --all shows them", (unsigned long long)count.left_out,
 		         count.left_out == 1 ? "" : "s");
-	}
 	if (cli_flag(call, "exit-code") && count.shown > 0) cli_status(c, 1);
 	return CB_OK;
 }

@@ -263,7 +263,6 @@ static cb_code drop_left(cli *c, const cli_call *call, cb_error *err)
 	json_object_begin(w);
 	json_member_str(w, "box", info.name);
 	json_member_uint(w, "dropped", dropped);
-	cli_json_notes(c, w);
 	json_object_end(w);
 	return CB_OK;
 }

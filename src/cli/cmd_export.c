@@ -19,7 +19,6 @@ static void report(cli *c, const cb_transfer_count *count, const char *target)
 	json_member_uint(w, "folders", count->folders);
 	json_member_uint(w, "symlinks", count->symlinks);
 	json_member_uint(w, "bytes", count->bytes);
-	cli_json_notes(c, w);
 	json_object_end(w);
 }
 

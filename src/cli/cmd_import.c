@@ -29,7 +29,6 @@ static void report(cli *c, const cb_transfer_count *count, const char *to)
 	json_member_uint(w, "unchanged", count->unchanged);
 	json_member_uint(w, "removed", count->removed);
 	json_member_uint(w, "left_out", count->left_out);
-	cli_json_notes(c, w);
 	json_object_end(w);
 }
 

@@ -57,7 +57,7 @@ static cb_code run_list(cli *c, const cli_call *call, cb_error *err)
 		json_member_array(cli_json(c), "boxes");
 	}
 	CB_TRY(cb_box_list(store, row, &k, err));
-	if (k.count == 0 && !cli_is_json(c)) cli_note(c, "no boxes yet: 'cowbox new NAME' makes one");
+	if (k.count == 0) cli_note(c, "no boxes yet: 'cowbox new NAME' makes one");
 	if (cli_is_json(c)) {
 		json_array_end(cli_json(c));
 		json_member_array(cli_json(c), "lost");

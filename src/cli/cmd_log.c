@@ -133,7 +133,6 @@ static void print_end(const logging *l, const cb_box_info *info, bool pruned)
 		json_member_bool(w, "pruned", pruned);
 		if (info->origin[0]) json_member_str(w, "origin", info->origin);
 		if (info->origin[0]) json_member_uint(w, "origin_step", info->origin_seq);
-		cli_json_notes(c, w);
 		json_object_end(w);
 	} else if (info->origin[0] && l->left > 0 && !l->oneline) {
 		cli_print(c, "%s-- a fork: 'cowbox log %s@%llu' goes on from here --%s\n", cli_on(c, CLI_DIM), info->origin,

@@ -254,13 +254,11 @@ static cb_code tell_merged(cli *c, cb_box *into, const merging *m, const sides *
 	}
 	tell_resolved(c, m, s);
 	tell_unmet(c, m, s);
-	if (w) cli_json_notes(c, w);
-	if (w) json_object_end(w);
-	if (w || cli_is_quiet(c)) return CB_OK;
 	if (m->nothing)
 		cli_note(c, "nothing to merge: %s knows all of %s; what it changed or undid since stays so", s->into, s->from_text);
-	else if (dry)
-		cli_print(c, "%s@%llu merges into %s without open conflicts\n", s->from, (unsigned long long)from->seq, s->into);
+	if (w) json_object_end(w);
+	if (w || cli_is_quiet(c) || m->nothing) return CB_OK;
+	if (dry) cli_print(c, "%s@%llu merges into %s without open conflicts\n", s->from, (unsigned long long)from->seq, s->into);
 	else
 		cli_print(c, "step %llu: merged %s@%llu into %s (%llu change%s)\n", (unsigned long long)seq, s->from,
 		          (unsigned long long)from->seq, s->into, (unsigned long long)changes, changes == 1 ? "" : "s");
@@ -342,7 +340,8 @@ const cli_command cmd_merge = {
 		"dry_run         whether nothing was to be changed\n"
 		"change_count    how many paths and keys changed\n"
 		"resolved        conflicts settled by --prefer; for each: path, reason, preferred\n"
-		"notes           answers (--prefer PATH=BOX) for which there was no conflict, or one that is told by another path\n"
+		"notes           that there was nothing to merge; "
+		"answers (--prefer PATH=BOX) for which there was no conflict, or one that is told by another path\n"
 		"When conflicts are open the error object has conflicts; for each: path, reason, and contradicts (true) where "
 		"answers contradict each other.",
 	.run = run_merge,

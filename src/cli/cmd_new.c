@@ -46,7 +46,6 @@ static void report(cli *c, const cb_box_info *info, const cb_transfer_count *cou
 		json_member_uint(w, "left_out", count->left_out);
 		json_object_end(w);
 	}
-	cli_json_notes(c, w);
 	json_object_end(w);
 }
 

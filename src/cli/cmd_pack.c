@@ -30,7 +30,6 @@ static void report(cli *c, const cb_pack_info *info, const char *file)
 	json_member_uint(w, "files", info->files);
 	json_member_uint(w, "bytes", info->bytes);
 	json_member_uint(w, "packed_bytes", info->packed_bytes);
-	cli_json_notes(c, w);
 	json_object_end(w);
 }
 

@@ -102,7 +102,6 @@ static cb_code run_prune(cli *c, const cli_call *call, cb_error *err)
 	json_object_begin(w);
 	json_member_str(w, "box", i.name);
 	json_member_uint(w, "pruned_steps", pruned);
-	cli_json_notes(c, w);
 	json_object_end(w);
 	return CB_OK;
 }
@@ -165,7 +164,6 @@ static cb_code run_gc(cli *c, const cli_call *call, cb_error *err)
 	json_member_uint(w, "boxes_freed", r.boxes_freed);
 	json_member_uint(w, "work_folders_removed", folders);
 	json_member_bool(w, "vacuumed", cli_flag(call, "vacuum"));
-	cli_json_notes(c, w);
 	json_object_end(w);
 	return CB_OK;
 }
@@ -219,6 +217,7 @@ static cb_code run_fsck(cli *c, const cli_call *call, cb_error *err)
 	bool counted = cb_store_stats_get(store, &stats, NULL) == CB_OK; /* a damaged store may not let itself be counted */
 	if (cli_is_json(c)) {
 		json_array_end(cli_json(c));
+	if (counted && !stats.page_sums) cli_note(c, "pages of the database have no sums: 'cowbox gc --vacuum' adds them");
 		json_member_bool(cli_json(c), "sound", found == 0);
 		json_member_bool(cli_json(c), "page_sums", counted && stats.page_sums);
 		json_object_end(cli_json(c));
@@ -227,7 +226,6 @@ static cb_code run_fsck(cli *c, const cli_call *call, cb_error *err)
 	char words[CLI_FORMAT_MAX];
 	if (found) cli_print(c, "%s: what is not named can still be read\n", cli_count_words(found, "complaint", words));
 	else cli_print(c, "the store is sound\n");
-	if (counted && !stats.page_sums) cli_note(c, "pages of the database have no sums: 'cowbox gc --vacuum' adds them");
 	return CB_OK;
 }
 

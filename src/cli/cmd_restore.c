@@ -20,6 +20,7 @@ static cb_code tell_restored(cli *c, cb_box *box, const cb_box_info *from, const
 	uint64_t changes = 0;
 	CB_TRY(cb_box_info_get(box, &info, err));
 	if (seq) CB_TRY(cb_diff_step(box, seq, NULL, count_change, &changes, err));
+	if (seq == 0) cli_note(c, "nothing to change: %s is so already", info.name);
 	if (cli_is_json(c)) {
 		json_writer *w = cli_json(c);
 		json_object_begin(w);
@@ -32,11 +33,7 @@ static cb_code tell_restored(cli *c, cb_box *box, const cb_box_info *from, const
 		json_object_end(w);
 		return CB_OK;
 	}
-	if (cli_is_quiet(c)) return CB_OK;
-	if (seq == 0) {
-		cli_note(c, "nothing to change: %s is so already", info.name);
-		return CB_OK;
-	}
+	if (cli_is_quiet(c) || seq == 0) return CB_OK;
 	cli_print(c, "step %llu: restored %s@%llu", (unsigned long long)seq, from->name, (unsigned long long)from->seq);
 	if (*path) cli_print(c, ":");
 	cli_print_name(c, path);
@@ -137,7 +134,6 @@ static void end_json(cli *c)
 {
 	if (!cli_is_json(c)) return;
 	json_array_end(cli_json(c));
-	cli_json_notes(c, cli_json(c));
 	json_object_end(cli_json(c));
 }
 

@@ -122,7 +122,6 @@ static cb_code show_step(cli *c, const cli_call *call, cb_box *box, const cb_box
 	step_names_done(&s.names);
 	if (code == CB_OK && info->seq > 0) code = print_changes(c, box, info->seq, &o, err);
 	if (code != CB_OK || !cli_is_json(c)) return code;
-	cli_json_notes(c, cli_json(c));
 	json_object_end(cli_json(c));
 	return CB_OK;
 }

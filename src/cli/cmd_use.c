@@ -16,7 +16,6 @@ static void show_json(cli *c, const char *box, const char *by)
 	json_object_begin(w);
 	json_member_str(w, "box", box);
 	json_member_str(w, "by", by);
-	cli_json_notes(c, w);
 	json_object_end(w);
 }
 
@@ -28,7 +27,7 @@ static cb_code show(cli *c, cb_error *err)
 	cb_code code = cli_chosen(c, &box, err);
 	if (code != CB_OK && code != CB_INVALID) return code;
 	if (code == CB_INVALID) {
-		if (!cli_is_json(c)) cli_note(c, "no box is chosen: 'cowbox use BOX' chooses one");
+		cli_note(c, "no box is chosen: 'cowbox use BOX' chooses one");
 		cli_hint(c, "%s", "");
 		cli_status(c, cb_code_exit_status(CB_NOTHING));
 	}

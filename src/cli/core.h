@@ -99,6 +99,8 @@ size_t operand_count(const cli_command *command);
 void out_init(cli *c);
 cb_code out_end(cli *c, cb_error *err); /* CB_IO when standard output could not be written */
 void out_flush(cli *c);
+/* "notes": [..] of what cli_note and the watch collected; nothing when there are none. */
+void json_notes(cli *c, json_writer *w);
 /* As names are shown on a terminal, for lines that do not go the way of cli_write; what does not fit is cut. */
 void out_escape(buf *out, const char *bytes, size_t size);
 

@@ -44,6 +44,7 @@ cb_code out_end(cli *c, cb_error *err)
 {
 	cb_code code = CB_OK;
 	if (c->json_used) {
+		json_notes(c, &c->json);
 		code = json_writer_end(&c->json, err);
 		c->json_used = false;
 		cli_write(c, "\n", 1);
@@ -295,7 +296,8 @@ static cb_code json_to_out(void *context, const void *bytes, size_t size, cb_err
 
 json_writer *cli_json(cli *c)
 {
-	if (!c->json_used) json_writer_init_sink(&c->json, json_to_out, c, c->out_is_terminal ? JSON_PRETTY : JSON_COMPACT);
+	if (!c->json_used)
+		json_writer_init_sink(&c->json, json_to_out, c, JSON_OPEN | (c->out_is_terminal ? JSON_PRETTY : JSON_COMPACT));
 	c->json_used = true;
 	return &c->json;
 }
@@ -372,7 +374,7 @@ void cli_json_box(json_writer *w, const cb_box_info *info)
 	json_member_uint(w, "origin_step", info->origin_seq);
 }
 
-void cli_json_notes(cli *c, json_writer *w)
+void json_notes(cli *c, json_writer *w)
 {
 	if (c->notes.size == 0) return;
 	json_member_strings(w, "notes", buf_span(&c->notes));

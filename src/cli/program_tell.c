@@ -62,7 +62,6 @@ static cb_code tell_json(program *p, const program_said *said, cb_error *err)
 	json_array_end(w);
 	json_member_uint(w, "change_count", r->changed);
 	json_member_uint(w, "left_out", r->left_out);
-	cli_json_notes(p->c, w);
 	json_object_end(w);
 	return code;
 }

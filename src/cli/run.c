@@ -203,7 +203,7 @@ static void error_json(cli *c, cb_code code, const char *message)
 	json_member_str(&w, "message", message);
 	if (c->hint[0]) json_member_str(&w, "hint", c->hint);
 	conflicts_json(c, &w);
-	cli_json_notes(c, &w);
+	json_notes(c, &w);
 	json_object_end(&w);
 	json_object_end(&w);
 	if (json_writer_end(&w, NULL) == CB_OK) (void)fprintf(stderr, "%.*s\n", (int)text.size, (const char *)text.bytes);

@@ -107,7 +107,6 @@ cb_code cli_step_report(cli *c, const char *const *paths, size_t count, uint64_t
 	json_object_begin(w);
 	json_member_uint(w, "step", seq);
 	json_member_strings(w, "paths", buf_span(&names));
-	cli_json_notes(c, w);
 	json_object_end(w);
 	return CB_OK;
 }

@@ -523,3 +523,22 @@ TEST(every_failed_allocation_is_an_error)
 		CHECK(n < 10000);
 	}
 }
+
+TEST(the_end_of_an_object_can_wait)
+{
+	static const unsigned both[] = {JSON_OPEN | JSON_COMPACT, JSON_OPEN | JSON_PRETTY};
+	static const char *const expected[] = {"{\"a\":{},\"late\":1}", "{\n  \"a\": {},\n  \"late\": 1\n}"};
+	for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+		AUTO_BUF buf text = BUF_INIT(1000);
+		json_writer w;
+		cb_error err = {0};
+		json_writer_init(&w, &text, both[i]);
+		json_object_begin(&w);
+		json_member_object(&w, "a");
+		json_object_end(&w);
+		json_object_end(&w);
+		json_member_uint(&w, "late", 1);
+		CHECK_OK(json_writer_end(&w, &err));
+		CHECK(span_equal(buf_span(&text), span_str(expected[i])));
+	}
+}
