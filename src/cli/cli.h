@@ -38,7 +38,8 @@ typedef enum cli_kind {
 	CLI_COUNT,    /* a whole number */
 	CLI_SIZE,     /* bytes: 512, 10k, 1.5M, 2GiB (powers of 1024) */
 	CLI_DURATION, /* 500ms, 30s, 5m, 2h, 7d, 2w; a bare number is seconds */
-	CLI_MOMENT,   /* a duration ago ("2h"), a date ("2026-01-31"), a date and time ("2026-01-31T12:00:00Z"), "now" */
+	CLI_AGE,      /* the same, but only 0 goes without a unit: "30" may be meant as days */
+	CLI_MOMENT,   /* an age ("2h" ago), a date ("2026-01-31"), a date and time ("2026-01-31T12:00:00Z"), "now" */
 	CLI_CHOICE,   /* one of value's words, which are separated by '|' */
 } cli_kind;
 
@@ -221,6 +222,7 @@ const cli_config_key *cli_config_find(const char *name); /* NULL when there is n
 cb_code cli_parse_count(const char *text, uint64_t *out, cb_error *err);
 cb_code cli_parse_size(const char *text, uint64_t *out, cb_error *err);
 cb_code cli_parse_duration(const char *text, int64_t *out_ns, cb_error *err);
+cb_code cli_parse_age(const char *text, int64_t *out_ns, cb_error *err);
 cb_code cli_parse_moment(const char *text, int64_t now_ns, int64_t *out_ns, cb_error *err);
 cb_code cli_parse_mode(const char *text, uint32_t current, bool folder, uint32_t *out, cb_error *err); /* 644, u+x,go-w, a+X */
 enum { CLI_FORMAT_MAX = 64 };

@@ -121,7 +121,7 @@ const cli_command cmd_audit = {
 	.options =
 		(const cli_option[]){
 			{CLI_TEXT, "by", 0, "NAME", "only what this one did"},
-			{CLI_MOMENT, "since", 0, "TIME", "only since then: 2h, 2026-01-31"},
+			{CLI_MOMENT, "since", 0, "TIME", "only since then: 7d (ago), 2026-01-31, 2026-01-31T12:00 (local time)"},
 			{CLI_FLAG, "refused", 0, NULL, "only what was refused"},
 			{CLI_COUNT, "max", 'n', "N", "at most N entries; 0: all"},
 			{0},

@@ -47,11 +47,13 @@ static cb_code confirm_prune(cli *c, cb_box *box, const cb_box_info *i, uint64_t
 	if (code == CB_OK) code = cb_log(box, NULL, count_old, &o, NULL, err);
 	buf_done(&o.named);
 	if (code != CB_OK || o.count == 0) return code;
-	char seen[CLI_FORMAT_MAX];
+	char seen[CLI_FORMAT_MAX], age[CLI_FORMAT_MAX], newest[CLI_FORMAT_MAX + 32] = "", young[CLI_FORMAT_MAX + 32] = "";
+	if (steps) (void)snprintf(newest, sizeof(newest), "the newest %llu, ", (unsigned long long)steps);
+	if (age_ns) (void)snprintf(young, sizeof(young), "those of the last %s, ", cli_human_duration(age_ns, age));
 	return cli_confirm(c, err,
 	                   "up to %llu of %s of '%s' would be lost: they could not be shown, opened or undone any more "
-	                   "(checkpoints, fork and merge points stay)",
-	                   (unsigned long long)o.count, cli_count_words(o.seen, "step", seen), i->name);
+	                   "(%s%scheckpoints, fork and merge points stay)",
+	                   (unsigned long long)o.count, cli_count_words(o.seen, "step", seen), i->name, newest, young);
 }
 
 static cb_code note_taken(void *context, const cb_change *change, cb_error *err)
@@ -120,7 +122,7 @@ const cli_command cmd_prune = {
 	.options =
 		(const cli_option[]){
 			{CLI_COUNT, "keep", 0, "N", "keep the newest N steps"},
-			{CLI_DURATION, "keep-age", 0, "TIME", "keep the steps of so long: 7d, 12h"},
+			{CLI_AGE, "keep-age", 0, "TIME", "keep the steps of so long: 30s, 5m, 12h, 7d, 2w"},
 			{0},
 		},
 	.examples = (const char *const[]){"cowbox prune demo --keep 100 --yes", NULL},
@@ -215,9 +217,9 @@ static cb_code run_fsck(cli *c, const cli_call *call, cb_error *err)
 	if (found) cli_status(c, cb_code_exit_status(CB_CORRUPT));
 	cb_store_stats stats = CB_INIT(cb_store_stats);
 	bool counted = cb_store_stats_get(store, &stats, NULL) == CB_OK; /* a damaged store may not let itself be counted */
+	if (counted && !stats.page_sums) cli_note(c, "pages of the database have no sums: 'cowbox gc --vacuum' adds them");
 	if (cli_is_json(c)) {
 		json_array_end(cli_json(c));
-	if (counted && !stats.page_sums) cli_note(c, "pages of the database have no sums: 'cowbox gc --vacuum' adds them");
 		json_member_bool(cli_json(c), "sound", found == 0);
 		json_member_bool(cli_json(c), "page_sums", counted && stats.page_sums);
 		json_object_end(cli_json(c));

@@ -131,7 +131,7 @@ const cli_command cmd_retention = {
 	.options =
 		(const cli_option[]){
 			{CLI_COUNT, "steps", 0, "N", "keep the newest N steps"},
-			{CLI_DURATION, "age", 0, "TIME", "keep the steps of so long: 7d, 12h"},
+			{CLI_AGE, "age", 0, "TIME", "keep the steps of so long: 30s, 5m, 12h, 7d, 2w"},
 			{CLI_FLAG, "all", 0, NULL, "keep everything (as at first)"},
 			{0},
 		},

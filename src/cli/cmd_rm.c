@@ -166,7 +166,7 @@ const cli_command cmd_touch = {
 		},
 	.options =
 		(const cli_option[]){
-			{CLI_MOMENT, "time", 't', "TIME", "this time: 2h (ago), 2026-01-31, 2026-01-31T12:00:00Z (default: now)"},
+			{CLI_MOMENT, "time", 't', "TIME", "this time: 2h (ago), 2026-01-31, 2026-01-31T12:00:00 (default: now)"},
 			{CLI_FLAG, "no-create", 'c', NULL, "leave missing files alone"},
 			{CLI_FLAG, "parents", 'p', NULL, "make missing folders"},
 			{0},

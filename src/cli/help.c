@@ -172,9 +172,9 @@ void help_command(cli *c, const cli_command *command, const cli_command *parent)
 static const char *kind_name(cli_kind kind)
 {
 	static const char *const names[] = {
-		[CLI_END] = "",         [CLI_FLAG] = "flag", [CLI_TEXT] = "text",         [CLI_LIST] = "list",
-		[CLI_COUNT] = "count",  [CLI_SIZE] = "size", [CLI_DURATION] = "duration", [CLI_MOMENT] = "moment",
-		[CLI_CHOICE] = "choice"};
+		[CLI_END] = "",        [CLI_FLAG] = "flag",    [CLI_TEXT] = "text",         [CLI_LIST] = "list",
+		[CLI_COUNT] = "count", [CLI_SIZE] = "size",    [CLI_DURATION] = "duration", [CLI_MOMENT] = "moment",
+		[CLI_AGE] = "age",     [CLI_CHOICE] = "choice"};
 	return names[kind];
 }
 

@@ -138,6 +138,10 @@ static cb_code value_set(const cli_option *o, const char *text, int64_t now_ns, 
 		code = cli_parse_duration(text, &ns, err);
 		v->number = (uint64_t)ns;
 		break;
+	case CLI_AGE:
+		code = cli_parse_age(text, &ns, err);
+		v->number = (uint64_t)ns;
+		break;
 	case CLI_MOMENT:
 		code = cli_parse_moment(text, now_ns, &v->moment, err);
 		break;

@@ -22,21 +22,16 @@ cb_code cli_parse_count(const char *text, uint64_t *out, cb_error *err)
 	return CB_OK;
 }
 
-/* "12" or "1.5" and where it ends; at most 18 digits, so that products can be checked in long double. */
+/* "12" or "1.5" and where it ends; at most 19 digits, so that products can be checked in long double. Divided once: 1.5 is exact. */
 static bool parse_decimal(const char *text, long double *out, const char **out_end)
 {
 	const char *at = text;
-	long double value = 0, place = 1;
+	long double value = 0, scale = 1;
 	size_t digits = 0;
 	for (; *at >= '0' && *at <= '9'; at++, digits++) value = value * 10 + (*at - '0');
-	if (*at == '.') {
-		at++;
-		for (; *at >= '0' && *at <= '9'; at++, digits++) {
-			place /= 10;
-			value += place * (*at - '0');
-		}
-	}
-	*out = value;
+	if (*at == '.')
+		for (at++; *at >= '0' && *at <= '9'; at++, digits++, scale *= 10) value = value * 10 + (*at - '0');
+	*out = value / scale;
 	*out_end = at;
 	return digits > 0 && digits <= 19;
 }
@@ -79,11 +74,13 @@ static const time_unit time_units[] = {
 	{"ns", 1},
 };
 
-cb_code cli_parse_duration(const char *text, int64_t *out_ns, cb_error *err)
+/* "1d12h". *out_bare: something in it that is not 0 has no unit, and was taken as seconds. */
+static bool parse_time(const char *text, long double *out_ns, bool *out_bare)
 {
-	long double total = 0;
 	const char *at = text;
 	bool good = *text != 0;
+	*out_ns = 0;
+	*out_bare = false;
 	while (good && *at) {
 		long double value = 0;
 		int64_t unit = 0;
@@ -92,15 +89,41 @@ cb_code cli_parse_duration(const char *text, int64_t *out_ns, cb_error *err)
 		for (size_t i = 0; good && i < ARRAY_LEN(time_units); i++)
 			if (strlen(time_units[i].name) == size && memcmp(time_units[i].name, at, size) == 0)
 				unit = time_units[i].ns;
-		if (good && size == 0 && *at == 0) unit = NS_PER_SECOND;
+		if (good && size == 0 && *at == 0) {
+			unit = NS_PER_SECOND;
+			*out_bare = value > 0;
+		}
 		good = good && unit != 0;
 		at += size;
-		total += value * (long double)unit;
+		*out_ns += value * (long double)unit;
 	}
-	if (!good) return cb_err_set(err, CB_INVALID, "'%.64s' is no duration: write 500ms, 30s, 5m, 2h or 7d", text);
-	if (total > 9e18L) return cb_err_set(err, CB_INVALID, "'%.64s' is too long", text);
-	*out_ns = (int64_t)total;
+	return good;
+}
+
+static cb_code duration_of(const char *text, long double ns, int64_t *out_ns, cb_error *err)
+{
+	if (ns > 9e18L) return cb_err_set(err, CB_INVALID, "'%.64s' is too long", text);
+	*out_ns = (int64_t)(ns + 0.5L);
 	return CB_OK;
+}
+
+cb_code cli_parse_duration(const char *text, int64_t *out_ns, cb_error *err)
+{
+	long double ns = 0;
+	bool bare = false;
+	if (!parse_time(text, &ns, &bare))
+		return cb_err_set(err, CB_INVALID, "'%.64s' is no duration: write 500ms, 30s, 5m, 2h or 7d", text);
+	return duration_of(text, ns, out_ns, err);
+}
+
+cb_code cli_parse_age(const char *text, int64_t *out_ns, cb_error *err)
+{
+	long double ns = 0;
+	bool bare = false;
+	if (!parse_time(text, &ns, &bare))
+		return cb_err_set(err, CB_INVALID, "'%.64s' is no age: write 30s, 5m, 12h, 7d or 2w", text);
+	if (bare) return cb_err_set(err, CB_INVALID, "'%.64s' has no unit: write it as 30s, 5m, 12h, 7d or 2w", text);
+	return duration_of(text, ns, out_ns, err);
 }
 
 static bool is_day(int year, int month, int day)
@@ -146,10 +169,13 @@ cb_code cli_parse_moment(const char *text, int64_t now_ns, int64_t *out_ns, cb_e
 	int64_t ago = 0;
 	if (strcmp(text, "now") == 0) *out_ns = now_ns;
 	else if (parse_date(text, out_ns)) return CB_OK;
-	else if (cli_parse_duration(text, &ago, NULL) == CB_OK) *out_ns = now_ns - ago;
+	else if (cli_parse_age(text, &ago, NULL) == CB_OK) *out_ns = now_ns - ago;
 	else
-		return cb_err_set(err, CB_INVALID, "'%.64s' is no time: write 2h (ago), 2026-01-31, 2026-01-31T12:00:00Z or now",
-		                  text);
+		return cb_err_set(
+			err, CB_INVALID,
+			"'%.64s' is no time: write 30m, 2h, 7d or 2w (ago), 2026-01-31 or 2026-01-31T12:00:00 (local time; "
+			"UTC with a Z at the end), or now",
+			text);
 	return CB_OK;
 }
 

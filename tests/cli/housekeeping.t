@@ -49,6 +49,14 @@ cow('retention', 'demo', '--age', '0');
 is(json('retention', 'demo')->{keep_steps}, 3, 'kept');
 cow('write', 'demo:a', $_) for 1 .. 8;
 cow('checkpoint', 'save', 'demo@4', 'named');
+# A bare number may be meant as days: an age has a unit.
+fails($_, 'INVALID', 2, qr/'30' has no unit: write it as 30s, 5m, 12h, 7d or 2w/) for ['retention', 'demo', '--age', '30'], ['prune', 'demo', '--keep-age', '30'];
+is(json('retention', 'demo')->{keep_seconds}, 0, 'and nothing was set');
+cow('new', 'aged');
+is(json('retention', 'aged', '--age', $_->[0])->{keep_seconds}, $_->[1], "$_->[0] is $_->[1] seconds") for ['1.5d', 129600], ['0.1h', 360], ['1d12h', 129600], ['0', 0], ['500ms', 0.5];
+like(cow('--json', 'retention', 'aged', '--age', '1.5d'), qr/"keep_seconds":129600\}/, 'in whole ones');
+cow('write', 'aged:f', $_) for 1 .. 3;
+fails(['prune', 'aged', '--keep-age', '1ms', '--keep', '2'], 'INVALID', 2, qr/up to 1 of 3 steps .*\(the newest 2, those of the last 1ms, checkpoints/);
 fails(['prune', 'demo'], 'INVALID', 2, qr/up to 6 of 10 steps of 'demo' would be lost.*--yes/);
 is(json('prune', 'demo', '--yes')->{pruned_steps}, 6, 'by retention');
 is(cow('cat', 'demo@named:a'), "2\n", 'a checkpoint stays');

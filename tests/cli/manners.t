@@ -115,7 +115,11 @@ subtest 'units' => sub {
 	cow('write', 'demo:/work/now.txt', 'x');
 	is(scalar @{json('log', 'demo', '--since', '2000-01-01')->{steps}} > 5, 1, 'since a date');
 	is(scalar @{json('log', 'demo', '--since', '1h')->{steps}} > 5, 1, 'since an hour');
-	fails(['log', 'demo', '--since', $_], 'INVALID', 2, qr/--since.*no time/) for 'yesterday', '2026-13-01', '5parsecs', '';
+	fails(['log', 'demo', '--since', $_], 'INVALID', 2, qr/--since.*no time/) for 'yesterday', '2026-13-01', '5parsecs', '', '2026', '20260131', '30', '1d30', '2026-01-31T25:00', '2026-01';
+	fails(['log', 'demo', '--since', '2026'], 'INVALID', 2, qr/2h, 7d .*\(ago\), 2026-01-31/);
+	fails($_, 'INVALID', 2, qr/'30' is no time/) for ['log', 'demo', '--until', '30'], ['find', 'demo', '--older', '30'], ['find', 'demo', '--newer', '30'],
+		['audit', '--since', '30'], ['touch', 'demo:/work/a.txt', '-t', '30'];
+	cow('log', 'demo', '--since', $_) for '0', 'now', '0.5h', '2026-01-31T12:00', '2026-01-31T12:00:30', '2026-01-31T12:00:00Z';
 	fixture_again();
 };
 

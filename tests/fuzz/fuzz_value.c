@@ -30,6 +30,11 @@ static void check_numbers(const char *text)
 	if (cli_parse_duration(text, &ns, &err) != CB_OK) return;
 	MUST(ns >= 0);
 	MUST(cli_parse_duration(cli_human_duration(ns, shown), &again, NULL) == CB_OK);
+	/* An age is a duration with a unit, or 0. */
+	if (cli_parse_age(text, &again, NULL) == CB_OK) MUST(again == ns);
+	else MUST(ns != 0 && strchr("0123456789.", text[strlen(text) - 1]));
+	again = 0;
+	MUST(cli_parse_duration(shown, &again, NULL) == CB_OK);
 	/* Up to 18 digits are exact; longer ones are rounded. */
 	if (strlen(shown) <= 18) MUST(again == ns);
 }
