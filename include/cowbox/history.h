@@ -124,10 +124,11 @@ CB_API cb_code cb_diff_text(cb_box *from, cb_box *to, const cb_diff_text_options
  * elsewhere stays: a file that changes and has further names outside of the path becomes a file of its own below it. Where nothing differs
  * but times of folders, *out_seq is 0 and no step is made. */
 CB_API cb_code cb_restore(cb_box *box, cb_box *source, const char *path, uint64_t *out_seq, cb_error *err);
-/* seq 0: the last change not yet undone of which something is left to take back, CB_NOTHING when there is none. Otherwise that step, taken
- * back as a reverse three-way merge: CB_CONFLICT names paths that later steps changed, and cb_txn_conflicts() on the box lists all of them;
- * CB_NOTHING when nothing is left of it to take back, or it was undone before, also where somebody made the same again since. (An undo
- * that was pruned is not known any more: of a step that outlived it, as a checkpoint, what is there is taken back.) */
+/* seq 0: the last change not yet undone of which something is left to take back. CB_NOTHING when there is none, or when the walk comes to
+ * steps that were pruned: the message then says which, and what older state is left. Otherwise that step, taken back as a reverse
+ * three-way merge: CB_CONFLICT names paths that later steps changed, and cb_txn_conflicts() on the box lists all of them; CB_NOTHING when
+ * nothing is left of it to take back, or it was undone before, also where somebody made the same again since. (An undo that was pruned is
+ * not known any more: of a step that outlived it, as a checkpoint, what is there is taken back.) */
 CB_API cb_code cb_undo(cb_box *box, uint64_t seq, uint64_t *out_seq, cb_error *err);
 /* Takes back the last undo of which something is left, unless the box was changed since (CB_NOTHING). */
 CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);

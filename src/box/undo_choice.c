@@ -95,6 +95,29 @@ bool undo_has_effect(const step_row *r)
 	return r->row.weight > 0;
 }
 
+static cb_code note_kept(void *context, const store_step *step, cb_error *err)
+{
+	(void)err;
+	*(uint64_t *)context = step->seq;
+	return CB_INTERRUPTED;
+}
+
+/* The walk came to a step that was pruned: there was something to undo, and nobody knows what. Who is bound by rules is told no numbers:
+ * steps that he does not see are among them. */
+static cb_code past_is_pruned(const choosing *c, uint64_t pruned, cb_error *err)
+{
+	uint64_t kept = 0;
+	if (gate_has_rules(c->cs, c->b))
+		return cb_err_set(err, CB_NOTHING,
+		                  "what came before was pruned and cannot be undone: older states can be restored");
+	CB_TRY(store_step_walk(c->cs->s, c->box, pruned - 1, 0, false, note_kept, &kept, err));
+	return cb_err_set(
+		err, CB_NOTHING,
+		"what came before step %llu was pruned and cannot be undone: older states can be restored, the nearest is "
+		"that of step %llu",
+		(unsigned long long)pruned + 1, (unsigned long long)kept);
+}
+
 cb_code undo_choose(choosing *c, bool redo, uint64_t *out, cb_error *err)
 {
 	AUTO_PAST gate_past past = {0};
@@ -105,6 +128,7 @@ cb_code undo_choose(choosing *c, bool redo, uint64_t *out, cb_error *err)
 		next = seq - 1;
 		forget_above(c, seq);
 		if (code == CB_STALE && is_cancelled(c, seq)) continue; /* pruned, but it was taken back */
+		if (code == CB_STALE && !redo) return past_is_pruned(c, seq, err);
 		if (code == CB_STALE) break;
 		if (code != CB_OK) return cb_err_pass(err, code, &why);
 		bool is_undo = strcmp(r.kind, "undo") == 0, is_redo = strcmp(r.kind, "redo") == 0;

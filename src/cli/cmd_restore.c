@@ -251,7 +251,9 @@ static cb_code undo_times(cli *c, cb_box *box, const char *name, bool redo, uint
 		uint64_t seq = 0;
 		cb_code code = redo ? cb_redo(box, &seq, err) : cb_undo(box, 0, &seq, err);
 		if (code == CB_NOTHING && i > 0) {
-			cli_note(c, "%s after %llu", redo ? "nothing more to redo" : "nothing more to undo", (unsigned long long)i);
+			const char *why = strstr(err->message, "pruned") ? err->message : "";
+			cli_note(c, "%s after %llu%s%s", redo ? "nothing more to redo" : "nothing more to undo",
+			         (unsigned long long)i, *why ? ": " : "", why);
 			return CB_OK;
 		}
 		if (code == CB_CONFLICT) return undo_conflicts(c, box, name, 0, err);

@@ -99,7 +99,7 @@ static cb_code print_changes(cli *c, cb_box *box, uint64_t seq, const changes_op
 	if (code == CB_STALE || code == CB_NOTFOUND) {
 		cli_note(c,
 		         "the state before step %llu was pruned: only the names of what it changed can be shown; an undo can "
-		         "still take it back",
+		         "take it back where no later step changed the same",
 		         (unsigned long long)seq);
 		return changes_print_step(c, box, seq, o, NULL, err);
 	}
