@@ -532,7 +532,12 @@ static int64_t time_merged(const merge *m, int64_t base, int64_t ours, int64_t t
 static cb_code merge_times(merge *m, item *it, bool dated, inode *node, bool *changed, cb_error *err)
 {
 	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
-	if (!it->base.present || it->disputed || t->type == CB_DIR || b->ino != it->ino) return CB_OK;
+	if (it->disputed && t->type != CB_DIR) { /* theirs won all of it, also where the bytes were equal */
+		*changed = *changed || node->rec.mtime_ns != t->mtime_ns;
+		node->rec.mtime_ns = t->mtime_ns;
+		return CB_OK;
+	}
+	if (!it->base.present || t->type == CB_DIR || b->ino != it->ino) return CB_OK;
 	bool data_here = false, data_there = false, theirs_wins = true;
 	if (merge_is_strict(m) && o->mtime_ns != b->mtime_ns && t->mtime_ns != b->mtime_ns) {
 		CB_TRY(data_changed(m, it, true, &data_here, err));

@@ -65,7 +65,7 @@ model_entry *model_put(model_state *s, const char *path, int type, uint32_t mode
 	char *copy = copy_bytes(bytes, size);
 	model_entry *e = found ? &s->entries[at] : insert_at(s, at);
 	char *old_attrs = e->attrs, *old_bytes = e->bytes;
-	*e = (model_entry){found ? e->path : model_strdup(path), type, mode, 1, ino, 0, copy, size, model_strdup("")};
+	*e = (model_entry){found ? e->path : model_strdup(path), type, mode, 1, ino, 0, copy, size, model_strdup(""), 0};
 	free(old_bytes);
 	free(old_attrs);
 	return e;
@@ -180,6 +180,7 @@ static cb_code read_entry(void *context, const char *path, const cb_stat_info *i
 	cb_free(bytes);
 	e->links = info->links;
 	e->version = info->version;
+	e->mtime_ns = info->mtime_ns;
 	r->attrs[0] = 0;
 	r->kind = "xattr";
 	CHECK_OK(cb_xattr_list(r->b, path, CB_NOFOLLOW, read_attr, r, &err));

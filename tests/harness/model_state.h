@@ -17,6 +17,7 @@ typedef struct model_entry {
 	char *bytes; /* content, link target or value; followed by a NUL */
 	size_t size;
 	char *attrs; /* xattrs, tags, metadata as lines of text; "" when none */
+	int64_t mtime_ns;
 } model_entry;
 
 typedef struct model_state {
@@ -42,7 +43,7 @@ bool model_has_below(const model_state *s, const char *folder);
 /* The entry and, for a folder, all below it; the place must be free. */
 void model_move(model_state *s, const char *from, const char *to);
 
-/* Type, mode, bytes and attributes; links, inodes and versions are left out. */
+/* Type, mode, bytes and attributes; links, inodes, versions and times are left out. */
 bool model_entry_same(const model_entry *a, const model_entry *b);
 bool model_same(const model_state *a, const model_state *b);
 /* What differs, as lines. free() it. */

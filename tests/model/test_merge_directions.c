@@ -2,18 +2,21 @@
  * test_merge_directions.c: whether a merge is clean, and what comes of it, does not depend on which side is merged into the other; and
  * what a side set is in a clean one.
  *
- * Two sides change lines of texts, modes, attributes and tags, and save files in every way that editors have: in place, by rename, and with
- * the old file put aside as a backup, sometimes with the same text; files have further names, and are moved over each other. Merged both
- * ways:
+ * Two sides change lines of texts, modes, times, attributes and tags, and save files in every way that editors have: in place, by rename,
+ * and with the old file put aside as a backup, sometimes with the same text; files have further names, and are moved over each other.
+ * Merged both ways:
  * - a merge is clean in both, or in none;
- * - the result is the same, in data, mode, attributes and tags, and in which names are one file;
+ * - the result is the same, in data, mode, modification times of files, attributes and tags, and in which names are one file;
  * - where it conflicts, the same holds with either side preferred;
  * - where it is clean, each attribute and tag of a name that only one side ever gave is somewhere, and each mode that only one gave.
  * test_prefer_model.c looks at what is in the result; its sides write whole texts, which never merge by lines.
  */
 #include "harness/model_state.h"
 
+#include <time.h>
+
 enum { LINES = 6, SIDE_OPS = 4, BASE_OPS = 3, NAMES = 4 };
+static const int64_t far_ahead_ns = 4000000000000000000;
 
 /* few: mostly one of the two names that a file may have in the base. */
 static void random_path(test_rng *r, bool few, char out[32])
@@ -58,6 +61,14 @@ static uint32_t own_mode(const char *side)
 	return strncmp(side, "zero", 4) == 0 ? 0500 : strncmp(side, "one", 3) == 0 ? 0700 : 0600;
 }
 
+/* Long ago or far ahead; sometimes one that the other side sets as well. */
+static cb_code set_time(cb_box *b, test_rng *r, const char *path, const char *side, cb_error *err)
+{
+	int64_t whose = test_rand_below(r, 4) == 0 ? 1 : strncmp(side, "zero", 4) == 0 ? 2 : 3;
+	int64_t when = test_rand_below(r, 4) == 0 ? far_ahead_ns : 1000000000;
+	return cb_utimens(b, path, CB_TIME_OMIT, when + 1000 * whose + (int64_t)test_rand_below(r, 4), 0, err);
+}
+
 static cb_code set_field(cb_box *b, test_rng *r, const char *path, const char *who, cb_error *err)
 {
 	char name[64];
@@ -83,25 +94,26 @@ static cb_code set_field(cb_box *b, test_rng *r, const char *path, const char *w
 static bool random_op(cb_box *b, test_rng *r, const char *side, unsigned i, bool few, bool tell)
 {
 	static const char *const names[] = {"edit",  "save", "save",   "backup", "backup", "field",
-	                                    "field", "link", "rename", "remove", "new"};
+	                                    "field", "link", "rename", "remove", "new",    "touch"};
 	cb_error err = {0};
 	char path[32], to[32], who[32], text[256] = "";
 	random_path(r, few, path);
 	random_path(r, few, to);
 	(void)snprintf(who, sizeof(who), "%s%u", side, i);
-	uint64_t kind = test_rand_below(r, 11);
+	uint64_t kind = test_rand_below(r, 12);
 	if (kind <= 4 && !text_with_line(b, r, path, who, text)) return false;
 	for (unsigned k = 1; kind == 10 && k <= LINES; k++) (void)snprintf(text + strlen(text), 40, "%s.%u\n", who, k);
-	cb_code code = kind == 0   ? cb_write_file(b, path, text, strlen(text), NULL, &err)
-	               : kind <= 2 ? save_by_rename(b, path, text, &err)
-	               : kind <= 4 ? save_with_backup(b, path, text, &err)
-	               : kind <= 6 ? set_field(b, r, path, who, &err)
-	               : kind == 7 ? cb_link(b, path, to, &err)
-	               : kind == 8 ? cb_rename(b, path, to, 0, &err)
-	               : kind == 9 ? cb_unlink(b, path, &err)
-	                           : cb_write_file(b, path, text, strlen(text), NULL, &err);
+	cb_code code = kind == 0    ? cb_write_file(b, path, text, strlen(text), NULL, &err)
+	               : kind <= 2  ? save_by_rename(b, path, text, &err)
+	               : kind <= 4  ? save_with_backup(b, path, text, &err)
+	               : kind <= 6  ? set_field(b, r, path, who, &err)
+	               : kind == 7  ? cb_link(b, path, to, &err)
+	               : kind == 8  ? cb_rename(b, path, to, 0, &err)
+	               : kind == 9  ? cb_unlink(b, path, &err)
+	               : kind == 11 ? set_time(b, r, path, side, &err)
+	                            : cb_write_file(b, path, text, strlen(text), NULL, &err);
 	bool saved = code == CB_OK && kind >= 1 && kind <= 4, set = saved && test_rand_below(r, 2);
-	if (set) code = set_field(b, r, path, who, &err);
+	if (set) code = test_rand_below(r, 4) ? set_field(b, r, path, who, &err) : set_time(b, r, path, side, &err);
 	if (tell && code == CB_OK)
 		test_note("%s: %s %s %s%s", side, names[kind], path, kind == 7 || kind == 8 ? to : "", set ? "and a field" : "");
 	return code == CB_OK;
@@ -150,13 +162,26 @@ static size_t first_name(const model_state *s, size_t i)
 	return first;
 }
 
-static const char *fault_of(const model_state *a, const model_state *b, bool clean, bool also)
+/* The times of the merges, which are two, count as one. */
+static const model_entry *other_time(const model_state *a, const model_state *b, int64_t merging_ns)
+{
+	for (size_t i = 0; i < a->count; i++) {
+		int64_t x = a->entries[i].mtime_ns, y = b->entries[i].mtime_ns;
+		bool merged_x = x >= merging_ns && x < far_ahead_ns, merged_y = y >= merging_ns && y < far_ahead_ns;
+		if (a->entries[i].type == CB_FILE && x != y && !(merged_x && merged_y)) return &a->entries[i];
+	}
+	return NULL;
+}
+
+static const char *fault_of(const model_state *a, const model_state *b, bool clean, bool also, int64_t merging_ns)
 {
 	if (clean != also) return "it conflicts one way only";
 	if (!model_same(a, b)) return "the result depends on the direction";
 	for (size_t i = 0; i < a->count; i++)
 		if (first_name(a, i) != first_name(b, i)) return "which names are one file depends on the direction";
-	return NULL;
+	const model_entry *e = other_time(a, b, merging_ns);
+	if (e) test_note("%s: %" PRId64 ", %" PRId64, e->path, e->mtime_ns, b->entries[e - a->entries].mtime_ns);
+	return e ? "the time of a file depends on the direction" : NULL;
 }
 
 static bool has_line(const model_state *s, const char *line)
@@ -209,8 +234,11 @@ static bool check_directions(uint64_t base, const uint64_t sides[2], int winner,
 		unsigned ops = 1 + (unsigned)(sides[i] % SIDE_OPS);
 		change(boxes[i], sides[i], i ? "one" : "zero", ops, base % 4 == 1, tell);
 	}
+	struct timespec now;
+	CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0);
+	int64_t merging_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 	model_state *a = merged(s, 0, winner, &clean), *b = merged(s, 1, winner, &also);
-	const char *fault = fault_of(a, b, clean, also), *lost = NULL;
+	const char *fault = fault_of(a, b, clean, also, merging_ns), *lost = NULL;
 	for (int i = 0; clean && !fault && !lost && i < 2; i++) {
 		model_state *side = model_read(boxes[i]);
 		lost = lost_of(side, i ? "one" : "zero", a);

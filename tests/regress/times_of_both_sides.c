@@ -259,3 +259,58 @@ TEST(bytes_of_the_preferred_fork)
 		cb_store_close(s);
 	}
 }
+
+static void write_second_and_save(cb_box *b, int64_t time)
+{
+	cb_error err = {0};
+	must_write(b, "/work/second", first);
+	CHECK_OK(cb_utimens(b, "/work/second", time, time, 0, &err));
+	save_it(b, time);
+}
+
+static void write_and_unlink_second(cb_box *b, int64_t time)
+{
+	cb_error err = {0};
+	put(b, first, time, time);
+	CHECK_OK(cb_unlink(b, "/work/second", &err));
+}
+
+static void save_as_it_was(cb_box *b, int64_t time)
+{
+	cb_error err = {0};
+	must_write(b, "/work/tmp", old);
+	CHECK_OK(cb_rename(b, "/work/tmp", "/work/f", 0, &err));
+	put(b, NULL, time, time);
+}
+
+static void unlink_second(cb_box *b, int64_t time)
+{
+	cb_error err = {0};
+	put(b, NULL, time, time);
+	CHECK_OK(cb_unlink(b, "/work/second", &err));
+}
+
+/* Each fork takes away another of the file's two names, and both leave the same bytes: the time is the preferred one's, as the file is. */
+TEST(equal_bytes_of_the_preferred_fork)
+{
+	static const deed saves[] = {write_second_and_save, save_as_it_was}, keeps[] = {write_and_unlink_second, unlink_second};
+	for (unsigned how = 0; how < 16; how++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = NULL;
+		CHECK_OK(cb_box_create(s, "demo", &b, &err));
+		must_write(b, "/work/f", old);
+		CHECK_OK(cb_link(b, "/work/f", "/work/second", &err));
+		cb_box *f = must_fork(s, "demo", "f"), *saver = how & 1 ? f : b, *keeper = how & 1 ? b : f;
+		bool saver_wins = how & 2, saver_late = how & 4;
+		saves[how / 8](saver, saver_late ? late : early);
+		keeps[how / 8](keeper, saver_late ? early : late);
+		cb_prefer prefer = (saver == b) == saver_wins ? CB_PREFER_OURS : CB_PREFER_THEIRS;
+		CHECK_OK(cb_merge(b, f, &CB_WITH(cb_merge_options, .prefer = prefer), NULL, NULL, &err));
+		CHECK_MSG(mtime(b, "/work/f") == (saver_wins == saver_late ? late : early), "way %u", how);
+		test_store_sound(s);
+		cb_box_close(f);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
+}
