@@ -573,42 +573,51 @@ static cb_code folder_times_set(const merge *m, const tree_view *v, const record
 	return CB_OK;
 }
 
-/* Has the folder theirs' times in the result? */
-static cb_code folder_takes_times(merge *m, const item *it, bool *out, cb_error *err)
+/*
+ * Whose times has the folder in the result? *out NULL: those that it got there, from entries. What one side set stands where the other
+ * changed only entries. Of a side that did both, it is known only where ours did neither: then its times are not those of its last change.
+ */
+static cb_code folder_times_from(merge *m, const item *it, const record **out, cb_error *err)
 {
 	const record *b = &it->base.node.rec, *o = &it->ours.node.rec, *t = &it->theirs.node.rec;
-	bool set_here = false, set_there = false;
-	*out = !it->ours.present && it->into == merge_ino_there(it); /* theirs made it */
+	bool set_here = false, set_there = false, theirs_wins = false;
+	bool made_there = !it->ours.present && it->into == merge_ino_there(it);
+	*out = made_there ? t : NULL;
 	if (!it->ours.present || it->fate != FATE_FIELDS || !it->base.present || it->disputed) return CB_OK;
 	bool strict = merge_is_strict(m), touched_here = o->mtime_ns != b->mtime_ns || (strict && o->atime_ns != b->atime_ns);
-	*out = !touched_here &&
-	       ((t->mtime_ns != b->mtime_ns && t->mtime_ns != t->ctime_ns) || (strict && t->atime_ns != b->atime_ns));
+	if (!touched_here && (t->mtime_ns != t->ctime_ns || (strict && t->atime_ns != b->atime_ns))) *out = t;
 	if (*out || it->replaced_here || it->replaced_there) return CB_OK;
 	CB_TRY(folder_times_set(m, m->theirs, b, t, &set_there, err));
-	if (set_there) CB_TRY(folder_times_set(m, m->ours, b, o, &set_here, err));
-	*out = set_there;
-	if (set_here && strict) return merge_conflict_at(m, it, "its times were set on both sides", out, err);
-	if (set_here) *out = t->mtime_ns > o->mtime_ns || (t->mtime_ns == o->mtime_ns && t->atime_ns > o->atime_ns);
+	CB_TRY(folder_times_set(m, m->ours, b, o, &set_here, err));
+	if (set_here && set_there && strict)
+		CB_TRY(merge_conflict_at(m, it, "its times were set on both sides", &theirs_wins, err));
+	else if (set_there)
+		theirs_wins = !set_here || t->mtime_ns > o->mtime_ns || (t->mtime_ns == o->mtime_ns && t->atime_ns > o->atime_ns);
+	if (set_here || set_there) *out = theirs_wins ? t : o;
 	return CB_OK;
 }
 
 cb_code merge_folder_times(merge *m, item *it, cb_error *err)
 {
-	const record *t = &it->theirs.node.rec;
-	bool takes = false;
+	const record *b = &it->base.node.rec, *from = NULL;
 	inode node;
 	/* To take a step back: undo.c does it (reverse_times). */
-	if (!it->theirs.present || !it->into || t->type != CB_DIR || m->back) return CB_OK;
-	CB_TRY(folder_takes_times(m, it, &takes, err));
-	if (!takes) return CB_OK;
+	if (!it->theirs.present || !it->into || it->theirs.node.rec.type != CB_DIR || m->back) return CB_OK;
+	CB_TRY(folder_times_from(m, it, &from, err));
+	if (!from) return CB_OK;
 	tree_view v = txn_raw(m->t);
 	cb_code code = inode_find(&v, it->into, &node, err);
 	if (code != CB_OK) return code == CB_NOTFOUND ? CB_OK : code; /* it gave way */
-	bool moved = !it->base.present || t->mtime_ns != it->base.node.rec.mtime_ns;
-	int64_t mtime_ns = moved ? t->mtime_ns : node.rec.mtime_ns;
-	if (node.rec.mtime_ns == mtime_ns && node.rec.atime_ns == t->atime_ns) return CB_OK;
+	bool made = !it->base.present;
+	const record *other = from == &it->theirs.node.rec ? &it->ours.node.rec : &it->theirs.node.rec;
+	/* Where only the access time was set, the other side's entries say when it was modified. */
+	int64_t mtime_ns =
+		made || from->mtime_ns != b->mtime_ns || other->mtime_ns == b->mtime_ns ? from->mtime_ns : node.rec.mtime_ns;
+	int64_t atime_ns = made || from->atime_ns != b->atime_ns ? from->atime_ns : node.rec.atime_ns;
+	bool accessed = node.rec.atime_ns != atime_ns; /* alone it is no difference, as with files */
+	if (node.rec.mtime_ns == mtime_ns && !(accessed && merge_is_strict(m))) return CB_OK;
 	node.rec.mtime_ns = mtime_ns;
-	node.rec.atime_ns = t->atime_ns;
+	node.rec.atime_ns = atime_ns;
 	inode_changed(m->t, &node, false);
 	return inode_save(m->t, &node, err);
 }

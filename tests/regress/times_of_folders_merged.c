@@ -1,4 +1,5 @@
-/* A folder that one side made, or whose times it set while the other did nothing to it, has that side's times after a merge. */
+/* A folder that one side made, or whose times it set while the other did nothing to it but change entries, has that side's times after a
+ * merge. */
 #include "harness/boxes.h"
 
 #include <fcntl.h>
@@ -93,6 +94,55 @@ TEST(entries_of_both_sides)
 	must_commit(t);
 	cb_box_close(b);
 	cb_store_close(s);
+}
+
+static void set_there(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_utimens(b, "/work/there", CB_TIME_OMIT, given, 0, &err));
+}
+
+static void enter_there(cb_box *b)
+{
+	must_write(b, "/work/there/new", "n");
+}
+
+static void leave_there(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_unlink(b, "/work/there/old", &err));
+}
+
+static void rename_there(cb_box *b)
+{
+	cb_error err = {0};
+	CHECK_OK(cb_rename(b, "/work/there/old", "/work/there/older", 0, &err));
+	CHECK_OK(cb_chmod(b, "/work/there", 0700, 0, &err)); /* moves ctime on */
+}
+
+/* One side set the times of a folder, the other changed what is in it: those that were set stand, whichever is merged into the other. */
+TEST(set_here_and_entered_there)
+{
+	static void (*const changes[])(cb_box *) = {enter_there, leave_there, rename_there};
+	for (unsigned how = 0; how < 12; how++) {
+		cb_error err = {0};
+		cb_store *s = test_store_open(true);
+		cb_box *b = new_box(s);
+		must_write(b, "/work/there/old", "o");
+		bool ours_sets = how & 1, transaction = how & 2;
+		cb_box *f = transaction ? must_begin(b) : must_fork(s, "demo", "f");
+		set_there(ours_sets ? b : f);
+		changes[how / 4](ours_sets ? f : b);
+		if (transaction) CHECK(must_commit(f).merged);
+		else CHECK_OK(cb_merge(b, f, NULL, NULL, NULL, &err));
+		CHECK_MSG(mtime(b, "/work/there") == given, "way %u", how);
+		if (!transaction) CHECK_OK(cb_merge(f, b, NULL, NULL, NULL, &err));
+		if (!transaction) CHECK_MSG(mtime(f, "/work/there") == given, "way %u, back", how);
+		test_store_sound(s);
+		if (!transaction) cb_box_close(f);
+		cb_box_close(b);
+		cb_store_close(s);
+	}
 }
 
 /* A folder of the host, imported beside another writer: the same import again has nothing to do. */
