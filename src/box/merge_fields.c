@@ -61,7 +61,8 @@ cb_code merge_unite(merge *m, item *it, const inode *mine, cb_error *err)
 	if (node.rec.mode != it->theirs.node.rec.mode)
 		CB_TRY(merge_conflict_at(m, it, "made with different modes", &theirs_wins, err));
 	if (theirs_wins) node.rec.mode = it->theirs.node.rec.mode;
-	bool later = take_later_times(&node, &it->theirs.node.rec);
+	/* To take a step back: what it took away is there again, with times of its own. */
+	bool later = !m->back && take_later_times(&node, &it->theirs.node.rec);
 	if (!u.changed && !theirs_wins && !later) return CB_OK;
 	inode_changed(m->t, &node, false);
 	return inode_save(m->t, &node, err);
