@@ -128,7 +128,9 @@ CB_API cb_code cb_restore(cb_box *box, cb_box *source, const char *path, uint64_
  * steps that were pruned: the message then says which, and what older state is left. Otherwise that step, taken back as a reverse
  * three-way merge: CB_CONFLICT names paths that later steps changed, and cb_txn_conflicts() on the box lists all of them; CB_NOTHING when
  * nothing is left of it to take back, or it was undone before, also where somebody made the same again since. (An undo that was pruned is
- * not known any more: of a step that outlived it, as a checkpoint, what is there is taken back.) */
+ * not known any more: of a step that outlived it, as a checkpoint, what is there is taken back.) Versions and change times are nothing to
+ * take back, and times of a folder only where somebody set them; of a merge or a restore, and of an undo or redo of one, it is enough
+ * that it counts in the past. */
 CB_API cb_code cb_undo(cb_box *box, uint64_t seq, uint64_t *out_seq, cb_error *err);
 /* Takes back the last undo of which something is left, unless the box was changed since (CB_NOTHING). */
 CB_API cb_code cb_redo(cb_box *box, uint64_t *out_seq, cb_error *err);

@@ -65,6 +65,9 @@ cb_code undo_choose(choosing *c, bool redo, uint64_t *out, cb_error *err);
 bool undo_has_effect(const step_row *r);
 /* Would taking back the step change nothing of what stands? */
 cb_code undo_is_done(cb_box *b, uint64_t seq, bool *out, cb_error *err);
+/* Does t, which had nothing at `before`, change something that can be seen: names, bytes, modes, marks, times of files, times that were
+ * given to a folder, which names are one file? Versions, change times and numbers of inodes cannot (restore.c). Costs what it changes. */
+cb_code txn_shows(txn *t, const txn_point *before, bool *out, cb_error *err);
 
 /* Follows one path back through the steps of a box. */
 typedef struct trail {

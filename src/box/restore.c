@@ -112,12 +112,14 @@ typedef struct dir_pair {
 typedef struct restoring {
 	txn *t;
 	const tree_view *from;
-	uint64_t parent; /* what is restored: an entry, */
+	const txn *from_txn; /* whose view that is; NULL: none's */
+	uint64_t parent;     /* what is restored: an entry, */
 	span name;
-	uint64_t top; /* and the folder there, with all below it; 0: none */
-	buf dirs;     /* dir_pair: those done, then those to do; folders may be nested deeper than the C stack allows */
-	pmap files;   /* as tree_copy_with */
-	pmap taken;   /* files with several names here that became one of the source: by their numbers, the source's */
+	uint64_t top;   /* and the folder there, with all below it; 0: none */
+	buf dirs;       /* dir_pair: those done, then those to do; folders may be nested deeper than the C stack allows */
+	pmap files;     /* as tree_copy_with */
+	pmap taken;     /* files with several names here that became one of the source: by their numbers, the source's */
+	bool set_times; /* a folder has other times, and somebody set them */
 } restoring;
 
 static void restoring_done(restoring *w)
@@ -163,14 +165,22 @@ static cb_code marks_are_so(restoring *w, uint64_t here, uint64_t there, bool *o
 	tree_view v = txn_view(w->t);
 	*out = true;
 	for (size_t i = 0; *out && i < sizeof(kinds); i++)
-		CB_TRY(marks_equal(w->t->cs, w->t, &v, here, NULL, w->from, there, kinds[i], out, err));
+		CB_TRY(marks_equal(w->t->cs, w->t, &v, here, w->from_txn, w->from, there, kinds[i], out, err));
 	return CB_OK;
+}
+
+/* Times of a folder that differ count where they do not follow from its entries. */
+static bool set_times_differ(const record *a, const record *b)
+{
+	bool set = a->mtime_ns != a->ctime_ns || b->mtime_ns != b->ctime_ns;
+	return a->atime_ns != b->atime_ns || (set && a->mtime_ns != b->mtime_ns);
 }
 
 /* A folder that is there: its mode and attributes now, its entries and times later. */
 static cb_code restore_dir(restoring *w, inode *target, const record *source, cb_error *err)
 {
 	bool marks = true;
+	w->set_times = w->set_times || set_times_differ(&target->rec, source);
 	bool same = target->rec.ino == source->ino && target->rec.version == source->version;
 	if (!same) CB_TRY(marks_are_so(w, target->rec.ino, source->ino, &marks, err));
 	if (!marks || target->rec.mode != source->mode) CB_TRY(restore_into(w, target, source, err));
@@ -187,7 +197,7 @@ static cb_code file_is_so(restoring *w, const record *here, const record *there,
 	*out = here->type == there->type && here->mode == there->mode && here->size == there->size &&
 	       here->mtime_ns == there->mtime_ns && here->atime_ns == there->atime_ns;
 	if (*out) CB_TRY(marks_are_so(w, here->ino, there->ino, out, err));
-	return *out ? data_equal(w->t->cs, w->t, &v, here, NULL, w->from, there, out, err) : CB_OK;
+	return *out ? data_equal(w->t->cs, w->t, &v, here, w->from_txn, w->from, there, out, err) : CB_OK;
 }
 
 /* Is a name of a file one that the restore does not come to, because it lies elsewhere or is not seen? */
@@ -397,13 +407,18 @@ static cb_code record_of(span key_bytes, span value, record *rec, bool *out, cb_
 	return CB_OK;
 }
 
-static cb_code key_leaves(span key_bytes, span was, span is, leaving *out, cb_error *err)
+static cb_code key_leaves(span key_bytes, span was, span is, leaving *out, bool *set_times, cb_error *err)
 {
 	bool touch = false, has_a = false, has_b = false;
 	record a, b;
 	if (!was.bytes == !is.bytes && span_equal(was, is)) return CB_OK; /* a tag is an empty value */
 	CB_TRY(step_is_dir_touch(key_bytes, was, is, &touch, err));
-	if (touch) return CB_OK;
+	if (touch) {
+		CB_TRY(record_of(key_bytes, was, &a, &has_a, err));
+		CB_TRY(record_of(key_bytes, is, &b, &has_b, err));
+		*set_times = *set_times || set_times_differ(&a, &b);
+		return CB_OK;
+	}
 	*out = LEAVES_FILES;
 	if (!was.bytes || !is.bytes || (key_bytes.bytes[0] != KIND_ENTRY && key_bytes.bytes[0] != KIND_INODE)) return CB_OK;
 	CB_TRY(record_of(key_bytes, was, &a, &has_a, err));
@@ -414,13 +429,15 @@ static cb_code key_leaves(span key_bytes, span was, span is, leaving *out, cb_er
 	return CB_OK;
 }
 
-static cb_code restore_leaves(txn *t, leaving *out, cb_error *err)
+/* *set_times: are there times of folders that somebody set? */
+static cb_code txn_leaves(txn *t, leaving *out, bool *set_times, cb_error *err)
 {
 	tree_view base = state_view(t->cs, t->base);
 	pmap_cursor c;
 	span k, value;
 	bool tombstone;
 	*out = LEAVES_TIMES;
+	*set_times = false;
 	for (pmap_seek(&c, &t->delta, (span){0}); *out != LEAVES_MORE && pmap_cursor_get(&c, &k, &value, &tombstone);
 	     pmap_cursor_next(&c)) {
 		tree_value old_value;
@@ -428,7 +445,7 @@ static cb_code restore_leaves(txn *t, leaving *out, cb_error *err)
 		if (code != CB_OK && code != CB_NOTFOUND) return code;
 		if (tombstone && code == CB_NOTFOUND) continue;
 		span was = code == CB_OK ? span_make(old_value.bytes, old_value.size) : (span){0};
-		CB_TRY(key_leaves(k, was, tombstone ? (span){0} : value, out, err));
+		CB_TRY(key_leaves(k, was, tombstone ? (span){0} : value, out, set_times, err));
 	}
 	return CB_OK;
 }
@@ -441,26 +458,91 @@ static cb_code note_change(void *context, const cb_change *change, cb_error *err
 	return CB_INTERRUPTED; /* one is enough */
 }
 
+/* By its difference, which knows neither access times nor which names are one file. */
+static cb_code txn_differs(txn *t, const txn_point *before, bool *out, cb_error *err)
+{
+	cb_error why;
+	*out = t->now.files != before->now.files || t->now.bytes != before->now.bytes;
+	cb_code code = *out ? CB_OK : diff_txn(t, note_change, out, cb_err_aside(&why));
+	*out = *out || code == CB_LIMIT; /* more than a difference tells */
+	return code == CB_OK || code == CB_LIMIT ? CB_OK : cb_err_pass(err, code, &why);
+}
+
 /*
  * The whole of a box that came from elsewhere has other files, though all that they hold may be so. Asked in the order of cost: counters,
  * the difference, and, when that is empty, name by name, which alone knows which names are one file.
  */
 static cb_code whole_is_so(txn *t, const tree_view *from, const txn_point *before, bool *out, cb_error *err)
 {
-	cb_error why;
-	bool differs = t->now.files != before->now.files || t->now.bytes != before->now.bytes;
+	bool differs = false, set_times = false;
 	leaving left = LEAVES_MORE;
 	*out = false;
-	cb_code code = differs ? CB_OK : diff_txn(t, note_change, &differs, cb_err_aside(&why));
-	if (code == CB_LIMIT) return CB_OK; /* more than a difference tells */
-	if (code != CB_OK) return cb_err_pass(err, code, &why);
+	CB_TRY(txn_differs(t, before, &differs, err));
 	if (differs) return CB_OK;
 	ATTR_CLEANUP(txn_point_done) txn_point after = txn_point_take(t);
 	txn_point_back(before, t);
 	CB_TRY(restore_seen(t, from, err));
-	CB_TRY(restore_leaves(t, &left, err));
+	CB_TRY(txn_leaves(t, &left, &set_times, err));
 	*out = left == LEAVES_TIMES;
 	txn_point_back(&after, t);
+	return CB_OK;
+}
+
+/* Brings under each name that has another file or folder by its number what `from` has there. */
+static cb_code restore_numbers(restoring *w, const pmap *changed, cb_error *err)
+{
+	tree_view base = state_view(w->t->cs, w->t->base);
+	pmap_cursor c;
+	span k, ignored;
+	bool tombstone;
+	for (pmap_seek(&c, changed, (span){0}); pmap_cursor_get(&c, &k, &ignored, &tombstone); pmap_cursor_next(&c)) {
+		key_parts at;
+		inode was, is;
+		if (tombstone || k.bytes[0] != KIND_ENTRY) continue;
+		CB_TRY(key_parse(k, &at, err));
+		cb_code code = inode_at(&base, at.ino, at.name, &was, NULL, err);
+		if (code == CB_OK) code = inode_at(w->from, at.ino, at.name, &is, NULL, err);
+		if (code == CB_OK && was.rec.ino != is.rec.ino) code = restore_entry(w, at.ino, at.name, &is.rec, err);
+		if (code != CB_OK && code != CB_NOTFOUND) return code;
+	}
+	return restore_dirs(w, err);
+}
+
+/* Of a transaction without a difference. Costs what it changed. */
+static cb_code numbers_are_so(txn *t, const txn_point *before, bool *out, cb_error *err)
+{
+	ATTR_CLEANUP(txn_point_done) txn_point after = txn_point_take(t);
+	ATTR_CLEANUP(txn_point_done) txn_point start = txn_point_take(t); /* its contents in memory stay */
+	tree_view from = state_view(t->cs, t->base);
+	bool ignored = false;
+	leaving left = LEAVES_MORE;
+	pmap_done(&start.delta);
+	start.delta = pmap_ref(&before->delta);
+	start.now = before->now;
+	from.delta = &after.delta;
+	txn_point_back(&start, t);
+	restoring w = {.t = t, .from = &from, .from_txn = t, .dirs = BUF_INIT(SIZE_MAX)};
+	cb_code code = restore_numbers(&w, &after.delta, err);
+	if (code == CB_OK) code = txn_leaves(t, &left, &ignored, err);
+	*out = left == LEAVES_TIMES && !w.set_times;
+	restoring_done(&w);
+	txn_point_back(&after, t);
+	return code;
+}
+
+cb_code txn_shows(txn *t, const txn_point *before, bool *out, cb_error *err)
+{
+	leaving left = LEAVES_MORE;
+	bool so = false;
+	*out = t->now.files != before->now.files || t->now.bytes != before->now.bytes;
+	if (*out) return CB_OK;
+	CB_TRY(txn_leaves(t, &left, out, err));
+	*out = *out || left == LEAVES_MORE;
+	if (*out || left == LEAVES_TIMES) return CB_OK;
+	CB_TRY(txn_differs(t, before, out, err));
+	if (*out) return CB_OK;
+	CB_TRY(numbers_are_so(t, before, &so, err));
+	*out = !so;
 	return CB_OK;
 }
 
@@ -494,7 +576,8 @@ static cb_code do_restore(op *o, void *context, cb_error *err)
 	ATTR_CLEANUP(txn_point_done) txn_point before = txn_point_take(t);
 	CB_TRY(bring_back(o, back, err));
 	if (!o->own) return CB_OK;
-	CB_TRY(restore_leaves(t, &left, err));
+	bool set_times = false;
+	CB_TRY(txn_leaves(t, &left, &set_times, err));
 	bool nothing = left == LEAVES_TIMES, by_key = back->whole && !t->record && !is_ruled(o, back);
 	if (left == LEAVES_FILES && by_key) CB_TRY(whole_is_so(t, &from, &before, &nothing, err));
 	if (nothing) txn_point_back(&before, t);

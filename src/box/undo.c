@@ -291,14 +291,16 @@ static cb_code take_back(op *o, const undoing *u, const choosing *c, uint64_t se
 	bool undone = false;
 	*done = false;
 	if (u->seq) CB_TRY(undo_is_done(b, seq, &undone, err));
-	if (undone) return CB_OK;
+	if (undone) return undone_already(seq, err);
 	ATTR_CLEANUP(txn_point_done) txn_point before = txn_point_take(o->t);
 	cb_code code = reverse_step(o->t, b->id, seq, err);
 	if (code != CB_OK) return cb_err_wrap(err, code, "undoing step %llu", (unsigned long long)seq);
-	bool empty = false;
+	bool empty = false; /* and where it is not, it may be that nobody can see it */
 	CB_TRY(txn_is_empty(o->t, &empty, err));
-	if (empty && r.row.weight == 0) CB_TRY(moves_past(b, c, seq, u->seq == 0, &o->t->record, err));
-	*done = !empty || o->t->record;
+	if (!empty) CB_TRY(txn_shows(o->t, &before, done, err));
+	bool past_only = !*done && (!empty || r.row.weight == 0);
+	if (past_only) CB_TRY(moves_past(b, c, seq, u->seq == 0, &o->t->record, err));
+	*done = *done || o->t->record;
 	if (!*done) txn_point_back(&before, o->t);
 	return CB_OK;
 }
@@ -344,7 +346,7 @@ static cb_code undo_chosen(op *o, void *context, cb_error *err)
 	if (code == CB_OK && !u->redo && u->seq == 0) remember_choice(o, &c, seq);
 	buf_done(&c.cancelled);
 	if (code != CB_OK) return code;
-	if (!done) return undone_already(seq, err);
+	if (!done) return cb_err_set(err, CB_NOTHING, "nothing is left of what step %llu did", (unsigned long long)seq);
 	o->t->target = u->target = seq;
 	/* One that was named stays the one that is meant, whatever others do. */
 	o->t->rebases = u->seq != 0;

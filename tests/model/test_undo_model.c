@@ -1,14 +1,14 @@
 /*
  * test_undo_model.c: random histories of files and folders that come and go, with attributes, and of key-values, in which any step is
- * undone, undone again, redone, and any state restored, whole or at a path. There are few names and values, so that the same is made again
- * and again. Whatever becomes of it the store is sound, what failed changed nothing, versions only grow (no version is of two things),
- * every undo and redo changes something, and of a step that was undone nothing is left to take back, whoever makes the same again. What
- * becomes of a step that set a key is known: undone, nothing left, or a conflict. Where no step was undone by number, plain undos always
- * fit, down to the empty box. (A step in the middle may be undone when its bytes fit by chance, since later steps had put them there again:
- * then these steps may not fit any more.) Each in a row takes a step below the last one's, through whatever handle, and redos bring back
- * the same states in turn. Differences from one state to another tell what differs, attributes too.
+ * undone, undone again, redone, and any state restored, whole or at a path. There are few names and values, so that the same is made
+ * again and again. Whatever becomes of it the store is sound, what failed changed nothing, versions only grow (no version is of two
+ * things), every undo and redo changes something that can be seen (no merge is made, so that none moves only the past), and of a step
+ * that was undone nothing is left to take back, whoever makes the same again. What becomes of a step that set a key is known: undone,
+ * nothing left, or a conflict. Where no step was undone by number, plain undos always fit, down to the empty box. (A step in the middle
+ * may be undone when its bytes fit by chance, since later steps had put them there again: then these steps may not fit any more.) Each
+ * in a row takes a step below the last one's, through whatever handle, and redos bring back the same states in turn. Differences from
+ * one state to another tell what differs, attributes too.
  */
-#include "base/buf.h"
 #include "harness/model_diff.h"
 
 enum { OPS = 50, STEPS_MAX = 24 * OPS };
@@ -96,8 +96,8 @@ static void write_lines(world *w, cb_box *b, const char *path)
 static void change(world *w, cb_box *b)
 {
 	const char *path = any_path(w), *other = any_path(w);
-	uint64_t kind = below(w, 24);
-	if (kind >= 18) {
+	uint64_t kind = below(w, 26);
+	if (kind >= 20) {
 		set_key(w, b);
 		return;
 	}
@@ -111,7 +111,22 @@ static void change(world *w, cb_box *b)
 	else if (kind < 14) (void)cb_rename(b, path, other, below(w, 3) ? 0 : CB_EXCHANGE, NULL);
 	else if (kind < 15) (void)cb_chmod(b, path, (uint32_t)(0700 + below(w, 2)), 0, NULL);
 	else if (kind < 17) write_lines(w, b, path);
-	else (void)cb_utimens(b, path, CB_TIME_OMIT, (int64_t)below(w, 3), 0, NULL);
+	else if (kind < 19) {
+		(void)cb_copy(b, path, other, 0, NULL);
+		if (below(w, 2)) (void)cb_copy(b, other, path, 0, NULL); /* what is there already */
+	} else (void)cb_utimens(b, path, CB_TIME_OMIT, (int64_t)below(w, 3), 0, NULL);
+}
+
+/* Another file or folder in its place, which is just so, but for what is below it, or for its access time. */
+static void renew(world *w, cb_box *t)
+{
+	const char *path = any_path(w);
+	bool accessed = below(w, 4) == 0;
+	model_note(&w->trace, "renew %s%s", path, accessed ? " accessed" : "");
+	if (cb_copy(t, path, "/work/new", 0, NULL) != CB_OK && cb_mkdir(t, "/work/new", 0755, 0, NULL) != CB_OK) return;
+	if (accessed) (void)cb_utimens(t, "/work/new", (int64_t)below(w, 3), CB_TIME_OMIT, 0, NULL);
+	(void)cb_remove(t, path, NULL);
+	if (cb_rename(t, "/work/new", path, 0, NULL) != CB_OK) (void)cb_remove(t, "/work/new", NULL);
 }
 
 static void several(world *w)
@@ -119,7 +134,11 @@ static void several(world *w)
 	cb_error err = {0};
 	cb_box *t = NULL;
 	CHECK_OK(cb_txn_begin(w->b, NULL, &t, &err));
-	for (uint64_t i = 2 + below(w, 3); i; i--) change(w, t);
+	if (below(w, 3)) {
+		for (uint64_t i = 2 + below(w, 3); i; i--) change(w, t);
+	} else {
+		renew(w, t);
+	}
 	CHECK_OK(cb_txn_commit(t, NULL, NULL, &err));
 	cb_box_close(t);
 }
@@ -165,37 +184,63 @@ static cb_code restore(world *w, cb_error *err)
 
 /* ---- what an undo changes ---- */
 
+/* What can be seen of a path; versions, change times and numbers of inodes cannot. */
+typedef struct sight {
+	char path[64], twin[64]; /* twin: the first name of the same file */
+	uint64_t ino;
+	unsigned links;
+	bool follows; /* a folder's mtime is that of its last change of entries */
+	int64_t mtime_ns, atime_ns;
+} sight;
+
+enum { SIGHTS_MAX = 64 };
+
 typedef struct picture {
 	model_state *state;
-	char *times; /* and numbers; of folders those that do not follow from their entries */
+	sight all[SIGHTS_MAX];
+	size_t count;
 } picture;
 
-static cb_code add_times(void *context, const char *path, const cb_stat_info *info, cb_error *err)
+static cb_code add_sight(void *context, const char *path, const cb_stat_info *info, cb_error *err)
 {
-	bool set = info->type != CB_DIR || info->mtime_ns != info->ctime_ns;
-	return buf_printf(context, err, "%s %" PRIu64 " %u %" PRId64 " %" PRId64 "\n", path, info->ino, info->links,
-	                  set ? info->mtime_ns : -1, info->atime_ns);
+	(void)err;
+	picture *p = context;
+	bool is_dir = info->type == CB_DIR;
+	CHECK(p->count < SIGHTS_MAX);
+	sight *s = &p->all[p->count++];
+	*s = (sight){.ino = info->ino, .links = is_dir ? 0 : info->links, .mtime_ns = info->mtime_ns, .atime_ns = info->atime_ns};
+	s->follows = is_dir && info->mtime_ns == info->ctime_ns;
+	(void)snprintf(s->path, sizeof(s->path), "%s", path);
+	for (const sight *twin = p->all; !*s->twin; twin++)
+		if (twin->ino == s->ino) memcpy(s->twin, twin->path, sizeof(s->twin));
+	return CB_OK;
 }
 
 static picture picture_take(cb_box *b)
 {
 	cb_error err = {0};
-	buf text = BUF_INIT(SIZE_MAX);
 	picture p = {.state = model_read(b)};
-	CHECK_OK(cb_walk(b, "/", add_times, &text, &err));
-	CHECK_OK(buf_take(&text, &p.times, NULL, &err));
+	CHECK_OK(cb_walk(b, "/", add_sight, &p, &err));
 	return p;
+}
+
+static bool sight_same(const sight *a, const sight *b)
+{
+	bool times = (a->follows && b->follows) || a->mtime_ns == b->mtime_ns;
+	return times && a->atime_ns == b->atime_ns && a->links == b->links && strcmp(a->path, b->path) == 0 &&
+	       strcmp(a->twin, b->twin) == 0;
 }
 
 static bool picture_same(const picture *a, const picture *b)
 {
-	return strcmp(a->times, b->times) == 0 && model_same(a->state, b->state);
+	bool same = a->count == b->count && model_same(a->state, b->state);
+	for (size_t i = 0; same && i < a->count; i++) same = sight_same(&a->all[i], &b->all[i]);
+	return same;
 }
 
 static void picture_free(picture *p)
 {
 	model_free(p->state);
-	free(p->times);
 }
 
 /* ---- what is undone ---- */
