@@ -50,16 +50,26 @@ static cb_code consider(const cb_store *cs, const tree_view *after, const inode 
 	return CB_OK;
 }
 
+/* What is not there is none; whatever else a search ended with counts. */
+static cb_code searched(cb_code code, const cb_error *why, bool *out_found, cb_error *err)
+{
+	*out_found = code == CB_OK;
+	bool missing = code == CB_NOTFOUND || code == CB_NOTDIR || code == CB_LOOP || code == CB_NAMETOOLONG || code == CB_DENIED;
+	return code == CB_OK || missing ? CB_OK : cb_err_pass(err, code, why);
+}
+
 static cb_code consider_place(const cb_store *cs, const tree_view *after, const inode *now, const tree_view *was, const key *at,
                               came_back *out, cb_error *err)
 {
 	key_parts parts;
 	inode node;
-	bool shown = false;
+	bool shown = false, found = false;
+	cb_error why;
 	CB_TRY(key_parse(key_span(at), &parts, err));
 	CB_TRY(gate_shows(was, at, &shown, err));
-	if (!shown || inode_at(was, parts.ino, parts.name, &node, NULL, NULL) != CB_OK) return CB_OK;
-	return consider(cs, after, now, was, &node, *at, out, err);
+	if (!shown) return CB_OK;
+	CB_TRY(searched(inode_at(was, parts.ino, parts.name, &node, NULL, cb_err_aside(&why)), &why, &found, err));
+	return found ? consider(cs, after, now, was, &node, *at, out, err) : CB_OK;
 }
 
 /* In the same folder, which may have been moved; the same file, which may have been; or at the same path, where that may be another. */
@@ -70,16 +80,19 @@ static cb_code find_file(cb_box *b, const tree_view *after, const key *came_to, 
 	inode now;
 	resolved r;
 	place other;
+	bool found = false;
+	cb_error why;
 	CB_TRY(key_parse(key_span(came_to), &at, err));
-	if (inode_at(after, at.ino, at.name, &now, NULL, NULL) != CB_OK || now.rec.type != CB_FILE) return CB_OK;
+	CB_TRY(searched(inode_at(after, at.ino, at.name, &now, NULL, cb_err_aside(&why)), &why, &found, err));
+	if (!found || now.rec.type != CB_FILE) return CB_OK;
 	CB_TRY(consider_place(b->cs, after, &now, was, came_to, out, err));
-	if (inode_place(was, now.rec.ino, &other, NULL) == CB_OK) {
-		key k = key_entry(other.parent, place_name(&other));
-		CB_TRY(consider_place(b->cs, after, &now, was, &k, out, err));
-	}
+	CB_TRY(searched(inode_place(was, now.rec.ino, &other, cb_err_aside(&why)), &why, &found, err));
+	key k = found ? key_entry(other.parent, place_name(&other)) : *came_to;
+	if (found) CB_TRY(consider_place(b->cs, after, &now, was, &k, out, err));
 	CB_TRY(entry_path(after, &at, &path, err));
-	if (path.size == 0 || path_resolve(b, was, (const char *)path.bytes, 0, GATE_READ, &r, NULL) != CB_OK || !r.exists)
-		return CB_OK;
+	if (path.size == 0) return CB_OK;
+	CB_TRY(searched(path_resolve(b, was, (const char *)path.bytes, 0, GATE_READ, &r, cb_err_aside(&why)), &why, &found, err));
+	if (!found || !r.exists) return CB_OK;
 	return consider(b->cs, after, &now, was, &r.node, key_entry(r.parent, resolved_name(&r)), out, err);
 }
 
