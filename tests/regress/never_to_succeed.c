@@ -28,4 +28,6 @@ TEST_BOTH(the_root_and_dots)
 	refused(cb_rename(b, "/tmp", "/work/.", 0, &err), &err);
 	refused(cb_rmdir(b, "/", &err), &err);
 	CHECK_CODE(cb_remove(b, "/", &err), CB_INVALID);
+	cb_box_close(b);
+	cb_store_close(s);
 }
